@@ -19,7 +19,7 @@ type getDriveFileContentParams struct {
 }
 
 // getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) getDriveFileContent(w http.ResponseWriter, in Request[getDriveFileContentParams, none]) error {
+func (s *Server) getDriveFileContent(w http.ResponseWriter, in *Request[getDriveFileContentParams, none]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in Request[getDriveF
 }
 
 // exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
-func (s *Server) exportDrive(w http.ResponseWriter, in Request[byID, none]) error {
+func (s *Server) exportDrive(w http.ResponseWriter, in *Request[byID, none]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {

@@ -23,7 +23,7 @@ type putDriveFileParams struct {
 }
 
 // putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
-func (s *Server) putDriveFile(w http.ResponseWriter, in Request[putDriveFileParams, none]) error {
+func (s *Server) putDriveFile(w http.ResponseWriter, in *Request[putDriveFileParams, none]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
@@ -50,7 +50,7 @@ type putDriveFileContentParams struct {
 }
 
 // putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) putDriveFileContent(w http.ResponseWriter, in Request[putDriveFileContentParams, none]) error {
+func (s *Server) putDriveFileContent(w http.ResponseWriter, in *Request[putDriveFileContentParams, none]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
@@ -86,17 +86,17 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in Request[putDriveF
 }
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
-func (s *Server) moveDriveFile(w http.ResponseWriter, in Request[byID, none]) error {
+func (s *Server) moveDriveFile(w http.ResponseWriter, in *Request[byID, none]) error {
 	return s.changeFile(w, in, parseDriveMove)
 }
 
 // restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
-func (s *Server) restoreDriveFile(w http.ResponseWriter, in Request[byID, none]) error {
+func (s *Server) restoreDriveFile(w http.ResponseWriter, in *Request[byID, none]) error {
 	return s.changeFile(w, in, parseDriveRestore)
 }
 
 // changeFile performs the single write that a body describes.
-func (s *Server) changeFile(w http.ResponseWriter, in Request[byID, none], parse func([]byte) (drive.Op, error)) error {
+func (s *Server) changeFile(w http.ResponseWriter, in *Request[byID, none], parse func([]byte) (drive.Op, error)) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Server) changeFile(w http.ResponseWriter, in Request[byID, none], parse
 }
 
 // batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
-func (s *Server) batchDrive(w http.ResponseWriter, in Request[byID, none]) error {
+func (s *Server) batchDrive(w http.ResponseWriter, in *Request[byID, none]) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func batchError(err error) error {
 }
 
 // driveRequest reads what the POSTs of a drive have in common.
-func (s *Server) driveRequest(w http.ResponseWriter, in Request[byID, none]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+func (s *Server) driveRequest(w http.ResponseWriter, in *Request[byID, none]) (who drive.Owner, once drive.Claim, body []byte, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err

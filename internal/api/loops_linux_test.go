@@ -127,7 +127,7 @@ func (s *toldStream) wait(t *testing.T, text string) {
 // toLoop brings a stream to a loop.
 func (s *toldStream) toLoop(t *testing.T, h *apitest.Service, streams int) {
 	t.Helper()
-	for i := range 5 {
+	for i := range 8 {
 		s.exchange(t, fmt.Sprintf("early%d", i))
 	}
 	waitOnLoops(h, streams)

@@ -25,9 +25,9 @@ type callParser func(body []byte, o responses.Options) (*responses.Request, erro
 // The frame of the handler stays on the stack until the reply has ended, so what
 // needs space is done in functions that have returned by then. A stream that waits
 // so has a stack of 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
-func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none, none]) error {
-	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
-		req, key, hash, err := s.readCall(w, &in, parse)
+func modelCall(parse callParser) func(*Server, http.ResponseWriter, *Request[none, none]) error {
+	return func(s *Server, w http.ResponseWriter, in *Request[none, none]) error {
+		req, key, hash, err := s.readCall(w, in, parse)
 		if err != nil {
 			return err
 		}
@@ -37,9 +37,9 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none
 		}
 		defer leave()
 
-		call := s.newCall(&in, req)
+		call := s.newCall(in, req)
 		if key != "" {
-			claim, stored, err := s.claimCall(&in, key, hash)
+			claim, stored, err := s.claimCall(in, key, hash)
 			if err != nil {
 				return err
 			}
@@ -56,9 +56,9 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none
 
 // countTokens returns the handler of an operation that counts the tokens of a call;
 // object is that member of its reply, if the format has it.
-func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, Request[none, none]) error {
-	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
-		req, _, err := s.parseCall(w, &in, parse)
+func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *Request[none, none]) error {
+	return func(s *Server, w http.ResponseWriter, in *Request[none, none]) error {
+		req, _, err := s.parseCall(w, in, parse)
 		if err != nil {
 			return err
 		}

@@ -124,21 +124,30 @@ func createAfter[P, B, V, R any](pattern, scope string, before func(*Server, con
 // stream returns a route whose handler writes the reply itself, and reads the body
 // itself if there is one. It is [keyed] written out: a function between would keep a
 // copy of the request on the stack for as long as the stream lasts.
-func stream[P any](pattern, scope string, h func(*Server, http.ResponseWriter, Request[P, none]) error) route {
+func stream[P any](pattern, scope string, h func(*Server, http.ResponseWriter, *Request[P, none]) error) route {
 	rt := route{pattern: pattern, scope: scope, access: byKey, bind: func(s *Server, op *operation) handler {
 		read := newReader[P, none](s, op)
 		return func(x *exchange) error {
 			if err := s.takeCaller(x, scope); err != nil {
 				return err
 			}
-			in, err := read(x)
+			in, err := requestOf(x, read)
 			if err != nil {
 				return err
 			}
-			return h(s, x, Request[P, none]{Caller: x.log.caller, Input: in})
+			return h(s, x, in)
 		}
 	}}
 	return rt.withOwnBody()
+}
+
+// requestOf reads the input of a request, outside of the frames that stay on the stack.
+func requestOf[P any](x *exchange, read func(*exchange) (Input[P, none], error)) (*Request[P, none], error) {
+	in, err := read(x)
+	if err != nil {
+		return nil, err
+	}
+	return &Request[P, none]{Caller: x.log.caller, Input: in}, nil
 }
 
 // publicGet returns a route that reads and needs no key.

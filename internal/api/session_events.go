@@ -36,7 +36,7 @@ type listSessionEventsParams struct {
 
 // listSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
 // stream.
-func (s *Server) listSessionEvents(w http.ResponseWriter, in Request[listSessionEventsParams, none]) error {
+func (s *Server) listSessionEvents(w http.ResponseWriter, in *Request[listSessionEventsParams, none]) error {
 	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
 	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
 		list, more, err := s.Sessions.Log(ctx, c.Account.ID, q.ID, q.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))

@@ -137,7 +137,7 @@ type exportSessionParams struct {
 }
 
 // exportSession serves GET …/sessions/{sessionId}/export.
-func (s *Server) exportSession(w http.ResponseWriter, in Request[exportSessionParams, none]) error {
+func (s *Server) exportSession(w http.ResponseWriter, in *Request[exportSessionParams, none]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	// Whether there is such a session is told before the reply begins.
 	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)

@@ -26,7 +26,7 @@ const (
 )
 
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
-func (s *Server) getUsage(w http.ResponseWriter, in Request[contract.GetUsageParams, none]) error {
+func (s *Server) getUsage(w http.ResponseWriter, in *Request[contract.GetUsageParams, none]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	by := q.GroupBy
 	if len(by) == 0 {

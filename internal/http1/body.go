@@ -111,16 +111,17 @@ func (b *body) receive(p []byte) (int, error) {
 	return n, err
 }
 
-// SlowAfter is how long a body that is shared with a loop brings nothing, twice in a row,
-// before it is read there. Faster ones are read where they are: whoever reads
-// them has more to do than to wait.
-const SlowAfter = 8 * time.Millisecond
-
-const slowWaits = 2
+// A connection is slow that brought nothing for SlowAfter, slowWaits times in a row. In
+// a process with much to do fast ones have such waits, too, but seldom so many, and it
+// costs them more than it saves to be read on a loop.
+const (
+	SlowAfter = 8 * time.Millisecond
+	slowWaits = 4
+)
 
 // OnLoop has the body of a reply, if it is one of a [Transport], read on a loop of the
-// task once its connection is slow: after it brought nothing for that time twice in a row. The
-// body may be read, and closed, only by the function of that task from then on.
+// task once its connection is slow, by waits of that time. The body may be read, and
+// closed, only by the function of that task from then on.
 func OnLoop(res *http.Response, task *eventloop.Task, slow time.Duration) {
 	if b, ok := res.Body.(*body); ok && task != nil {
 		b.task, b.slow = task, slow

@@ -98,16 +98,16 @@ func TestASlowReplyIsReadOnALoop(t *testing.T) {
 		go func() { s.tell <- chunked + "1\r\na\r\n" }()
 		onLoops(t, loops, tr, post(t.Context(), s.url, "hi"), func(task *eventloop.Task, body io.ReadCloser) {
 			var p [9]byte
-			for k := range 6 {
+			for k := range 8 {
 				n, err := body.Read(p[:])
-				if string(p[:n]) != "abcdef"[k:k+1] || err != nil {
+				if string(p[:n]) != "abcdefgh"[k:k+1] || err != nil {
 					t.Errorf("round %d: %q %v", round, p[:n], err)
 				}
 				// The first came with the header, the next ones tell that it is slow.
 				if was := task.OnLoop(); was != (k > slowWaits) {
 					t.Errorf("round %d, piece %d: on a loop: %v", round, k, was)
 				}
-				if k < 5 {
+				if k < 7 {
 					s.later(loops, k+1, fmt.Sprintf("1\r\n%c\r\n", 'b'+k))
 				}
 			}

@@ -29,16 +29,10 @@ type run struct {
 	texted   bool     // Log.FirstText was called
 }
 
-// answer makes the call. It ends when its client disconnects and its policy
-// does not let it go on, and when the service stops.
+// answer makes the call.
 func (r *run) answer(request context.Context) (err error) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
-	defer cancel(nil)
-	r.policy.end = func() { cancel(ErrClientGone) }
-	defer r.policy.done()
-	defer context.AfterFunc(request, func() { r.policy.clientDisconnected() })()
-	defer context.AfterFunc(r.Stopping, func() { cancel(errStopping) })()
-
+	ctx, end := r.context(request)
+	defer end()
 	if n := r.Request.unread; n > 0 {
 		r.Log.States(n)
 	}
@@ -51,6 +45,22 @@ func (r *run) answer(request context.Context) (err error) {
 		return r.streamed(ctx)
 	}
 	return r.whole(ctx)
+}
+
+// context returns the context of the call, which ends when its client disconnects and its
+// policy does not let it go on, and when the service stops. end must be called when the
+// call has ended.
+func (r *run) context(request context.Context) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	r.policy.end = func() { cancel(ErrClientGone) }
+	gone := context.AfterFunc(request, func() { r.policy.clientDisconnected() })
+	stopping := context.AfterFunc(r.Stopping, func() { cancel(errStopping) })
+	return ctx, func() {
+		stopping()
+		gone()
+		r.policy.done()
+		cancel(nil)
+	}
 }
 
 // tried notes where the call was tried.
@@ -84,12 +94,13 @@ func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enfo
 
 // newBuilder returns the builder of the reply's items.
 func (r *run) newBuilder(out *eventStream) *builder {
-	r.build = builder{wanted: r.Request.wanted, stream: out}
-	r.build.reset()
-	if r.build.reasoning {
-		r.build.seal = r.seal
+	b := &r.build
+	b.wanted, b.stream = r.Request.wanted, out
+	b.reset()
+	if b.reasoning {
+		b.seal = r.seal
 	}
-	return &r.build
+	return b
 }
 
 // adjusted returns what was done to the call here, for its receipt.

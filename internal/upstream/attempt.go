@@ -127,7 +127,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.accepted() {
 		return nil
 	}
-	fail = a.yieldAll(a.codec.Decode(body, a.spec, a.want()))
+	fail = a.yieldAll(a.events(body))
 	eventloop.Of(ctx).Leave() // what follows may wait, for a retry or a charge
 	switch {
 	case a.finished:
@@ -137,6 +137,11 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		return broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
 	}
 	return fail
+}
+
+// events returns the events of a reply.
+func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
+	return a.codec.Decode(body, a.spec, a.want())
 }
 
 // want returns what the reply may have.

@@ -28,9 +28,14 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 	return func(yield func(*stoa.Event, error) bool) {
 		p.active.Add(1)
 		defer p.active.Add(-1)
-		c := exchange{pool: p, ctx: ctx, model: m.ID, call: call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
-		c.run(p.ordered(m.Routes, call.Prefer))
+		p.exchange(ctx, m.ID, &call, yield).run(p.ordered(m.Routes, call.Prefer))
 	}
+}
+
+// exchange begins a call. Like [exchange.attempt] it is a function of its own
+// since its frame would stay on the stack for as long as the reply comes.
+func (p *Pool) exchange(ctx context.Context, model string, call *stoa.Call, yield func(*stoa.Event, error) bool) *exchange {
+	return &exchange{pool: p, ctx: ctx, model: model, call: *call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
 }
 
 // An exchange is one call of [Pool.Stream] under way.
@@ -76,8 +81,8 @@ func (c *exchange) run(routes []stoa.Route) {
 		c.yield(nil, err)
 		return
 	}
-	for _, r := range routes {
-		fail, err := c.tryRoute(r)
+	for i := range routes {
+		fail, err := c.tryRoute(&routes[i])
 		switch {
 		case c.stopped, fail == nil && err == nil:
 			return
@@ -99,12 +104,11 @@ func (c *exchange) run(routes []stoa.Route) {
 
 // tryRoute makes one attempt, with its retries, on one route. It returns nil and nil
 // when the route served or the reader stopped, and err only when ctx ended.
-func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
+func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	pr := c.pool.provider(r.Provider)
 	if pr == nil {
 		return absent(), nil
 	}
-	r.Wire, r.Dialect, r.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
 	if c.call.Trail != nil {
 		c.call.Trail.Provider, c.call.Trail.LeftOut = pr.Name, false
 	}
@@ -139,7 +143,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	defer rt.inFlight.Add(-1)
 	defer c.endRetry()
 
-	a := attempt{exchange: c, provider: pr, route: rt, spec: r, permit: &permit, deadline: deadline}
+	a := c.attempt(pr, rt, r, &permit, deadline)
 	for {
 		fail, err = a.send()
 		a.endSpan(fail, err)
@@ -149,7 +153,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 			return nil, nil
 		case c.stopped || err != nil:
 			return nil, err
-		case fail.Caller, fail.Neutral, r.Wire == sandboxWire:
+		case fail.Caller, fail.Neutral, a.spec.Wire == sandboxWire:
 			result = neutral
 		default:
 			result = failed
@@ -167,6 +171,13 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 			return nil, err
 		}
 	}
+}
+
+// attempt begins an attempt on a route.
+func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, deadline time.Time) *attempt {
+	a := &attempt{exchange: c, provider: pr, route: rt, spec: *r, permit: p, deadline: deadline}
+	a.spec.Wire, a.spec.Dialect, a.spec.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
+	return a
 }
 
 // mayRetry reports whether the same route may be tried again, and after which wait.
