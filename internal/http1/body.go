@@ -22,9 +22,9 @@ type body struct {
 	stop func() bool   // ends the watch over ctx
 	in   *bufio.Reader // holds what came with the header; nil: it was read
 
-	task  *eventloop.Task // nil: it is read here
-	slow  time.Duration   // see OnLoop
-	waits int             // that took so long, in a row
+	task   *eventloop.Task // nil: it is read here
+	slow   time.Duration   // see OnLoop
+	silent time.Duration   // in waits that took so long, the last ones
 
 	chunked bool
 	chunks  chunks
@@ -103,20 +103,20 @@ func (b *body) receive(p []byte) (int, error) {
 	}
 	began := time.Now()
 	n, err := b.conn.Read(p)
-	if time.Since(began) < b.slow {
-		b.waits = 0
-	} else if b.waits++; b.waits == slowWaits && err == nil {
+	if wait := time.Since(began); wait < b.slow {
+		b.silent = 0
+	} else if b.silent += wait; b.silent >= slowWaits*b.slow && err == nil {
 		b.conn.toOwn()
 	}
 	return n, err
 }
 
-// A connection is slow that brought nothing for SlowAfter, slowWaits times in a row. In
-// a process with much to do fast ones have such waits, too, but seldom so many, and it
-// costs them more than it saves to be read on a loop.
+// A connection is slow that was silent for slowWaits times SlowAfter (96 ms) in waits of at
+// least SlowAfter, one after the other. In a process with much to do fast ones have such
+// waits, too, but seldom so many, and it costs them more than it saves to be read on a loop.
 const (
 	SlowAfter = 8 * time.Millisecond
-	slowWaits = 4
+	slowWaits = 12
 )
 
 // OnLoop has the body of a reply, if it is one of a [Transport], read on a loop of the

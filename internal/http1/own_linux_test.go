@@ -37,6 +37,10 @@ func newLoops(t testing.TB) *eventloop.Loops {
 	return l
 }
 
+// early is how many reads of a connection there are before it is read on a loop, if all
+// waits count.
+const early = 1
+
 const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 // A teller is a server that sends a piece of its reply when it is told to.
@@ -78,11 +82,11 @@ func newTeller(t testing.TB, requests int) teller {
 	return s
 }
 
-// later tells a piece of a reply of which k were read. After slowWaits, and the one that comes with the header, it comes when the
+// later tells a piece of a reply of which k were read. After early, and the one that comes with the header, it comes when the
 // reader waits for it on a loop.
 func (s teller) later(loops *eventloop.Loops, k int, piece string) {
 	go func() {
-		for k > slowWaits && loops.OnLoops() == 0 {
+		for k > early && loops.OnLoops() == 0 {
 			runtime.Gosched()
 		}
 		s.tell <- piece
@@ -104,7 +108,7 @@ func TestASlowReplyIsReadOnALoop(t *testing.T) {
 					t.Errorf("round %d: %q %v", round, p[:n], err)
 				}
 				// The first came with the header, the next ones tell that it is slow.
-				if was := task.OnLoop(); was != (k > slowWaits) {
+				if was := task.OnLoop(); was != (k > early) {
 					t.Errorf("round %d, piece %d: on a loop: %v", round, k, was)
 				}
 				if k < 7 {
@@ -169,11 +173,11 @@ func TestACancelEndsAReplyOnALoop(t *testing.T) {
 			go func() { s.tell <- head }()
 			onLoops(t, loops, tr, post(ctx, s.url, "hi"), func(task *eventloop.Task, body io.ReadCloser) {
 				var p [1]byte
-				for k := range slowWaits + 2 { // the first comes with the header
+				for k := range early + 2 { // the first comes with the header
 					if n, err := body.Read(p[:]); n != 1 || err != nil {
 						t.Errorf("piece %d: %d %v", k, n, err)
 					}
-					if k <= slowWaits {
+					if k <= early {
 						s.later(loops, k+1, piece)
 					}
 				}
@@ -206,11 +210,11 @@ func TestCloseOnALoop(t *testing.T) {
 	loops := newLoops(t)
 	onLoops(t, loops, tr, post(t.Context(), s.url, "hi"), func(task *eventloop.Task, body io.ReadCloser) {
 		var p [1]byte
-		for k := range slowWaits + 2 { // the first comes with the header
+		for k := range early + 2 { // the first comes with the header
 			if _, err := body.Read(p[:]); err != nil {
 				t.Error(err)
 			}
-			if k <= slowWaits {
+			if k <= early {
 				s.later(loops, k+1, "1\r\na\r\n")
 			}
 		}
