@@ -24,6 +24,7 @@ type body struct {
 
 	task   *eventloop.Task // nil: it is read here
 	slow   time.Duration   // see OnLoop
+	last   time.Time       // when something came
 	silent time.Duration   // in waits that took so long, the last ones
 
 	chunked bool
@@ -101,9 +102,10 @@ func (b *body) receive(p []byte) (int, error) {
 	case b.conn.own.open():
 		return b.conn.own.read(b.task, p)
 	}
-	began := time.Now()
 	n, err := b.conn.Read(p)
-	if wait := time.Since(began); wait < b.slow {
+	now := time.Now()
+	wait := now.Sub(b.last)
+	if b.last = now; wait < b.slow {
 		b.silent = 0
 	} else if b.silent += wait; b.silent >= slowWaits*b.slow && err == nil {
 		b.conn.toOwn()
@@ -124,7 +126,7 @@ const (
 // closed, only by the function of that task from then on.
 func OnLoop(res *http.Response, task *eventloop.Task, slow time.Duration) {
 	if b, ok := res.Body.(*body); ok && task != nil {
-		b.task, b.slow = task, slow
+		b.task, b.slow, b.last = task, slow, time.Now()
 	}
 }
 
