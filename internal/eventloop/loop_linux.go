@@ -25,6 +25,7 @@ type loop struct {
 	poller  int // of epoll; -1: it was not needed yet
 	n       int // functions
 	running bool
+	closed  bool
 	tasks   []*Task // by slot; nil: the slot is free
 	free    []int32
 }
@@ -118,8 +119,27 @@ func (l *loop) run() {
 func (l *loop) more() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.running = l.n > 0
+	if l.running = l.n > 0; !l.running && l.closed {
+		l.release()
+	}
 	return l.running
+}
+
+// close gives back what the loop has of the system, at once or after its functions.
+func (l *loop) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed = true; !l.running {
+		l.release()
+	}
+}
+
+// release closes the descriptor of epoll. l.mu is held.
+func (l *loop) release() {
+	if l.poller >= 0 {
+		_ = unix.Close(l.poller)
+		l.poller = -1
+	}
 }
 
 // waitAlone waits until a socket can be read, on a thread for it alone.

@@ -44,6 +44,9 @@ func (l *Loops) Close() {
 		w.stop()
 	}
 	l.idle = nil
+	for _, lo := range l.loops {
+		lo.close()
+	}
 }
 
 // OnLoops returns how many functions are on a loop.

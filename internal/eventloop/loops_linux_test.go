@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -275,5 +276,37 @@ func TestClosedLoopsRunFunctions(t *testing.T) {
 	}
 	if len(l.idle) != 0 {
 		t.Errorf("%d workers are kept", len(l.idle))
+	}
+}
+
+// TestClosedLoopsKeepNoDescriptor, whether functions are on them when they are closed or
+// come later.
+func TestClosedLoopsKeepNoDescriptor(t *testing.T) {
+	l := newLoops(t, 1)
+	ours, theirs := pair(t)
+	open := func() bool { // is there a descriptor?
+		lo := l.loops[0]
+		lo.mu.Lock()
+		defer lo.mu.Unlock()
+		return lo.poller >= 0 || lo.running
+	}
+	for _, closed := range []bool{false, true} {
+		l.Run(t.Context(), func(ctx context.Context) {
+			send(t, theirs, "x")
+			read(Of(ctx), ours)
+			if l.Close(); !open() {
+				t.Error("it is closed under a function")
+			}
+			send(t, theirs, "x")
+			if text := read(Of(ctx), ours); text != "x" {
+				t.Errorf("%q after Close", text)
+			}
+		})
+		for open() { // the loop ends after its last function has
+			runtime.Gosched()
+		}
+		if len(l.idle) != 0 {
+			t.Errorf("closed before: %v: %d workers are kept", closed, len(l.idle))
+		}
 	}
 }

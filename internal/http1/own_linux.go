@@ -15,7 +15,7 @@ import (
 // An ownSocket is a socket that the runtime does not wait for, so that a loop can. It is
 // read by one goroutine.
 type ownSocket struct {
-	fd          int // 0: there is none; conn.mu is held to change it
+	fd          int // at least 1; 0: there is none. conn.mu is held to change it
 	interrupted atomic.Bool
 }
 
@@ -30,7 +30,7 @@ func (c *conn) toOwn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.raw.Control(func(fd uintptr) {
-		if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 1); err == nil {
 			c.own.fd = own
 		}
 	})
