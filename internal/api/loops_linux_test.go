@@ -16,8 +16,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A toldVendor is a server of the chat format. Each call of it begins with one delta and goes on
-// with what it is told.
+// A toldVendor is a server of the chat format that sends what it is told to.
 type toldVendor struct {
 	net.Listener
 	calls chan chan<- string // of each call: the events that it sends; closed: the connection ends

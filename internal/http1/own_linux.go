@@ -74,34 +74,26 @@ func (s *ownSocket) interrupt() {
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR) // it can be read then
 }
 
-// read reads at least one byte. With an error it leaves the loop.
+// read reads at least one byte.
 func (s *ownSocket) read(task *eventloop.Task, p []byte) (int, error) {
 	wait := task.OnLoop() // it was read to its end there; elsewhere something may have come
 	for {
 		if wait {
 			task.Wait(s.fd)
 		}
-		if s.interrupted.Load() {
-			task.Leave()
-			return 0, errInterrupted
-		}
 		n, err := unix.Read(s.fd, p)
 		switch {
+		case s.interrupted.Load(): // whatever came
+			return 0, errInterrupted
 		case err == unix.EAGAIN:
 			wait = true
-			continue
 		case err == unix.EINTR:
-			continue
-		case n > 0:
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		case n == 0:
+			return 0, io.EOF
+		default:
 			return n, nil
 		}
-		task.Leave()
-		switch {
-		case s.interrupted.Load():
-			return 0, errInterrupted
-		case err == nil:
-			return 0, io.EOF
-		}
-		return 0, os.NewSyscallError("read", err)
 	}
 }
