@@ -68,6 +68,15 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, b.err
 }
 
+// Buffered returns how many bytes came with the header and were not read, framing
+// included.
+func (b *body) Buffered() int {
+	if b.in == nil {
+		return 0
+	}
+	return b.in.Buffered()
+}
+
 // ended returns the error of a body of which something or nothing is to come.
 func ended(all bool, err error) error {
 	switch {
@@ -81,10 +90,10 @@ func ended(all bool, err error) error {
 
 // read reads what came with the header, then from the connection.
 func (b *body) read(p []byte) (int, error) {
+	if b.Buffered() > 0 {
+		return b.in.Read(p)
+	}
 	if b.in != nil {
-		if b.in.Buffered() > 0 {
-			return b.in.Read(p)
-		}
 		b.drop()
 	}
 	n, err := b.receive(p)
@@ -141,7 +150,7 @@ func (b *body) end() {
 	if !b.ended.CompareAndSwap(false, true) {
 		return
 	}
-	more := b.chunks.more || b.in != nil && b.in.Buffered() > 0
+	more := b.chunks.more || b.Buffered() > 0
 	if b.in != nil {
 		b.drop()
 	}
@@ -222,12 +231,42 @@ func (c *chunks) remove(p []byte, err error) (n int, _ error) {
 			c.more = true
 			break
 		}
-		if e := c.next(p[i]); e != nil {
+		k := 1
+		var e error
+		if size, all := c.between(p[i:]); all > 0 {
+			c.size, c.line, k = size, all-len("\r\n\r\n"), all
+			e = c.chunk()
+		} else {
+			e = c.next(p[i])
+		}
+		if e != nil {
 			return n, e
 		}
-		i++
+		i += k
 	}
 	return n, ended(c.at == last, err)
+}
+
+// between finds what stands between two chunks in the form in which nearly all servers
+// write it: the end of a chunk, and a line that is the size of the next. It returns
+// that size and how many bytes it found; 0 if there are other bytes, or not all yet.
+func (c *chunks) between(p []byte) (size uint64, all int) {
+	const digits = 5 // of a size that is seen here: 1 MiB
+	if c.at != dataCR || len(p) < len("\r\n1\r\n") || p[0] != '\r' || p[1] != '\n' {
+		return 0, 0
+	}
+	i := 2
+	for ; i < min(2+digits, len(p)-2); i++ {
+		d, ok := hexDigit(p[i])
+		if !ok {
+			break
+		}
+		size = size<<4 | uint64(d)
+	}
+	if size == 0 || p[i] != '\r' || p[i+1] != '\n' {
+		return 0, 0
+	}
+	return size, i + 2
 }
 
 // next reads one byte of framing.

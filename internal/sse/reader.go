@@ -31,8 +31,11 @@ func (e *TooLargeError) Error() string {
 // A Reader reads events. It allocates when its buffer has to grow, not per event.
 // While it waits for a source that brings an event now and then, it holds
 // smallBuffer bytes; it takes a larger buffer from a pool for bursts and long events.
+// A source with a method Buffered() int says by it how many bytes it has already, so
+// that they are read at once.
 type Reader struct {
 	src     io.Reader
+	ahead   interface{ Buffered() int } // src, if it has that method
 	buf     []byte
 	small   []byte  // the reader's own buffer; nil before the first read
 	lent    *[]byte // buf, when it is not small
@@ -54,7 +57,9 @@ func NewReader(src io.Reader, limit int) *Reader {
 	if limit <= 0 {
 		limit = DefaultMaxEvent
 	}
-	return &Reader{src: src, max: limit}
+	r := &Reader{src: src, max: limit}
+	r.ahead, _ = src.(interface{ Buffered() int })
+	return r
 }
 
 // A span is a range of the buffer, relative to start so that it stays valid when
@@ -285,10 +290,11 @@ func (r *Reader) fill() error {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
+	much := r.busy || r.ahead != nil && r.ahead.Buffered() > smallBuffer
 	switch {
-	case r.end == 0 && !r.busy:
+	case r.end == 0 && !much:
 		r.shrink()
-	case r.end == len(r.buf) || r.busy && r.lent == nil:
+	case r.end == len(r.buf) || much && r.lent == nil:
 		r.grow()
 	}
 	for range 100 {
@@ -311,7 +317,7 @@ func (r *Reader) fill() error {
 // Sizes in bytes.
 const (
 	smallBuffer = 1 << 10  // holds an event of a few words
-	bigBuffer   = 8 << 10  // the least that is lent
+	bigBuffer   = 32 << 10 // the least that is lent: a burst of a hundred events takes one read
 	keepBuffer  = 64 << 10 // the most that is kept for another reader
 	burst       = 3 * smallBuffer / 4
 )
