@@ -33,7 +33,10 @@ func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 func (f *responsesFormat) openPart(b []byte, it *item, kind pieceKind) []byte {
 	f.part = kind
 	event := "response.content_part.added"
-	if kind == pieceSummary {
+	switch kind {
+	case pieceText:
+		f.text = append(appendPlace(f.text[:0], it, kind), `,"delta":`...)
+	case pieceSummary:
 		event = "response.reasoning_summary_part.added"
 	}
 	return f.partEvent(b, event, it, kind, "")
@@ -49,8 +52,11 @@ func (f *responsesFormat) partEvent(b []byte, event string, it *item, kind piece
 	return sse.AppendEnd(b)
 }
 
-// deltaHead is what head writes for the one event of which a reply has many.
-const deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
+// Of the one event of which a reply has many: what head writes, and what follows the text.
+const (
+	deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
+	deltaTail = `,"logprobs":[]}` + "\n\n"
+)
 
 // piece appends the delta of a piece.
 func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, text string) []byte {
@@ -64,6 +70,9 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 	case pieceText:
 		b = append(b, deltaHead...)
 		b = f.number(b)
+		b = append(b, f.text...)
+		b = appendText(b, text)
+		return append(b, deltaTail...)
 	case pieceRefusal:
 		b = f.head(b, "response.refusal.delta")
 	case pieceSummary:
@@ -74,9 +83,6 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 	b = appendPlace(b, it, kind)
 	b = append(b, `,"delta":`...)
 	b = appendText(b, text)
-	if kind == pieceText {
-		b = append(b, `,"logprobs":[]`...)
-	}
 	b = append(b, '}')
 	return sse.AppendEnd(b)
 }

@@ -15,6 +15,7 @@ type responsesFormat struct {
 	echoed []byte    // the members that never change during a call; nil: not made yet
 	seq    int64     // of the next event
 	part   pieceKind // of the open message: the part that is announced; 0: none
+	text   []byte    // what stands between the number and the text of each delta of the part, if it is text
 }
 
 func (e *echo) newFormat() format { return &responsesFormat{echo: e} }

@@ -210,15 +210,20 @@ func (r *reply) emitText(text string) error {
 	return nil
 }
 
-// emitDelta emits a piece of text. Most events are one that follows another, and
-// differ in their text alone.
+// emitDelta emits a piece of text. Most events are one that follows another or a usage,
+// and of a large event nothing else is written then.
 func (r *reply) emitDelta(text string) {
-	if r.holds && r.held.Kind == stoa.Delta {
-		r.flush(true)
-		r.held.Text, r.holds = text, true
+	if !r.light() {
+		r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
 		return
 	}
-	r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
+	r.flush(true)
+	r.held.Kind, r.held.Text, r.held.Usage, r.holds = stoa.Delta, text, stoa.Usage{}, true
+}
+
+// light reports whether the event that is held back has nothing but a text or a usage.
+func (r *reply) light() bool {
+	return r.holds && (r.held.Kind == stoa.Delta || r.held.Kind == stoa.UsageSoFar)
 }
 
 // thought emits that reasoning arrived.
@@ -251,9 +256,15 @@ func (r *reply) called(call stoa.ToolCall) error {
 
 // count emits the usage known so far if it changed.
 func (r *reply) count(before counts) {
-	if r.usage != before {
-		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.mended()})
+	if r.usage == before {
+		return
 	}
+	if !r.light() {
+		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.mended()})
+		return
+	}
+	r.flush(true)
+	r.held.Kind, r.held.Text, r.held.Usage, r.holds = stoa.UsageSoFar, "", r.usage.mended(), true
 }
 
 // listState returns the state as the list of its values, each of which was added with a
