@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"strconv"
 	"strings"
 )
@@ -10,13 +11,18 @@ import (
 // maxStatements is how many prepared statements a connection keeps.
 const maxStatements = 512
 
-// conn is a connection that keeps its prepared statements.
+// conn is a connection that keeps its prepared statements. It is used by one goroutine
+// at a time.
 type conn struct {
 	c     *sql.Conn
 	stmts map[string]*sql.Stmt
+	execs map[string]driver.StmtExecContext // of ExecContext
+	args  []driver.NamedValue               // of the statement that runs
 }
 
-func newConn(c *sql.Conn) *conn { return &conn{c: c, stmts: map[string]*sql.Stmt{}} }
+func newConn(c *sql.Conn) *conn {
+	return &conn{c: c, stmts: map[string]*sql.Stmt{}, execs: map[string]driver.StmtExecContext{}}
+}
 
 // prepared returns the prepared statement of a query and prepares it at its
 // first use; nil for one that is not to be prepared.
@@ -24,7 +30,7 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	if st := c.stmts[query]; st != nil {
 		return st
 	}
-	if len(c.stmts) >= maxStatements || strings.HasPrefix(query, "PRAGMA") {
+	if !c.keeps(query) {
 		return nil
 	}
 	st, err := c.c.PrepareContext(context.Background(), positional(query))
@@ -33,6 +39,57 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	}
 	c.stmts[query] = st
 	return st
+}
+
+// keeps reports whether a query that was not prepared yet is to be.
+func (c *conn) keeps(query string) bool {
+	return len(c.stmts)+len(c.execs) < maxStatements && !strings.HasPrefix(query, "PRAGMA")
+}
+
+// exec is prepared for the driver's own statement. Database/sql has locks and copies
+// for users that this connection does not have; a charge has more than thirty values.
+func (c *conn) exec(query string) driver.StmtExecContext {
+	if st := c.execs[query]; st != nil {
+		return st
+	}
+	if !c.keeps(query) {
+		return nil
+	}
+	var made driver.StmtExecContext
+	_ = c.c.Raw(func(of any) error {
+		prepares, ok := of.(driver.ConnPrepareContext)
+		if !ok {
+			return nil
+		}
+		st, err := prepares.PrepareContext(context.Background(), positional(query))
+		if err != nil {
+			return err
+		}
+		if made, ok = st.(driver.StmtExecContext); !ok {
+			return st.Close()
+		}
+		return nil
+	})
+	if made != nil {
+		c.execs[query] = made
+	}
+	return made
+}
+
+// values sets args and reports whether the driver takes all of them as they are.
+func (c *conn) values(args []any) bool {
+	c.args = c.args[:0]
+	for i, a := range args {
+		switch v := a.(type) {
+		case nil, int64, float64, bool, string, []byte:
+		case int:
+			a = int64(v)
+		default:
+			return false
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return true
 }
 
 // positional replaces $1, $2, $3 by ?, ?, ? where each occurs once and in order: to
@@ -66,6 +123,12 @@ func positional(query string) string {
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	defer func() { clear(c.args) }()
+	if c.values(args) {
+		if st := c.exec(query); st != nil {
+			return st.ExecContext(ctx, c.args)
+		}
+	}
 	if st := c.prepared(query); st != nil {
 		return st.ExecContext(ctx, args...)
 	}
@@ -82,6 +145,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 func (c *conn) close() {
 	for _, st := range c.stmts {
 		st.Close()
+	}
+	for _, st := range c.execs {
+		_ = st.(driver.Stmt).Close()
 	}
 	c.c.Close()
 }
