@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
@@ -146,12 +147,12 @@ func (it *item) add(kind pieceKind, text string) {
 }
 
 // leastText is the space in bytes that a text of several pieces begins with.
-const leastText = 512
+const leastText = 1 << 10
 
 // joined is a text that comes in pieces. A single piece is not copied.
 type joined struct {
 	only string
-	more []byte // all of it from the second piece on
+	more strings.Builder // all of it from the second piece on
 }
 
 func (j *joined) empty() bool { return j.only == "" }
@@ -161,16 +162,17 @@ func (j *joined) add(s string) {
 		j.only = s
 		return
 	}
-	if len(j.more) == 0 {
-		j.more = append(make([]byte, 0, max(leastText, 2*len(j.only))), j.only...)
+	if j.more.Len() == 0 {
+		j.more.Grow(max(leastText, 2*len(j.only)))
+		j.more.WriteString(j.only)
 	}
-	j.more = append(j.more, s...)
+	j.more.WriteString(s)
 }
 
 // String returns the pieces so far.
 func (j *joined) String() string {
-	if len(j.more) > len(j.only) {
-		j.only = string(j.more)
+	if j.more.Len() > 0 {
+		return j.more.String()
 	}
 	return j.only
 }
