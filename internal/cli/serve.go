@@ -2,11 +2,8 @@ package cli
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 
-	"github.com/lmittmann/tint"
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"stoa/internal/app"
@@ -67,26 +64,15 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 			}
 			go new(releaser).run(c.Context())
 		}
+		log, lines := e.serviceLog(cfg.Log)
+		defer e.endLog(lines)
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
-			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: e.logger(cfg.Log),
+			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log,
 			Reload: load, Hangup: e.hangup, Ready: ready,
 		})
 	}
 	return c
-}
-
-// logger returns a logger on standard error: coloured text on a terminal, plain
-// text elsewhere, or JSON.
-func (e *env) logger(l config.Log) *slog.Logger {
-	level := l.SlogLevel()
-	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
-	}
-	if f, ok := e.err.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		return slog.New(tint.NewTextHandler(e.err, &tint.Options{Level: level, TimeFormat: "15:04:05.000", NoColor: e.getenv("NO_COLOR") != ""}))
-	}
-	return slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: level}))
 }
 
 func (e *env) config() *cobra.Command {
