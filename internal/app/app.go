@@ -32,6 +32,8 @@ type Options struct {
 	Commit  string
 	Out     io.Writer    // what an operator reads at start-up
 	Logger  *slog.Logger // nil: nothing is logged
+	// LinesDropped returns how many lines of the log were dropped. Nil: none ever is.
+	LinesDropped func() uint64
 
 	// Reload reads the configuration again each time that a value is received from
 	// Hangup. Nil: it is never read again.
@@ -112,7 +114,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	s, err := New(Parts{
 		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(), States: states,
 		Address: address.String(), Admin: adm.at(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
-		Metrics: adm.counts(), Tracer: tracer,
+		Metrics: adm.counts(), Tracer: tracer, LinesDropped: opts.LinesDropped,
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,8 @@ type Parts struct {
 	Tracer    *telemetry.Tracer  // nil: none
 	Vault     *vault.Vault       // of stored secrets; nil: that of Config
 
+	LinesDropped func() uint64 // of the log; nil: none ever is
+
 	// What tests change before the parts are built: Pool stands in for the calls to
 	// providers, the functions change settings that Config does not have.
 	Pool      gateway.Pool
@@ -145,7 +147,7 @@ func New(p Parts) (*Service, error) {
 		s.API.Interrupt()
 		s.Worker.Interrupt()
 	})
-	s.watch(p.Metrics, p.Tracer)
+	s.watch(p.Metrics, p.Tracer, p.LinesDropped)
 	return s, nil
 }
 

@@ -181,7 +181,7 @@ func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
 }
 
 // watch has the metrics read the parts of the service.
-func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
+func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer, linesDropped func() uint64) {
 	counted := func(count func(*listen.Listener) int) func() int64 {
 		return func() int64 {
 			if l := s.listener.Load(); l != nil {
@@ -219,6 +219,7 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 	}
 	sources.Waiting = s.waiting
 	sources.Outbox = s.Hooks.Backlog
+	sources.LinesDropped = linesDropped
 	if tracer != nil {
 		sources.Exports = tracer.Exports
 	}

@@ -68,7 +68,7 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 		defer e.endLog(lines)
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
-			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log,
+			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log, LinesDropped: lines.Dropped,
 			Reload: load, Hangup: e.hangup, Ready: ready,
 		})
 	}

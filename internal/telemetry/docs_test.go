@@ -45,6 +45,8 @@ func everything(t *testing.T) *Metrics {
 		},
 		Exports: func() (uint64, uint64) { return 1, 1 },
 		Outbox:  func() (int, time.Duration) { return 1, time.Second },
+
+		LinesDropped: func() uint64 { return 1 },
 	})
 	return m
 }

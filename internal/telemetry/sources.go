@@ -31,7 +31,8 @@ type Sources struct {
 	Exports func() (sent, failed uint64) // spans
 	// Outbox counts the deliveries to webhooks that are pending, of all nodes, and says
 	// how long after its time the oldest waits.
-	Outbox func() (pending int, lag time.Duration)
+	Outbox       func() (pending int, lag time.Duration)
+	LinesDropped func() uint64 // of the log
 }
 
 // Waiting is how many inputs of a kind are waited for, and how long the oldest of them
@@ -77,7 +78,7 @@ type collector struct {
 
 	requests, calls, bodies, followers, turns, connections, parked, refused, latched, broken,
 	providerInFlight, providerRefused, providerRequests, providerRetries, providerFailures, providerTimeouts, circuit,
-	sessions, waiting, waitingAge, exports, outbox, outboxLag *prometheus.Desc
+	sessions, waiting, waitingAge, exports, outbox, outboxLag, linesDropped *prometheus.Desc
 
 	mu      sync.Mutex
 	counted map[string]int64
@@ -115,6 +116,7 @@ func newCollector(s Sources) *collector {
 	c.exports = desc("stoa_spans_total", "Spans handed to the OTLP exporter, by what became of them.", "outcome")
 	c.outbox = desc("stoa_webhook_deliveries_pending", "Events that wait to be sent to webhooks, of all nodes, up to 100,000; counted each minute.")
 	c.outboxLag = desc("stoa_webhook_lag_seconds", "How long after its time the oldest of them waits for a place; counted each minute.")
+	c.linesDropped = desc("stoa_log_lines_dropped_total", "Lines of the log that were dropped, as they came faster than they could be written, or could not be.")
 	return c
 }
 
@@ -190,6 +192,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		pending, lag := c.Outbox()
 		gauge(c.outbox, float64(pending))
 		gauge(c.outboxLag, lag.Seconds())
+	}
+	if c.LinesDropped != nil {
+		counter(c.linesDropped, c.LinesDropped())
 	}
 }
 
