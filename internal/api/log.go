@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"stoa/internal/stoa"
@@ -59,6 +60,12 @@ func (f *Fields) ofToolServer() bool {
 	return f.Code == stoa.CodeToolServer || f.Code == stoa.CodeToolServerTimeout
 }
 
+// attrLists are lists of attributes for [Fields.line]. No handler keeps them.
+var attrLists = sync.Pool{New: func() any {
+	list := make([]slog.Attr, 0, 24)
+	return &list
+}}
+
 // line writes the request's log line.
 func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, bytes int64) {
 	level := slog.LevelInfo
@@ -71,7 +78,8 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if len(path) > 200 {
 		path = path[:200]
 	}
-	attrs := make([]slog.Attr, 0, 24)
+	list := attrLists.Get().(*[]slog.Attr)
+	attrs := (*list)[:0]
 	add := func(a ...slog.Attr) { attrs = append(attrs, a...) }
 	add(slog.String("request", f.ID), slog.String("method", method), slog.String("path", path),
 		slog.Int("status", f.Status), slog.Duration("duration", f.Duration), slog.Int64("bytes", bytes))
@@ -113,7 +121,10 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if f.stack != nil {
 		add(slog.String("stack", string(f.stack)))
 	}
-	record := slog.NewRecord(time.Now(), level, "request", 0) // without the place in the source, which log.LogAttrs looks up
-	record.AddAttrs(attrs...)
+	record := slog.NewRecord(time.Now(), level, "request", 0)    // without the place in the source, which log.LogAttrs looks up
+	record.AddAttrs(slog.Attr{Value: slog.GroupValue(attrs...)}) // handlers write a group without a name as its attributes; a record would copy them
 	_ = log.Handler().Handle(ctx, record)
+	clear(attrs) // they hold texts of the request
+	*list = attrs
+	attrLists.Put(list)
 }
