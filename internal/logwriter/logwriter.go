@@ -19,11 +19,16 @@ import (
 // written, which are as many at most.
 const limit = 1 << 20
 
+// pause is how long lines gather after a write, unless they fill half of the buffer before
+// that: waking a goroutine costs more than a line, and a busy service has thousands a second.
+const pause = 10 * time.Millisecond
+
 // A Writer gathers lines and writes them to another writer. It is safe for use by many
 // goroutines.
 type Writer struct {
 	to    io.Writer
 	tell  func(io.Writer, uint64)
+	early chan struct{} // a value ends a pause
 	ended chan struct{}
 
 	mu       sync.Mutex
@@ -39,7 +44,7 @@ type Writer struct {
 // fail. tell writes one line that says how many lines were dropped; it gets a buffer,
 // so that no other line comes between.
 func New(to io.Writer, tell func(to io.Writer, lines uint64)) *Writer {
-	w := &Writer{to: to, tell: tell, ended: make(chan struct{})}
+	w := &Writer{to: to, tell: tell, early: make(chan struct{}, 1), ended: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
 	go w.run()
 	return w
@@ -54,9 +59,20 @@ func (w *Writer) Write(line []byte) (int, error) {
 	} else {
 		w.gathered = append(w.gathered, line...)
 	}
+	much := len(w.gathered) > limit/2
 	w.mu.Unlock()
 	w.changed.Signal()
+	if much {
+		w.endPause()
+	}
 	return len(line), nil
+}
+
+func (w *Writer) endPause() {
+	select {
+	case w.early <- struct{}{}:
+	default:
+	}
 }
 
 // Dropped returns how many lines were dropped in all.
@@ -73,6 +89,7 @@ func (w *Writer) Close(within time.Duration) bool {
 	w.closed = true
 	w.mu.Unlock()
 	w.changed.Signal()
+	w.endPause()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -83,20 +100,22 @@ func (w *Writer) Close(within time.Duration) bool {
 	}
 }
 
-// run writes until the Writer is closed. While it writes one buffer, lines gather in
-// the other.
+// run writes until the Writer is closed. While it writes one buffer, and pauses, lines
+// gather in the other.
 func (w *Writer) run() {
 	defer close(w.ended)
 	var batch []byte
 	var told uint64
-	for last := false; !last; {
+	over := time.NewTimer(pause)
+	defer over.Stop()
+	for {
 		w.mu.Lock()
 		for len(w.gathered) == 0 && !w.closed {
 			w.changed.Wait()
 		}
 		batch, w.gathered = w.gathered, batch[:0]
 		dropped := w.dropped // after the lines of this batch, before those of the next
-		last = w.closed
+		closed := w.closed
 		w.mu.Unlock()
 
 		n, err := w.write(batch)
@@ -111,6 +130,17 @@ func (w *Writer) run() {
 			if n, _ := w.write(notice.Bytes()); n > 0 {
 				told = dropped
 			}
+		}
+		switch {
+		case closed && len(batch) == 0:
+			return
+		case closed: // once more, for what could not be written or told
+			continue
+		}
+		over.Reset(pause)
+		select {
+		case <-over.C:
+		case <-w.early:
 		}
 	}
 }

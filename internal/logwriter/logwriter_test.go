@@ -209,6 +209,38 @@ func TestNothingRunsBetweenLines(t *testing.T) {
 	})
 }
 
+// TestLinesGatherInAPause writes while the pause after a write lasts, little and then
+// half a buffer.
+func TestLinesGatherInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &destination{}
+		w := New(d, tell)
+		began := time.Now()
+		for _, c := range []struct {
+			line   string
+			sleep  time.Duration
+			writes int
+		}{
+			{"first\n", pause - 1, 1},
+			{"second\n", 0, 1},
+			{"third\n", 1, 2},
+			{"fourth\n", 0, 2},
+			{strings.Repeat("x", limit/2) + "\n", 0, 3},
+		} {
+			io.WriteString(w, c.line)
+			synctest.Wait()
+			time.Sleep(c.sleep)
+			synctest.Wait()
+			if len(d.writes) != c.writes {
+				t.Errorf("%d writes %v after the first, with %.10q", len(d.writes), time.Since(began), c.line)
+			}
+		}
+		if !w.Close(time.Second) || time.Since(began) != pause {
+			t.Errorf("it ends after %v", time.Since(began))
+		}
+	})
+}
+
 func TestALineAllocatesNothing(t *testing.T) {
 	w := New(io.Discard, tell)
 	defer w.Close(time.Minute)
