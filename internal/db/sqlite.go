@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -272,6 +273,9 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 				group = append(group, j)
 			}
 		}
+		// Whoever is ready to run comes first: those whom the last commit answered, and
+		// others whose rows then go with this one.
+		runtime.Gosched()
 	fill:
 		for len(group) < maxGroup {
 			select {

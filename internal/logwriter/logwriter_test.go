@@ -235,8 +235,9 @@ func TestLinesGatherInAPause(t *testing.T) {
 				t.Errorf("%d writes %v after the first, with %.10q", len(d.writes), time.Since(began), c.line)
 			}
 		}
-		if !w.Close(time.Second) || time.Since(began) != pause {
-			t.Errorf("it ends after %v", time.Since(began))
+		io.WriteString(w, "last\n")
+		if !w.Close(time.Second) || time.Since(began) != pause || len(d.writes) != 4 {
+			t.Errorf("it ends after %v and %d writes", time.Since(began), len(d.writes))
 		}
 	})
 }
