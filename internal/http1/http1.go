@@ -145,34 +145,6 @@ func (t *Transport) exchange(ctx context.Context, c *conn, req *http.Request, re
 	return res, false, nil
 }
 
-var errInterim = errors.New("http1: too many replies 1xx")
-
-// readHeader reads the header of the reply that counts, which interim ones may precede.
-func readHeader(in *bufio.Reader, req *http.Request) (*http.Response, error) {
-	for range maxInterim + 1 {
-		res, err := http.ReadResponse(in, req)
-		if err != nil || res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 200 {
-			return res, err
-		}
-	}
-	return nil, errInterim
-}
-
-// readError says why no header came.
-func readError(head *header, wrote, err error) error {
-	switch {
-	case err == errInterim:
-		return err
-	case head.left == 0:
-		return errors.New("http1: the header of the reply is too large")
-	case wrote != nil:
-		return fmt.Errorf("http1: writing the request: %w", wrote)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("http1: the server closed the connection without a reply: %w", io.ErrUnexpectedEOF)
-	}
-	return fmt.Errorf("http1: reading the reply: %w", err)
-}
-
 // A header reads the header of a reply from a connection, up to a limit.
 type header struct {
 	from *conn
