@@ -171,7 +171,6 @@ func (f *chatReply) chunk(data []byte) error {
 
 // again reads a chunk that is like an earlier one.
 func (f *chatReply) again() error {
-	before := f.usage
 	if f.want.Items {
 		if c, ok := f.like.Value(openText); ok {
 			if err := f.settle(c); err != nil {
@@ -182,9 +181,12 @@ func (f *chatReply) again() error {
 	if err := f.say(f.textAgain()); err != nil {
 		return err
 	}
-	if c, ok := f.like.Value(openUsage); ok {
-		f.readUsage(&c)
+	c, ok := f.like.Value(openUsage)
+	if !ok {
+		return nil
 	}
+	before := f.usage
+	f.readUsage(&c)
 	if f.stop == "" {
 		f.count(before)
 	}
