@@ -23,6 +23,11 @@ const (
 	defaultReaders = 4
 	maxGroup       = 256 // closures in one commit
 
+	// turns is how often whoever is ready to run comes before a commit: those whom the
+	// last one answered, and others whose rows then go with this one. Nobody waits if
+	// nobody is ready, and no timer is set.
+	turns = 3
+
 	// lowWait is how long a closure of low priority waits at most while others come
 	// without a pause.
 	lowWait = 100 * time.Millisecond
@@ -273,9 +278,9 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 				group = append(group, j)
 			}
 		}
-		// Whoever is ready to run comes first: those whom the last commit answered, and
-		// others whose rows then go with this one.
-		runtime.Gosched()
+		for range turns {
+			runtime.Gosched()
+		}
 	fill:
 		for len(group) < maxGroup {
 			select {
