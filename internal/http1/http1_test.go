@@ -355,6 +355,26 @@ func TestABodyThatIsNotReadClosesItsConnection(t *testing.T) {
 }
 
 // TestTheTraceIsTold of the connection and of the request.
+// TestABodySaysWhatCameWithTheHeader has a body that came whole, and one that comes later.
+func TestABodySaysWhatCameWithTheHeader(t *testing.T) {
+	tr, _ := newTransport(t)
+	url := script(t, []string{"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + strings.Repeat("x", 5000), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"})
+	for _, want := range []int{5000, 0} {
+		res, err := tr.RoundTrip(post(t.Context(), url, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := res.Body.(interface{ Buffered() int })
+		if n := body.Buffered(); n != want {
+			t.Errorf("%d bytes came with the header, it says", n)
+		}
+		if b, err := io.ReadAll(res.Body); len(b) != want || err != nil || body.Buffered() != 0 {
+			t.Errorf("%d bytes, %v; %d are left", len(b), err, body.Buffered())
+		}
+		res.Body.Close()
+	}
+}
+
 func TestTheTraceIsTold(t *testing.T) {
 	tr, _ := newTransport(t)
 	at := script(t, []string{small, small})

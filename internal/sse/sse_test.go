@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -320,6 +321,44 @@ func TestAWaitingReaderHoldsASmallBuffer(t *testing.T) {
 	}
 	if r.lent != nil {
 		t.Error("the end is waited for with a buffer of the pool")
+	}
+}
+
+// An ahead source says how much it has.
+type ahead struct{ watched }
+
+func (a *ahead) Buffered() (n int) {
+	for _, part := range a.parts[:min(1, len(a.parts))] {
+		n += len(part)
+	}
+	return n
+}
+
+func TestWhatASourceHasIsReadAtOnce(t *testing.T) {
+	event := "data: " + strings.Repeat("x", 200) + "\n\n"
+	for _, test := range []struct {
+		parts []string
+		sizes []int // of the reads of the parts
+	}{
+		{[]string{strings.Repeat(event, 50), event}, []int{bigBuffer, bigBuffer}},
+		{[]string{event, event}, []int{smallBuffer, smallBuffer}},
+		{[]string{event[:100], strings.Repeat(event, 50)}, []int{smallBuffer, bigBuffer - 100}},
+	} {
+		src := &ahead{watched{parts: slices.Clone(test.parts)}}
+		r, got := NewReader(src, 0), ""
+		for {
+			ev, err := r.Next()
+			if err != nil {
+				break
+			}
+			got += "data: " + string(ev.Data) + "\n\n"
+		}
+		if sizes := src.sizes[:len(src.sizes)-1]; !slices.Equal(sizes, test.sizes) {
+			t.Errorf("parts of %d and %d bytes are read with %v", len(test.parts[0]), len(test.parts[1]), sizes)
+		}
+		if got != strings.Join(test.parts, "") {
+			t.Errorf("%d bytes were read", len(got))
+		}
 	}
 }
 
