@@ -354,7 +354,6 @@ func TestABodyThatIsNotReadClosesItsConnection(t *testing.T) {
 	}
 }
 
-// TestTheTraceIsTold of the connection and of the request.
 // TestABodySaysWhatCameWithTheHeader has a body that came whole, and one that comes later.
 func TestABodySaysWhatCameWithTheHeader(t *testing.T) {
 	tr, _ := newTransport(t)
@@ -375,6 +374,7 @@ func TestABodySaysWhatCameWithTheHeader(t *testing.T) {
 	}
 }
 
+// TestTheTraceIsTold of the connection and of the request.
 func TestTheTraceIsTold(t *testing.T) {
 	tr, _ := newTransport(t)
 	at := script(t, []string{small, small})
