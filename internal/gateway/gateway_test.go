@@ -221,6 +221,17 @@ func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 	if c := leave(1); c.Usage != (stoa.Usage{InputTokens: 5}) || !c.Estimated || c.Amount == 0 {
 		t.Errorf("before anything came: %+v", c)
 	}
+	h.Pool = script{"alpha-haiku-4-5": []any{
+		stoa.Event{Kind: stoa.Started, Provider: "p"},
+		stoa.Event{Kind: stoa.Delta, Text: "123456789", Usage: stoa.Usage{InputTokens: 200, OutputTokens: 20}, HasUsage: true},
+		stoa.Event{Kind: stoa.Delta, Text: "123456789"},
+		context.Canceled,
+	}}
+	for after, output := range map[int]int64{2: 20, 3: 20 + 3} {
+		if c := leave(after); c.Usage != (stoa.Usage{InputTokens: 200, OutputTokens: output}) || !c.Estimated {
+			t.Errorf("after %d events, of texts with their usage: %+v", after, c)
+		}
+	}
 	h.Pool = script{"alpha-haiku-4-5": []any{down}}
 	if c := leave(1); c.ID != "" {
 		t.Errorf("before anybody accepted: %+v", c)

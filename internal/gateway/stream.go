@@ -154,12 +154,15 @@ func (s *Stream) note(ev *stoa.Event) {
 		s.accepted, s.provider = true, ev.Provider
 		s.bytes, s.made, s.usage, s.usageAt, s.hasUsage, s.firstText = 0, 0, stoa.Usage{}, 0, false, 0
 	case stoa.UsageSoFar:
-		s.usage, s.usageAt = ev.Usage, s.bytes
+		s.used(ev)
 	case stoa.Thinking:
 		s.add(ev.Thinking)
 	case stoa.Delta:
 		s.add(len(ev.Text))
 		s.touch()
+		if ev.HasUsage {
+			s.used(ev)
+		}
 	case stoa.CallStarted:
 		s.add(len(ev.Call.Name))
 		s.touch()
@@ -183,6 +186,9 @@ func (s *Stream) note(ev *stoa.Event) {
 		}
 	}
 }
+
+// used notes the counts that the provider reported before the end.
+func (s *Stream) used(ev *stoa.Event) { s.usage, s.usageAt = ev.Usage, s.bytes }
 
 // longToken is more bytes than a token has on average in any language.
 const longToken = 12

@@ -11,8 +11,8 @@ type Event struct {
 	More     bool
 	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points; Phased: the phase
 	Thinking int      // Thinking: bytes of reasoning received (its text is dropped)
-	Usage    Usage    // UsageSoFar and Finished: the counts so far (they replace earlier ones)
-	HasUsage bool     // Finished: the provider reported the usage
+	Usage    Usage    // UsageSoFar, Finished and Delta with HasUsage: the counts so far (they replace earlier ones)
+	HasUsage bool     // Finished: the provider reported the usage; Delta: it reported counts with the text
 	Stop     Stop     // Finished
 	Call     ToolCall // Called: complete; CallStarted: its id and name
 	State    State    // Finished: of the whole reply, Reasoned: of the segment; empty if there is none. Phased: without data

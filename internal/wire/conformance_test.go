@@ -183,6 +183,9 @@ func collect(t testing.TB, events iter.Seq2[*stoa.Event, error]) (o outcome) {
 			}
 			o.text += ev.Text
 			o.lines = append(o.lines, fmt.Sprintf("delta %q", ev.Text))
+			if ev.HasUsage {
+				o.lines = append(o.lines, "usage "+showUsage(ev.Usage))
+			}
 		case stoa.Refusal:
 			if ev.Text == "" || !utf8.ValidString(ev.Text) {
 				t.Fatalf("a refusal of %q", ev.Text)

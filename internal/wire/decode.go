@@ -210,20 +210,18 @@ func (r *reply) emitText(text string) error {
 	return nil
 }
 
-// emitDelta emits a piece of text. Most events are one that follows another or a usage,
-// and of a large event nothing else is written then.
+// emitDelta emits a piece of text. Most events are one that follows another, and
+// differ in their text and their usage alone.
 func (r *reply) emitDelta(text string) {
-	if !r.light() {
+	if !r.holds || r.held.Kind != stoa.Delta {
 		r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
 		return
 	}
 	r.flush(true)
-	r.held.Kind, r.held.Text, r.held.Usage, r.holds = stoa.Delta, text, stoa.Usage{}, true
-}
-
-// light reports whether the event that is held back has nothing but a text or a usage.
-func (r *reply) light() bool {
-	return r.holds && (r.held.Kind == stoa.Delta || r.held.Kind == stoa.UsageSoFar)
+	r.held.Text, r.holds = text, true
+	if r.held.HasUsage {
+		r.held.Usage, r.held.HasUsage = stoa.Usage{}, false
+	}
 }
 
 // thought emits that reasoning arrived.
@@ -254,17 +252,16 @@ func (r *reply) called(call stoa.ToolCall) error {
 	return nil
 }
 
-// count emits the usage known so far if it changed.
+// count emits the usage known so far if it changed: with the text that is held back, or
+// by itself.
 func (r *reply) count(before counts) {
-	if r.usage == before {
-		return
-	}
-	if !r.light() {
+	switch {
+	case r.usage == before:
+	case r.holds && r.held.Kind == stoa.Delta && !r.held.HasUsage:
+		r.held.Usage, r.held.HasUsage = r.usage.mended(), true
+	default:
 		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.mended()})
-		return
 	}
-	r.flush(true)
-	r.held.Kind, r.held.Text, r.held.Usage, r.holds = stoa.UsageSoFar, "", r.usage.mended(), true
 }
 
 // listState returns the state as the list of its values, each of which was added with a
