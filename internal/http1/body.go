@@ -231,20 +231,24 @@ func (c *chunks) remove(p []byte, err error) (n int, _ error) {
 			c.more = true
 			break
 		}
-		k := 1
-		var e error
-		if size, all := c.between(p[i:]); all > 0 {
-			c.size, c.line, k = size, all-len("\r\n\r\n"), all
-			e = c.chunk()
-		} else {
-			e = c.next(p[i])
-		}
+		k, e := c.frame(p[i:])
 		if e != nil {
 			return n, e
 		}
 		i += k
 	}
 	return n, ended(c.at == last, err)
+}
+
+// frame reads framing, all that stands between two chunks or one byte, and returns how
+// many bytes it read.
+func (c *chunks) frame(p []byte) (int, error) {
+	size, all := c.between(p)
+	if all == 0 {
+		return 1, c.next(p[0])
+	}
+	c.size, c.line = size, all-len("\r\n\r\n")
+	return all, c.chunk()
 }
 
 // between finds what stands between two chunks in the form in which nearly all servers

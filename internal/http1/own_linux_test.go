@@ -133,7 +133,7 @@ func TestBodiesOnALoopAreTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	loops := newLoops(t)
 	for _, text := range bodies {
-		for _, text := range []string{text, mutate(random, text), mutate(random, text)} {
+		for _, text := range []string{text, mutateBody(random, text), mutateBody(random, text)} {
 			text = "HTTP/1.1 200 OK\r\n" + text
 			tr, _ := newTransport(t)
 			at := script(t, []string{text}, []string{text})

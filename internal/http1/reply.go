@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -47,8 +47,8 @@ func usualHeader(came []byte) (*http.Response, int) {
 		return nil, 0
 	}
 	text := string(came[:n-len("\r\n")])
-	line, rest := cutLine(text)
-	status := line[min(len(begin), len(line)):]
+	line, rest, _ := strings.Cut(text, "\r\n")
+	status := line[len(begin):]
 	code, ok := statusOf(status)
 	if !ok || !isValue(status) {
 		return nil, 0
@@ -57,7 +57,7 @@ func usualHeader(came []byte) (*http.Response, int) {
 	res.Header = make(http.Header, 8)
 	values := make([]string, 0, 12)
 	for rest != "" {
-		line, rest = cutLine(rest)
+		line, rest, _ = strings.Cut(rest, "\r\n")
 		name, value, ok := field(line)
 		if !ok || !take(res, name, value) {
 			return nil, 0
@@ -95,67 +95,17 @@ func statusOf(status string) (code int, ok bool) {
 	return code, code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified
 }
 
-// cutLine returns the first line, and what follows its CRLF.
-func cutLine(text string) (line, rest string) {
-	line, rest, _ = strings.Cut(text, "\r\n")
-	return line, rest
-}
+// maxName is how many bytes a name has that is read here. No vendor's has more.
+const maxName = 40
 
 // field reads a line of a header. The name is in its canonical form.
 func field(line string) (name, value string, ok bool) {
-	var canonical [40]byte
-	upper := true
-	for i := range len(line) {
-		c := line[i]
-		switch {
-		case c == ':' && i > 0:
-			if name = known[string(canonical[:i])]; name == "" {
-				name = string(canonical[:i])
-			}
-			value = trim(line[i+1:])
-			return name, value, isValue(value)
-		case i == len(canonical) || !inName[c]:
-			return "", "", false
-		case upper && 'a' <= c && c <= 'z':
-			c -= 'a' - 'A'
-		case !upper && 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		canonical[i] = c
-		upper = c == '-'
+	name, value, ok = strings.Cut(line, ":")
+	if !ok || len(name) > maxName || !httpguts.ValidHeaderFieldName(name) {
+		return "", "", false
 	}
-	return "", "", false
-}
-
-// inName reports which bytes names have.
-var inName = func() (t [256]bool) {
-	for c := range rune(utf8.RuneSelf) {
-		t[c] = httpguts.IsTokenRune(c)
-	}
-	return t
-}()
-
-// known are the names of fields that vendors send.
-var known = func() map[string]string {
-	m := map[string]string{}
-	for _, name := range []string{
-		"Access-Control-Expose-Headers", "Alt-Svc", "Cache-Control", "Cf-Cache-Status", "Cf-Ray", "Connection", "Content-Length", "Content-Type", "Date", "Openai-Organization",
-		"Openai-Processing-Ms", "Openai-Version", "Request-Id", "Server", "Set-Cookie", "Strict-Transport-Security", "Transfer-Encoding", "Vary", "Via", "X-Content-Type-Options", "X-Request-Id",
-	} {
-		m[name] = name
-	}
-	return m
-}()
-
-// trim removes the white space around a value.
-func trim(s string) string {
-	for s != "" && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
+	value = strings.Trim(value, " \t")
+	return textproto.CanonicalMIMEHeaderKey(name), value, isValue(value)
 }
 
 // isValue reports whether a text has no bytes but printable ones of ASCII.
@@ -174,7 +124,7 @@ func take(res *http.Response, name, value string) bool {
 	switch name {
 	case "Content-Length":
 		n, err := strconv.ParseUint(value, 10, 48)
-		if err != nil || res.ContentLength >= 0 || value[0] == '+' {
+		if err != nil || res.ContentLength >= 0 {
 			return false
 		}
 		res.ContentLength = int64(n)
