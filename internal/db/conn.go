@@ -76,18 +76,16 @@ func (c *conn) exec(query string) driver.StmtExecContext {
 	return made
 }
 
-// values sets args and reports whether the driver takes all of them as they are.
+// values sets args to what database/sql would give to the driver, which has no
+// conversions of its own. It reports whether there is such a value for each.
 func (c *conn) values(args []any) bool {
 	c.args = c.args[:0]
 	for i, a := range args {
-		switch v := a.(type) {
-		case nil, int64, float64, bool, string, []byte:
-		case int:
-			a = int64(v)
-		default:
+		v, err := driver.DefaultParameterConverter.ConvertValue(a)
+		if err != nil {
 			return false
 		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})
 	}
 	return true
 }
@@ -129,10 +127,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.
 			return st.ExecContext(ctx, c.args)
 		}
 	}
-	if st := c.prepared(query); st != nil {
-		return st.ExecContext(ctx, args...)
-	}
-	return c.c.ExecContext(ctx, query, args...)
+	return c.c.ExecContext(ctx, query, args...) // also for its errors
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
