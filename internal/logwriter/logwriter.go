@@ -106,8 +106,6 @@ func (w *Writer) run() {
 	defer close(w.ended)
 	var batch []byte
 	var told uint64
-	over := time.NewTimer(pause)
-	defer over.Stop()
 	for {
 		w.mu.Lock()
 		for len(w.gathered) == 0 && !w.closed {
@@ -137,9 +135,8 @@ func (w *Writer) run() {
 		case closed: // once more, for what could not be written or told
 			continue
 		}
-		over.Reset(pause)
 		select {
-		case <-over.C:
+		case <-time.After(pause):
 		case <-w.early:
 		}
 	}
