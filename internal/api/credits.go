@@ -79,17 +79,23 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: unlessZero(r.Reason)},
 		Usage: contract.ReceiptUsage{
 			InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
-			OutputTokens: r.Usage.OutputTokens, ReasoningTokens: r.Usage.ReasoningTokens, TotalTokens: r.Usage.Total(),
+			CacheWriteLongTokens: r.Usage.CacheWriteLongTokens,
+			OutputTokens:         r.Usage.OutputTokens, ReasoningTokens: r.Usage.ReasoningTokens, TotalTokens: r.Usage.Total(),
 		},
-		Price: contract.Price{
-			InputMicroPerMillion: int64(r.Price.Input), CachedInputMicroPerMillion: int64(r.Price.CachedInput),
-			OutputMicroPerMillion: int64(r.Price.Output), Version: r.Price.Version,
-		},
+		Price:        contractPrice(r.Price),
 		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: unlessZero(r.EndUser), SpaceID: unlessZero(r.SpaceID), AgentID: unlessZero(r.AgentID), SessionID: unlessZero(r.SessionID),
 		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: unlessZero(milliseconds(r.FirstToken)),
 		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), CreatedAt: contract.Time(r.CreatedAt),
+	}
+}
+
+func contractPrice(p stoa.Price) contract.Price {
+	return contract.Price{
+		InputMicroPerMillion: int64(p.Input), CachedInputMicroPerMillion: int64(p.CachedInput),
+		CacheWriteMicroPerMillion: int64(p.CacheWrite), CacheWriteLongMicroPerMillion: int64(p.CacheWriteLong),
+		OutputMicroPerMillion: int64(p.Output), Version: p.Version,
 	}
 }
 

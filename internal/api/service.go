@@ -66,10 +66,7 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 			Sandbox: len(m.Routes) > 0 && !slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Wire != catalog.SandboxWire }),
 			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
 			ContextTokens: unlessZero(m.ContextTokens), MaxOutputTokens: unlessZero(m.MaxOutput),
-			Price: contract.Price{
-				InputMicroPerMillion: int64(m.Price.Input), CachedInputMicroPerMillion: int64(m.Price.CachedInput),
-				OutputMicroPerMillion: int64(m.Price.Output), Version: m.Price.Version,
-			},
+			Price: contractPrice(m.Price),
 		})
 	}
 	if s.Plans != nil {

@@ -297,6 +297,10 @@ models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no
 		{"a cache that costs more", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 1, CachedInput: 2}}}
 		}, `models.gamma-6-luna.price.cachedInput: cached input costs more (2) than input (1); a cache may only make it cheaper`},
+		{"cache writes below input", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 5, CacheWrite: 4, CacheWriteLong: 4}}}
+		}, `models.gamma-6-luna.price.cacheWrite: writing to the cache costs less (4) than input (5); use at least the rate of input, or leave it out
+models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life costs less (4) than for a short one (5); use at least that, or leave it out`},
 		{"an alias that is a model", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}}
 		}, `models.gamma-6-luna.aliases: "beta-3.1-pro" is a model of its own; an alias needs another name`},
@@ -362,6 +366,69 @@ func TestAChangedPriceHasAnotherVersion(t *testing.T) {
 	a, b := version(stoa.Price{Input: 1, Output: 2}), version(stoa.Price{Input: 1, Output: 3})
 	if a == b || a != version(stoa.Price{Input: 1, Output: 2}) {
 		t.Errorf("versions: %q and %q", a, b)
+	}
+}
+
+// TestShippedPrices compares the shipped rates with the vendors' price lists of
+// November 2026: input, cached input, cache write, long cache write and output, in
+// micro-credits per million tokens.
+func TestShippedPrices(t *testing.T) {
+	want := map[string]stoa.Price{
+		"alpha-haiku-4-5":  {Input: 1_000_000, CachedInput: 100_000, CacheWrite: 1_250_000, CacheWriteLong: 2_000_000, Output: 5_000_000},
+		"alpha-sonnet-5-5": {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 4_000_000, Output: 10_000_000},
+		"alpha-opus-5-5":   {Input: 4_000_000, CachedInput: 200_000, CacheWrite: 5_000_000, CacheWriteLong: 8_000_000, Output: 20_000_000},
+		"alpha-fable-5-1":  {Input: 10_000_000, CachedInput: 250_000, CacheWrite: 12_500_000, CacheWriteLong: 20_000_000, Output: 50_000_000},
+		"beta-3.1-pro":     {Input: 2_000_000, CachedInput: 200_000, CacheWrite: 2_000_000, CacheWriteLong: 2_000_000, Output: 12_000_000},
+		"beta-3.1-flash":   {Input: 500_000, CachedInput: 50_000, CacheWrite: 500_000, CacheWriteLong: 500_000, Output: 3_000_000},
+		"beta-3.7-flash":   {Input: 1_500_000, CachedInput: 150_000, CacheWrite: 1_500_000, CacheWriteLong: 1_500_000, Output: 7_500_000},
+		"beta-3.8-flash":   {Input: 1_500_000, CachedInput: 150_000, CacheWrite: 1_500_000, CacheWriteLong: 1_500_000, Output: 7_500_000},
+		"gamma-6.1-sol":    {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 2_500_000, Output: 10_000_000},
+		"gamma-6-luna":     {Input: 100_000, CachedInput: 10_000, CacheWrite: 125_000, CacheWriteLong: 125_000, Output: 500_000},
+		"delta-v4-flash":   {Input: 300_000, CachedInput: 6_000, CacheWrite: 300_000, CacheWriteLong: 300_000, Output: 1_200_000},
+		"delta-v4-pro":     {Input: 1_320_000, CachedInput: 44_000, CacheWrite: 1_320_000, CacheWriteLong: 1_320_000, Output: 3_960_000},
+	}
+	got := map[string]stoa.Price{}
+	for _, m := range build(t, served()).Models() {
+		m.Price.Version = ""
+		got[m.ID] = m.Price
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCacheWritesDefaultToTheWiresRate(t *testing.T) {
+	opts := Options{
+		Providers: []stoa.Provider{{Name: "m", Wire: "messages"}, {Name: "r", Wire: "responses"}, {Name: "g", Wire: "gemini"}, {Name: "c", Wire: "chat", Dialect: "compatible"}, {Name: "o", Wire: "chat", Dialect: "openai"}},
+		Models:    map[string]stoa.ModelChange{},
+	}
+	want := map[string][2]stoa.Credits{}
+	own := func(id string, price stoa.Price, short, long stoa.Credits, providers ...string) {
+		routes := []stoa.Route{}
+		for _, p := range providers {
+			routes = append(routes, stoa.Route{Provider: p, Model: "x"})
+		}
+		opts.Models[id] = stoa.ModelChange{Family: "own", Price: &price, Routes: routes}
+		want[id] = [2]stoa.Credits{short, long}
+	}
+	plain := stoa.Price{Input: 1001, CachedInput: 1001, Output: 1}
+	own("messages", plain, 1252, 2002, "m")
+	own("responses", plain, 1252, 1252, "r")
+	own("gemini", plain, 1001, 1001, "g")
+	own("compatible", plain, 1001, 1001, "c")
+	own("openai", plain, 1252, 1252, "o")
+	own("several", plain, 1252, 2002, "c", "m", "o")
+	own("free", stoa.Price{}, 0, 0, "m")
+	own("set", stoa.Price{Input: 1000, CacheWrite: 1000, CacheWriteLong: 1100}, 1000, 1100, "m")
+	own("one-set", stoa.Price{Input: 1000, CacheWrite: 1900}, 1900, 1900, "o")
+	c := build(t, opts)
+	for id, want := range want {
+		if p := find(t, c, id).Price; p.CacheWrite != want[0] || p.CacheWriteLong != want[1] {
+			t.Errorf("%s: got %d and %d, want %d", id, p.CacheWrite, p.CacheWriteLong, want)
+		}
+	}
+	if a, b := find(t, c, "messages").Price.Version, find(t, c, "gemini").Price.Version; a == b {
+		t.Errorf("two prices have the version %s", a)
 	}
 }
 

@@ -45,6 +45,7 @@ func New(opts Options) (*Catalog, error) {
 	b.addOwn()
 	b.addAliases()
 	b.addRoutes()
+	b.addCacheWrites()
 	b.addAuto(s.Auto)
 	if len(b.problems) > 0 {
 		return nil, errors.Join(b.problems...)
@@ -199,13 +200,12 @@ func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 	}
 }
 
-// price checks the operator's rates. The version is a hash of them, so that
-// receipts of two price lists can be told apart.
+// price checks the operator's rates.
 func (b *builder) price(p stoa.Price, path string) stoa.Price {
 	for _, r := range []struct {
 		name string
 		rate stoa.Credits
-	}{{"input", p.Input}, {"cachedInput", p.CachedInput}, {"output", p.Output}} {
+	}{{"input", p.Input}, {"cachedInput", p.CachedInput}, {"cacheWrite", p.CacheWrite}, {"cacheWriteLong", p.CacheWriteLong}, {"output", p.Output}} {
 		if r.rate < 0 || r.rate > stoa.MaxRate {
 			b.problem(path+"."+r.name, "%d micro-credits per million tokens is no price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
 		}
@@ -213,9 +213,60 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 	if p.CachedInput > p.Input && p.Input >= 0 {
 		b.problem(path+".cachedInput", "cached input costs more (%d) than input (%d); a cache may only make it cheaper", int64(p.CachedInput), int64(p.Input))
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d", p.Input, p.CachedInput, p.Output))
-	p.Version = "own-" + hex.EncodeToString(sum[:4])
+	if p.CacheWrite != 0 && p.CacheWrite < p.Input {
+		b.problem(path+".cacheWrite", "writing to the cache costs less (%d) than input (%d); use at least the rate of input, or leave it out", int64(p.CacheWrite), int64(p.Input))
+	}
+	if least := max(p.Input, p.CacheWrite); p.CacheWriteLong != 0 && p.CacheWriteLong < least {
+		b.problem(path+".cacheWriteLong", "writing to the cache for a long life costs less (%d) than for a short one (%d); use at least that, or leave it out", int64(p.CacheWriteLong), int64(least))
+	}
+	p.Version = "" // set with the rates that are left out
 	return p
+}
+
+// addCacheWrites sets the rates of cache writes that neither the shipped list nor the
+// operator gives, and the version of the operator's prices: a hash of all rates, so that
+// receipts of two price lists can be told apart.
+func (b *builder) addCacheWrites() {
+	for i := range b.models {
+		m := &b.models[i]
+		f := b.family(m.Family)
+		short, long := cacheWritePercent(f.Wire, f.Dialect)
+		for _, r := range m.Routes {
+			s, l := cacheWritePercent(r.Wire, r.Dialect)
+			short, long = max(short, s), max(long, l)
+		}
+		p := &m.Price
+		if p.CacheWrite == 0 {
+			p.CacheWrite = percentOf(p.Input, short)
+		}
+		if p.CacheWriteLong == 0 {
+			p.CacheWriteLong = max(percentOf(p.Input, long), p.CacheWrite)
+		}
+		if p.Version == "" {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output))
+			p.Version = "own-" + hex.EncodeToString(sum[:4])
+		}
+	}
+}
+
+// cacheWritePercent returns what a vendor asks for input that it writes to its cache
+// for a short and for a long life, in percent of its rate of input. Anthropic's price
+// list has 125 and 200; OpenAI's has 125 since GPT-5.6, whose caches write every prompt
+// of 1,024 tokens or more; the others ask for input. Where a model has routes on
+// several wires the highest counts, so that no route sells below cost.
+func cacheWritePercent(wire, dialect string) (short, long int64) {
+	switch vendor(wire, dialect) {
+	case "messages":
+		return 125, 200
+	case "responses":
+		return 125, 125
+	}
+	return 100, 100
+}
+
+// percentOf returns a share of a rate, rounded up.
+func percentOf(rate stoa.Credits, percent int64) stoa.Credits {
+	return (rate*stoa.Credits(percent) + 99) / 100
 }
 
 // addAliases indexes every alias; each may be used once.

@@ -2659,6 +2659,12 @@ type PreviewedRun struct {
 
 // Price Micro-credits per million tokens.
 type Price struct {
+	// CacheWriteLongMicroPerMillion For input that the provider wrote to its cache for a long life (an hour or more).
+	CacheWriteLongMicroPerMillion int64 `json:"cacheWriteLongMicroPerMillion"`
+
+	// CacheWriteMicroPerMillion For input that the provider wrote to its cache for a short life (minutes). At least the rate of input.
+	CacheWriteMicroPerMillion int64 `json:"cacheWriteMicroPerMillion"`
+
 	// CachedInputMicroPerMillion For input that the provider read from its cache.
 	CachedInputMicroPerMillion int64 `json:"cachedInputMicroPerMillion"`
 	InputMicroPerMillion       int64 `json:"inputMicroPerMillion"`
@@ -2848,12 +2854,16 @@ type ReceiptModel struct {
 
 // ReceiptUsage defines model for Receipt.usage.
 type ReceiptUsage struct {
-	CacheWriteTokens  int64 `json:"cacheWriteTokens"`
-	CachedInputTokens int64 `json:"cachedInputTokens"`
-	InputTokens       int64 `json:"inputTokens"`
-	OutputTokens      int64 `json:"outputTokens"`
-	ReasoningTokens   int64 `json:"reasoningTokens"`
-	TotalTokens       int64 `json:"totalTokens"`
+	// CacheWriteLongTokens The part of `cacheWriteTokens` that was written for a long life.
+	CacheWriteLongTokens int64 `json:"cacheWriteLongTokens"`
+	CacheWriteTokens     int64 `json:"cacheWriteTokens"`
+	CachedInputTokens    int64 `json:"cachedInputTokens"`
+
+	// InputTokens All input: read from a cache, written to one, and neither.
+	InputTokens     int64 `json:"inputTokens"`
+	OutputTokens    int64 `json:"outputTokens"`
+	ReasoningTokens int64 `json:"reasoningTokens"`
+	TotalTokens     int64 `json:"totalTokens"`
 }
 
 // ReceiptList defines model for ReceiptList.

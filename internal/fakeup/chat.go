@@ -258,7 +258,7 @@ func (chat) finish(p plan) string {
 func (chat) usage(p plan) object {
 	u := object{
 		"prompt_tokens": p.usage.Input, "completion_tokens": p.usage.Output, "total_tokens": p.usage.Input + p.usage.Output,
-		"prompt_tokens_details":     object{"cached_tokens": p.usage.Cached},
+		"prompt_tokens_details":     p.usage.inputDetails(),
 		"completion_tokens_details": object{"reasoning_tokens": p.usage.Reasoning},
 	}
 	if strings.HasPrefix(p.model, "deepseek") {

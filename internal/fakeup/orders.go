@@ -17,6 +17,8 @@ import (
 //	flaky: N             faults and failures happen on the first N attempts of this prompt only
 //	retry-after: 1       the header of that name, on a failure
 //	cached: N            this many of the input tokens came from a cache
+//	written: N           this many of the others were written to a cache
+//	written-long: N      this many of those were written for a long life
 //	rounds: N            calls are made again until their results came N times; 1 if it is missing
 //	interleave           reasoning comes before each call, where the format allows it
 //	cut-call: N          the reply ends after N bytes of the last call's arguments, for its length
@@ -30,6 +32,8 @@ type Orders struct {
 	Flaky      int
 	RetryAfter string
 	Cached     int64
+	Written    int64
+	Long       int64
 	Rounds     int
 	Interleave bool
 	CutCall    int // bytes; see HasCutCall
@@ -111,6 +115,10 @@ func (o *Orders) take(word, argument string) bool {
 		o.Flaky, err = strconv.Atoi(argument)
 	case "cached":
 		o.Cached, err = strconv.ParseInt(argument, 10, 64)
+	case "written":
+		o.Written, err = strconv.ParseInt(argument, 10, 64)
+	case "written-long":
+		o.Long, err = strconv.ParseInt(argument, 10, 64)
 	case "retry-after":
 		o.RetryAfter = argument
 	case "rounds":
@@ -185,9 +193,19 @@ func thinking(n int) (pieces []string) {
 	return pieces
 }
 
-// Usage is what the fake reported for a call, in tokens. Input includes cached,
-// Output includes reasoning.
-type Usage struct{ Input, Cached, Output, Reasoning int64 }
+// Usage is what the fake reported for a call, in tokens. Input includes cached and
+// written, Written includes long, Output includes reasoning.
+type Usage struct{ Input, Cached, Written, Long, Output, Reasoning int64 }
+
+// inputDetails are the parts of the input in both of OpenAI's formats.
+func (u Usage) inputDetails() object {
+	d := object{"cached_tokens": u.Cached}
+	if u.Written > 0 {
+		d["cache_write_tokens"] = u.Written
+		d["cache_write_tokens_details"] = object{"ttl_30m_tokens": u.Written - u.Long, "ttl_12h_tokens": u.Long}
+	}
+	return d
+}
 
 // ask is what the fake reads of a request.
 type ask struct {
@@ -251,6 +269,8 @@ func (o Orders) plan(id string, a ask) plan {
 	}
 	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: int64(len(p.thinking))}
 	p.usage.Cached = min(o.Cached, p.usage.Input)
+	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)
+	p.usage.Long = min(o.Long, p.usage.Written)
 	p.usage.Output = int64(len(p.pieces)) + p.usage.Reasoning + int64(8*len(p.calls))
 	switch o.Usage {
 	case "huge":

@@ -224,7 +224,7 @@ func (responses) reply(p plan, status string, output []any) object {
 	if status == "completed" || status == "incomplete" {
 		if !p.noUsage {
 			r["usage"] = object{
-				"input_tokens": p.usage.Input, "input_tokens_details": object{"cached_tokens": p.usage.Cached},
+				"input_tokens": p.usage.Input, "input_tokens_details": p.usage.inputDetails(),
 				"output_tokens": p.usage.Output, "output_tokens_details": object{"reasoning_tokens": p.usage.Reasoning},
 				"total_tokens": p.usage.Input + p.usage.Output,
 			}

@@ -206,10 +206,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
 		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
-	cost := func(output int64) stoa.Credits {
-		return m.Price.Cost(stoa.Usage{InputTokens: s.inputEstimate, OutputTokens: output})
-	}
-	least, most := cost(min(leastOutput, limit)), cost(limit)
+	least, most := m.Price.Most(s.inputEstimate, min(leastOutput, limit)), m.Price.Most(s.inputEstimate, limit)
 	if s.req.MaxCredits > 0 {
 		if s.req.MaxCredits < least {
 			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits and the limit set for this run leaves %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")

@@ -30,13 +30,15 @@ func (c Credits) String() string {
 
 // Usage is the tokens of one model call as counted by the provider.
 // InputTokens includes the cached ones and those written to a cache;
-// OutputTokens includes the reasoning ones.
+// CacheWriteTokens includes those written for a long life; OutputTokens includes
+// the reasoning ones.
 type Usage struct {
-	InputTokens      int64
-	CachedTokens     int64
-	CacheWriteTokens int64
-	OutputTokens     int64
-	ReasoningTokens  int64
+	InputTokens          int64
+	CachedTokens         int64
+	CacheWriteTokens     int64
+	CacheWriteLongTokens int64
+	OutputTokens         int64
+	ReasoningTokens      int64
 }
 
 // Total is input plus output.
@@ -50,36 +52,54 @@ const MaxTokens = 1 << 30
 // Sane reports whether the counts are possible: none negative, none above
 // [MaxTokens], no part larger than its whole.
 func (u Usage) Sane() bool {
-	for _, n := range []int64{u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
+	for _, n := range []int64{u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.CacheWriteLongTokens, u.OutputTokens, u.ReasoningTokens} {
 		if n < 0 || n > MaxTokens {
 			return false
 		}
 	}
-	return u.CachedTokens+u.CacheWriteTokens <= u.InputTokens && u.ReasoningTokens <= u.OutputTokens
+	return u.CachedTokens+u.CacheWriteTokens <= u.InputTokens && u.CacheWriteLongTokens <= u.CacheWriteTokens && u.ReasoningTokens <= u.OutputTokens
 }
 
-// MaxRate is the highest price of a million tokens: a thousand credits.
+// MaxRate is the highest price of a million tokens that a setting may name: a
+// thousand credits. The rates of cache writes that package catalog derives reach
+// twice of it.
 const MaxRate = 1000 * Credit
 
-// A Price is what a model costs, in micro-credits per million tokens.
+// A Price is what a model costs, in micro-credits per million tokens. The rates of
+// input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
 type Price struct {
-	Input       Credits `json:"input" yaml:"input"`
-	CachedInput Credits `json:"cachedInput" yaml:"cachedInput"` // of input read from a vendor's cache
-	Output      Credits `json:"output" yaml:"output"`
-	Version     string  `json:"-" yaml:"-"` // of the price list
+	Input          Credits `json:"input" yaml:"input"`
+	CachedInput    Credits `json:"cachedInput" yaml:"cachedInput"`                           // of input read from a vendor's cache
+	CacheWrite     Credits `json:"cacheWrite,omitempty" yaml:"cacheWrite,omitempty"`         // of input written to it; 0 in settings: as the vendor's wire has it
+	CacheWriteLong Credits `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // of input written to it for a long life; 0 likewise
+	Output         Credits `json:"output" yaml:"output"`
+	Version        string  `json:"-" yaml:"-"` // of the price list
 }
 
 // Cost returns the charge of a call: rates times tokens, rounded up once. It expects
-// sane usage and rates from 0 to [MaxRate].
+// sane usage and rates from 0 to twice [MaxRate].
 func (p Price) Cost(u Usage) Credits {
-	sum := (u.InputTokens-u.CachedTokens)*int64(p.Input) + u.CachedTokens*int64(p.CachedInput) + u.OutputTokens*int64(p.Output)
+	sum := (u.InputTokens-u.CachedTokens-u.CacheWriteTokens)*int64(p.Input) + u.CachedTokens*int64(p.CachedInput) +
+		(u.CacheWriteTokens-u.CacheWriteLongTokens)*int64(p.CacheWrite) + u.CacheWriteLongTokens*int64(p.CacheWriteLong) +
+		u.OutputTokens*int64(p.Output)
 	return Credits((sum + 999_999) / 1_000_000)
 }
 
-// Affords returns the largest number of output tokens that, with the given input,
-// costs at most the amount; it is negative if the input alone costs more.
+// Most returns the maximum cost of a call before the vendor has counted it: its cost
+// if the vendor writes all of the input to a cache.
+func (p Price) Most(inputTokens, outputTokens int64) Credits {
+	p.Input = p.highestInput()
+	return p.Cost(Usage{InputTokens: inputTokens, OutputTokens: outputTokens})
+}
+
+// highestInput is the highest rate of a token of input. Long writes are left out:
+// Stoa asks no vendor for them.
+func (p Price) highestInput() Credits { return max(p.Input, p.CacheWrite) }
+
+// Affords returns the largest number of output tokens for which [Price.Most] is at
+// most the amount; it is negative if the input alone costs more.
 func (p Price) Affords(amount Credits, inputTokens int64) int64 {
-	left := int64(amount)*1_000_000 - inputTokens*int64(p.Input)
+	left := int64(amount)*1_000_000 - inputTokens*int64(p.highestInput())
 	if amount > math.MaxInt64/1_000_000 {
 		left = math.MaxInt64
 	}

@@ -34,7 +34,7 @@ func TestIDsAreUniqueAndOrdered(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	p := Price{Input: 3_000_000, CachedInput: 300_000, Output: 15_000_000}
+	p := Price{Input: 3_000_000, CachedInput: 300_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000, Output: 15_000_000}
 	for _, c := range []struct {
 		usage Usage
 		want  Credits
@@ -45,32 +45,38 @@ func TestCost(t *testing.T) {
 		{Usage{InputTokens: 10, CachedTokens: 10}, 3},
 		{Usage{InputTokens: 11, CachedTokens: 10, OutputTokens: 1}, 21},
 		{Usage{InputTokens: 1, CachedTokens: 1}, 1}, // 0.3 micro-credits are one
+		{Usage{InputTokens: 1000, CacheWriteTokens: 1000}, 3750},
+		{Usage{InputTokens: 1000, CacheWriteTokens: 1000, CacheWriteLongTokens: 1000}, 6000},
+		{Usage{InputTokens: 1000, CachedTokens: 100, CacheWriteTokens: 500, CacheWriteLongTokens: 200, OutputTokens: 10}, 400*3 + 30 + 1125 + 1200 + 150},
 	} {
 		if got := p.Cost(c.usage); got != c.want {
 			t.Errorf("Cost(%+v) = %d, want %d", c.usage, got, c.want)
 		}
 	}
-	dearest := Price{Input: MaxRate, CachedInput: MaxRate, Output: MaxRate}
-	if got := dearest.Cost(Usage{InputTokens: MaxTokens, OutputTokens: MaxTokens}); got <= 0 {
+	dearest := Price{Input: MaxRate, CachedInput: MaxRate, CacheWrite: 2 * MaxRate, CacheWriteLong: 2 * MaxRate, Output: MaxRate}
+	if got := dearest.Cost(Usage{InputTokens: MaxTokens, CacheWriteTokens: MaxTokens, CacheWriteLongTokens: MaxTokens, OutputTokens: MaxTokens}); got <= 0 {
 		t.Errorf("the dearest call overflows: %d", got)
 	}
 }
 
 func TestAffordsNeverCostsMoreThanTheAmount(t *testing.T) {
-	for _, p := range []Price{{Input: 3_000_000, Output: 15_000_000}, {Input: 1, Output: 7}, {Output: 999_999}, {Input: MaxRate, Output: MaxRate}} {
+	for _, p := range []Price{{Input: 3_000_000, Output: 15_000_000}, {Input: 3_000_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000, Output: 15_000_000}, {Input: 1, Output: 7}, {Output: 999_999}, {Input: MaxRate, Output: MaxRate}} {
 		for _, amount := range []Credits{0, 1, 2, 99, 12_345, Credit, 100 * Credit, 1 << 50} {
 			for _, input := range []int64{0, 1, 17, 5000} {
 				n := p.Affords(amount, input)
 				if n < 0 {
-					if p.Cost(Usage{InputTokens: input}) <= amount {
+					if p.Most(input, 0) <= amount {
 						t.Errorf("%+v: %d credits afford nothing beside %d tokens, but the input is covered", p, amount, input)
 					}
 					continue
 				}
+				if cost := p.Cost(Usage{InputTokens: input, CacheWriteTokens: input, OutputTokens: n}); p.CacheWrite > 0 && cost > amount {
+					t.Errorf("%+v: %d output tokens beside input that is written to a cache cost %d, more than %d", p, n, cost, amount)
+				}
 				if cost := p.Cost(Usage{InputTokens: input, OutputTokens: n}); cost > amount {
 					t.Errorf("%+v: %d output tokens cost %d, more than %d", p, n, cost, amount)
 				}
-				if more := p.Cost(Usage{InputTokens: input, OutputTokens: n + 1}); n < MaxTokens && more <= amount {
+				if more := p.Most(input, n+1); n < MaxTokens && more <= amount {
 					t.Errorf("%+v: %d affords more than %d tokens", p, amount, n)
 				}
 			}
@@ -92,6 +98,8 @@ func TestSaneUsage(t *testing.T) {
 		{Usage{OutputTokens: MaxTokens + 1}, false},
 		{Usage{InputTokens: 10, CachedTokens: 8, CacheWriteTokens: 4}, false},
 		{Usage{OutputTokens: 4, ReasoningTokens: 5}, false},
+		{Usage{InputTokens: 10, CacheWriteTokens: 4, CacheWriteLongTokens: 4}, true},
+		{Usage{InputTokens: 10, CacheWriteTokens: 4, CacheWriteLongTokens: 5}, false},
 	} {
 		if got := c.u.Sane(); got != c.want {
 			t.Errorf("Sane(%+v) = %v", c.u, got)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
@@ -23,12 +24,17 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 	input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
 	price_input, price_cached_input, price_output, price_version,
 	amount, estimated, clamped, capped, written_off,
-	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at`
+	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at,
+	cache_write_long_tokens, price_cache_write, price_cache_write_long`
 
-const receiptWidth = 32
+const receiptWidth = 35
 
-// readColumns are receiptColumns and what is stored beside a charge.
-const readColumns = receiptColumns + `,
+// readColumns are receiptColumns and what is stored beside a charge. Charges from
+// before there were rates of cache writes have NULL there, and took writes as input.
+var readColumns = strings.NewReplacer(
+	"price_cache_write,", "COALESCE(price_cache_write, price_input),",
+	"price_cache_write_long", "COALESCE(price_cache_write_long, price_input)",
+).Replace(receiptColumns) + `,
 	COALESCE((SELECT a.adjustments FROM charge_adjustments a WHERE a.charge_id = id), 0)`
 
 func (r *Receipt) append(args []any, now int64) []any {
@@ -38,7 +44,8 @@ func (r *Receipt) append(args []any, now int64) []any {
 		int64(c.Price.Input), int64(c.Price.CachedInput), int64(c.Price.Output), c.Price.Version,
 		int64(c.Amount), db.Bit(c.Estimated), db.Bit(c.Clamped), db.Bit(c.Capped), int64(c.WrittenOff),
 		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
-		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now)
+		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now,
+		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong))
 }
 
 // scanReceipt reads a row of readColumns.
@@ -51,7 +58,8 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 		&c.Price.Input, &c.Price.CachedInput, &c.Price.Output, &c.Price.Version,
 		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
 		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
-		&started, &first, &duration, &created, &c.Adjustments)
+		&started, &first, &duration, &created,
+		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.Adjustments)
 	c.StartedAt = db.Time(started)
 	c.FirstToken = time.Duration(first) * time.Microsecond
 	c.Duration = time.Duration(duration) * time.Microsecond

@@ -88,7 +88,9 @@ var differences = []struct{ what, query string }{
 var ofAccount = regexp.MustCompile(`\[of ([a-z_.]+)\]`)
 
 // priced is [stoa.Price.Cost] in SQL.
-const priced = `((input_tokens - cached_tokens) * price_input + cached_tokens * price_cached_input + output_tokens * price_output + 999999) / 1000000`
+const priced = `((input_tokens - cached_tokens - cache_write_tokens) * price_input + cached_tokens * price_cached_input +
+	(cache_write_tokens - cache_write_long_tokens) * COALESCE(price_cache_write, price_input) + cache_write_long_tokens * COALESCE(price_cache_write_long, price_input) +
+	output_tokens * price_output + 999999) / 1000000`
 
 // Differences computes the books again from their rows and returns the rows that
 // differ, for one account or, with an empty id, for all.

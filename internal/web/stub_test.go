@@ -267,7 +267,7 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 }
 
 func stubModel(id, family, aliases string, gated, available bool, in, out int) string {
-	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"deprecatedAliases":[],"contextTokens":1000000,"maxOutputTokens":64000,"available":%v,"sandbox":false,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
+	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"deprecatedAliases":[],"contextTokens":1000000,"maxOutputTokens":64000,"available":%v,"sandbox":false,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"cacheWriteMicroPerMillion":%[6]d,"cacheWriteLongMicroPerMillion":%[6]d,"outputMicroPerMillion":%[8]d,"version":"2026-11-20"}}`,
 		id, family, gated, aliases, available, in, in/10, out)
 }
 
@@ -291,9 +291,9 @@ func stubReplies() map[string]string {
 				today.AddDate(0, 0, -day).Format(time.DateOnly), m, 3+day, 900+day*10, 400+day*5, 1300+day*15, micro))
 		}
 	}
-	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
+	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"cacheWriteMicroPerMillion":1500000,"cacheWriteLongMicroPerMillion":1500000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
 	receipt := func(id, asked, served, why string, micro int) string {
-		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
+		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
 			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
 	}
 	key := func(id, name, status, scopes, revoked, used string) string {

@@ -340,16 +340,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 				total = n
 			}
 		case "prompt_tokens_details", "completion_tokens_details":
-			for ok := c.Object(); ok && c.Member(); {
-				switch string(c.Key) {
-				case "cached_tokens":
-					u.read(c, &u.CachedTokens)
-				case "cache_write_tokens":
-					u.read(c, &u.CacheWriteTokens)
-				case "reasoning_tokens":
-					u.read(c, &u.ReasoningTokens)
-				}
-			}
+			u.readDetails(c)
 		}
 	}
 	if hits {

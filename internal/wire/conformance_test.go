@@ -258,7 +258,7 @@ func showUsage(u stoa.Usage) string {
 	for _, n := range []struct {
 		name  string
 		count int64
-	}{{"cached", u.CachedTokens}, {"written", u.CacheWriteTokens}, {"reasoning", u.ReasoningTokens}} {
+	}{{"cached", u.CachedTokens}, {"written", u.CacheWriteTokens}, {"long", u.CacheWriteLongTokens}, {"reasoning", u.ReasoningTokens}} {
 		if n.count != 0 {
 			s += fmt.Sprintf(" %s=%d", n.name, n.count)
 		}

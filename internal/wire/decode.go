@@ -317,6 +317,27 @@ type counts struct {
 	bad   bool // something reported was no count
 }
 
+// readDetails reads the parts of the input or of the output as both of OpenAI's formats
+// report them.
+func (u *counts) readDetails(c *jsonx.Cursor) {
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "cached_tokens":
+			u.read(c, &u.CachedTokens)
+		case "cache_write_tokens":
+			u.read(c, &u.CacheWriteTokens)
+		case "cache_write_tokens_details":
+			for ok := c.Object(); ok && c.Member(); {
+				if string(c.Key) == "ttl_12h_tokens" {
+					u.read(c, &u.CacheWriteLongTokens)
+				}
+			}
+		case "reasoning_tokens":
+			u.read(c, &u.ReasoningTokens)
+		}
+	}
+}
+
 // withoutNUL replaces U+0000 in the strings of a JSON text by U+FFFD.
 func withoutNUL(text string) string {
 	const nul = `\u0000`
@@ -344,6 +365,7 @@ func (u *counts) mended() stoa.Usage {
 	if m.InputTokens >= 0 && m.CachedTokens >= 0 && m.CacheWriteTokens >= 0 {
 		m.CachedTokens = min(m.CachedTokens, m.InputTokens)
 		m.CacheWriteTokens = min(m.CacheWriteTokens, m.InputTokens-m.CachedTokens)
+		m.CacheWriteLongTokens = min(m.CacheWriteLongTokens, m.CacheWriteTokens)
 	}
 	if m.OutputTokens >= 0 {
 		m.ReasoningTokens = min(m.ReasoningTokens, m.OutputTokens)

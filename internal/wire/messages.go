@@ -406,6 +406,12 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 			u.read(&c, &u.CachedTokens)
 		case "cache_creation_input_tokens":
 			u.read(&c, &u.CacheWriteTokens)
+		case "cache_creation":
+			for ok := c.Object(); ok && c.Member(); {
+				if string(c.Key) == "ephemeral_1h_input_tokens" {
+					u.read(&c, &u.CacheWriteLongTokens)
+				}
+			}
 		case "output_tokens":
 			if u.read(&c, &u.OutputTokens) && last {
 				u.known = true

@@ -538,16 +538,7 @@ func (f *responsesReply) readUsage(usage []byte) {
 		case "output_tokens":
 			out = u.read(&c, &u.OutputTokens)
 		case "input_tokens_details", "output_tokens_details":
-			for ok := c.Object(); ok && c.Member(); {
-				switch string(c.Key) {
-				case "cached_tokens":
-					u.read(&c, &u.CachedTokens)
-				case "cache_write_tokens":
-					u.read(&c, &u.CacheWriteTokens)
-				case "reasoning_tokens":
-					u.read(&c, &u.ReasoningTokens)
-				}
-			}
+			u.readDetails(&c)
 		}
 	}
 	u.known = in && out

@@ -1672,6 +1672,8 @@ export interface PreviewedRun {
 }
 
 export interface Price {
+  cacheWriteLongMicroPerMillion: number;
+  cacheWriteMicroPerMillion: number;
   cachedInputMicroPerMillion: number;
   inputMicroPerMillion: number;
   outputMicroPerMillion: number;
@@ -1754,6 +1756,7 @@ export interface Receipt {
   status: "completed" | "incomplete" | "cancelled";
   timeToFirstTokenMilliseconds: number | null;
   usage: {
+    cacheWriteLongTokens: number;
     cacheWriteTokens: number;
     cachedInputTokens: number;
     inputTokens: number;

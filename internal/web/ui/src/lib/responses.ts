@@ -140,8 +140,12 @@ function callOf(item: Output): ToolCall {
 // estimate returns the cost of a reply by the price list, in micro-credits. The
 // receipt has the actual cost.
 export function estimate(usage: Usage, price: Price): number {
-  const cached = usage.input_tokens_details.cached_tokens;
+  const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details;
   return (
-    ((usage.input_tokens - cached) * price.inputMicroPerMillion + cached * price.cachedInputMicroPerMillion + usage.output_tokens * price.outputMicroPerMillion) / 1e6
+    ((usage.input_tokens - cached - written) * price.inputMicroPerMillion +
+      cached * price.cachedInputMicroPerMillion +
+      written * price.cacheWriteMicroPerMillion +
+      usage.output_tokens * price.outputMicroPerMillion) /
+    1e6
   );
 }

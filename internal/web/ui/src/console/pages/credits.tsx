@@ -183,7 +183,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
         </dd>
         <dt>Input</dt>
         <dd>
-          {count(r.usage.inputTokens)} tokens, {count(r.usage.cachedInputTokens)} from the cache, at {perMillion(r.price.inputMicroPerMillion)} per million
+          {count(r.usage.inputTokens)} tokens, {count(r.usage.cachedInputTokens)} read from the cache, {count(r.usage.cacheWriteTokens)} written to it, at {perMillion(r.price.inputMicroPerMillion)} per million
         </dd>
         <dt>Output</dt>
         <dd>
