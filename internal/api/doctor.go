@@ -109,6 +109,9 @@ func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 
 func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
 	rows, looked, err := s.Tools.Vault.Unreadable(ctx, s.Store, diagnosisSecrets)
+	if len(rows) == 0 && !s.Tools.Vault.CanSeal() {
+		return check{status: checkAttention, summary: "There is no key to store secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
+	}
 	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be read: the key that they were encrypted with is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All of %d stored secrets can be read.", looked))
 	for _, row := range rows[:min(len(rows), diagnosisItems)] {
 		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "It is of the kind " + row.Kind + "."})

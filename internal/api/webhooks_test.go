@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -355,7 +356,14 @@ func TestWithoutAKeyForSecrets(t *testing.T) {
 	}
 	h := start(t, apitest.Config{Idle: true, Server: unlimited, Vault: v})
 	c := h.Client(t)
-	c.WantError(stoa.CodeSecretsKeyMissing, "POST", hooks, object{"events": []string{"*"}})
+	if e := c.WantError(stoa.CodeSecretsKeyMissing, "POST", hooks, object{"events": []string{"*"}}); !strings.Contains(e.Message, "docs/configuration.md") {
+		t.Errorf("the message names no page: %s", e.Message)
+	}
+	var d contract.Diagnosis
+	c.Want(200, "GET", "/api/v1/doctor", nil).JSON(&d)
+	if i := slices.IndexFunc(d.Checks, func(c contract.DiagnosisCheck) bool { return c.Name == "secrets" }); d.Checks[i].Status != "attention" || !strings.Contains(d.Checks[i].Summary, "set secrets.keys") {
+		t.Errorf("%+v", d.Checks[i])
+	}
 	var w stoa.Webhook
 	err = h.Store.Write(t.Context(), func(tx *store.Tx) (err error) { // as after a restore without the key
 		w, err = tx.InsertWebhook(t.Context(), stoa.Webhook{AccountID: h.Account.ID, URL: "https://example.com", Events: []string{"*"}, Sealed: "stoa2.file-1.AAAA"})

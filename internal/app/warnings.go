@@ -13,12 +13,23 @@ import (
 // each call to a provider over HTTP/1.1 and each event stream takes one.
 const leastFiles = 1024
 
-// warnings returns what is probably not right with the machine: a limit on open
-// files that some callers use up, and a data directory that others can list.
-// openFiles is the limit, 0 if it is not known.
+// warnings returns what is probably wrong with the machine or the settings: a low limit
+// on open files, a data directory that other users can list, and on PostgreSQL a missing
+// key for secrets or temporary directory. openFiles is the limit, 0 if it is not known.
 func warnings(cfg config.Config, openFiles uint64) (list []string) {
 	if openFiles > 0 && openFiles < leastFiles {
 		list = append(list, fmt.Sprintf("the process may open %d files, and each connection takes one; raise the limit to %d or more (LimitNOFILE in systemd, ulimit -n)", openFiles, leastFiles))
+	}
+	if cfg.Database != "" {
+		if len(cfg.Secrets.Keys) == 0 {
+			list = append(list, "no secret can be stored, so there can be no webhooks and no credentials for tools: set secrets.keys (docs/configuration.md, Keys of stored secrets)")
+		}
+		if f, err := os.CreateTemp("", "stoa-*"); err != nil {
+			list = append(list, fmt.Sprintf("uploads above 1 MiB will fail, since they need a temporary directory that can be written to (%v); set TMPDIR", err))
+		} else {
+			_ = f.Close() // it is empty
+			_ = os.Remove(f.Name())
+		}
 	}
 	if cfg.Database != "" || runtime.GOOS == "windows" {
 		return list

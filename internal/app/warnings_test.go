@@ -24,18 +24,20 @@ func TestAStartWarnsOfTheMachine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		data, database string
 		files          uint64
+		keys           []config.SecretsKey
 		want           []string
 	}{
 		"nothing":            {data: private, files: 1024},
 		"an unknown limit":   {data: private},
 		"few files":          {data: private, files: 1023, want: []string{"may open 1023 files"}},
 		"a shared directory": {data: shared, files: 65536, want: []string{"has the mode 0755", "chmod 700 " + shared}},
-		"PostgreSQL":         {data: shared, database: "postgres://h/d", files: 65536},
+		"PostgreSQL":         {data: shared, database: "postgres://h/d", files: 65536, keys: []config.SecretsKey{{ID: "a", Env: "A"}}},
+		"no key for secrets": {data: shared, database: "postgres://h/d", files: 65536, want: []string{"set secrets.keys"}},
 		"no directory":       {data: private + "/none", files: 65536},
 		"both":               {data: shared, files: 64, want: []string{"may open 64 files", "chmod 700"}},
 	} {
 		cfg := config.Defaults()
-		cfg.Data, cfg.Database = tt.data, config.Secret(tt.database)
+		cfg.Data, cfg.Database, cfg.Secrets.Keys = tt.data, config.Secret(tt.database), tt.keys
 		got := strings.Join(warnings(cfg, tt.files), "\n")
 		if len(tt.want) == 0 && got != "" {
 			t.Errorf("%s: %s", name, got)
@@ -48,5 +50,17 @@ func TestAStartWarnsOfTheMachine(t *testing.T) {
 	}
 	if runtime.GOOS == "linux" && openFileLimit() == 0 {
 		t.Error("the limit on open files is not known")
+	}
+}
+
+func TestNoTemporaryDirectoryIsReported(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none")
+	for _, name := range []string{"TMPDIR", "TMP"} { // TMP on Windows
+		t.Setenv(name, missing)
+	}
+	cfg := config.Defaults()
+	cfg.Database = "postgres://h/d"
+	if got := strings.Join(warnings(cfg, 65536), "\n"); !strings.Contains(got, "uploads above 1 MiB will fail") || !strings.Contains(got, missing) {
+		t.Errorf("got %q", got)
 	}
 }

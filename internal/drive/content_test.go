@@ -362,3 +362,27 @@ func (r *repeat) Read(b []byte) (int, error) {
 	r.at = (r.at + n) % len(r.text)
 	return n, nil
 }
+
+// TestUploadsNeedNoDataDirectory: with PostgreSQL a node has none unless it is given one.
+func TestUploadsNeedNoDataDirectory(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		cfg := configOf(home)
+		if cfg.PostgresURL == "" {
+			t.Skip("SQLite lives in the data directory")
+		}
+		cfg.Dir = filepath.Join(t.TempDir(), "none")
+		d := open(t, cfg, drive.Limits{})
+		content := strings.Repeat("line\n", 300_000) // 1.5 MB: more than is kept in memory
+		c, err := d.Stage(strings.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := d.Put(t.Context(), who, path(t, "f.txt"), c, "", drive.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, d, "f.txt"); got != content {
+			t.Errorf("%d bytes came back, want %d", len(got), len(content))
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (l Limits) WithDefaults() Limits {
 type Drives struct {
 	db       *db.DB
 	limits   Limits
-	tempDir  string
+	tempDir  string  // for uploads above inMemory; empty: the system's
 	bucket   *Bucket // of large content; nil: all of it is in the database
 	searches searches
 	known    known
@@ -95,7 +95,11 @@ func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the drives: %w", err)
 	}
-	return &Drives{db: conn, limits: limits.WithDefaults(), tempDir: cfg.Dir}, nil
+	d := &Drives{db: conn, limits: limits.WithDefaults()}
+	if cfg.PostgresURL == "" { // with PostgreSQL there may be no data directory
+		d.tempDir = cfg.Dir
+	}
+	return d, nil
 }
 
 // Close waits for accepted writes and closes the database.

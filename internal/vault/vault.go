@@ -110,6 +110,16 @@ func (v *Vault) Seal(r Ref, secret []byte) (string, error) {
 	return ring.Seal(secret, r.bound()...)
 }
 
+// CanSeal reports whether [Vault.Seal] has a key or can make one.
+func (v *Vault) CanSeal() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ring != nil || v.canMakeKey()
+}
+
+// canMakeKey reports whether a key may be made at the path.
+func (v *Vault) canMakeKey() bool { return v.path != "" && v.err == nil }
+
 // sealing returns the ring, with a key that is made if need be.
 func (v *Vault) sealing() (*seal.Ring, error) {
 	v.mu.Lock()
@@ -117,8 +127,8 @@ func (v *Vault) sealing() (*seal.Ring, error) {
 	if v.ring != nil {
 		return v.ring, nil
 	}
-	missing := stoa.Errorf(stoa.CodeSecretsKeyMissing, "This service has no key to store secrets with. Its operator can set secrets.keys; see docs/security.md.")
-	if v.path == "" || v.err != nil {
+	missing := stoa.Errorf(stoa.CodeSecretsKeyMissing, "This service has no key to store secrets with. Its operator can set secrets.keys; see docs/configuration.md, \"Keys of stored secrets\".")
+	if !v.canMakeKey() {
 		return nil, missing.Because(v.err)
 	}
 	kept, err := KeepKeys(v.path)
