@@ -26,7 +26,6 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/embed"
-	"stoa/internal/eventloop"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
 	"stoa/internal/outbound"
@@ -111,9 +110,6 @@ type Server struct {
 	// Tracer makes a span of each request; nil: none is made.
 	Tracer *telemetry.Tracer
 
-	// Loops are where streams wait for slow providers; nil: in their own goroutines.
-	Loops *eventloop.Loops
-
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
 
@@ -134,7 +130,7 @@ type Server struct {
 func (s *Server) newResponses() *responses.Service {
 	o := s.ExtensionOptions
 	return &responses.Service{
-		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States, Loops: s.Loops,
+		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
 		Options: responses.Options{
 			Tools: s.Extensions.Tools, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore",
 			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL),

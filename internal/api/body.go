@@ -7,11 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
-	"stoa/internal/listen"
 	"stoa/internal/stoa"
 )
 
@@ -200,6 +200,11 @@ func (b *budget) give(account string, n int64) {
 // largeBody is the size in bytes from which bodies are copied and parsed in turn.
 const largeBody = 64 << 10
 
+// largeBodies is the maximum number of large bodies that are parsed at the same time:
+// half of the processors that the program uses, at least one. A GOMAXPROCS beyond the
+// processors of the machine does not raise it.
+func largeBodies() int { return max(1, min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2) }
+
 // inTurn does work on a whole body, such as parsing it. On large ones it is done on
 // half as many at a time as there are processors, and each account gets its turn,
 // so that a small request finds a processor free and a large one waits for at most
@@ -209,7 +214,7 @@ func inTurn[T any](s *Server, w http.ResponseWriter, body []byte, work func([]by
 		return work(body)
 	}
 	x := w.(*exchange)
-	give, err := s.limits.parsing.Take(x.r.Context(), x.log.caller.Account.ID, listen.AtOnce())
+	give, err := s.limits.parsing.Take(x.r.Context(), x.log.caller.Account.ID, largeBodies())
 	if err != nil {
 		var none T
 		return none, errClientGone

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"stoa/internal/eventloop"
 	"stoa/internal/requestlog"
 	"stoa/internal/stoa"
 )
@@ -149,7 +148,7 @@ func aliased(r *http.Request) *http.Request {
 // ended writes the request's log line and hands on what became of it.
 func (s *Server) ended(x *exchange) {
 	x.log.end(x.status)
-	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes+x.log.sent)
+	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes)
 	if requestlog.Keeps(x.log.Route) && s.RequestLog().Addresses {
 		x.log.Address = clientAddress(x.r)
 	}
@@ -299,9 +298,6 @@ func (s *Server) panicked(x *exchange, v any) {
 	}
 	x.log.Failed(fmt.Errorf("panic: %v", v))
 	x.log.stack = debug.Stack()
-	if p, ok := v.(*eventloop.Panic); ok {
-		x.log.stack = p.Stack
-	}
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

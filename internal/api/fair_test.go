@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"stoa/internal/listen"
 	"stoa/internal/stoa"
 )
 
@@ -83,7 +82,7 @@ func TestLargeBodiesAreParsedInTurn(t *testing.T) {
 			go send("large", largeBody, parse)
 		}
 		synctest.Wait()
-		if want := listen.AtOnce(); most != want {
+		if want := largeBodies(); most != want {
 			t.Errorf("%d large bodies were parsed at once, want %d", most, want)
 		}
 		// A small one of the same account does not wait.
@@ -97,8 +96,8 @@ func TestLargeBodiesGrowInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{bodies: budget{most: 64 << 20}}
 		var give []func()
-		for range listen.AtOnce() {
-			end, err := s.limits.parsing.Take(t.Context(), "other", listen.AtOnce())
+		for range largeBodies() {
+			end, err := s.limits.parsing.Take(t.Context(), "other", largeBodies())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,6 @@ type Fields struct {
 	reason string // why another model served
 	unread int    // sealed states of the input that could not be used
 	adjust stoa.Adjustments
-	sent   int64 // bytes of the body that did not pass the exchange
 	cause  error
 	stack  []byte
 }

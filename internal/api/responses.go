@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"stoa/internal/listen"
 	"stoa/internal/responses"
 	"stoa/internal/stoa"
 )
@@ -115,7 +114,7 @@ func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse 
 
 func (s *Server) newCall(in *Request[none, none], req *responses.Request) *responses.Call {
 	in.Log.ResponseID = stoa.NewID("resp")
-	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Chunks: listen.ChunksOf(in.HTTP), Log: callLog{in.Log}}
+	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
 }
 
 // A callLog notes what becomes known of a call for the request's log line.
@@ -133,7 +132,6 @@ func (l callLog) Tried(model, provider string, attempts int) {
 func (l callLog) States(unread int) { l.fields.unread = unread }
 
 // Sent records how many bytes of the body did not pass the exchange.
-func (l callLog) Sent(bytes int64) { l.fields.sent = bytes }
 
 // Disconnected records that the client was gone before the reply was complete.
 func (l callLog) Disconnected() { l.fields.Disconnected = true }

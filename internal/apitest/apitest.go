@@ -35,7 +35,6 @@ import (
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 	"stoa/internal/telemetry"
-	"stoa/internal/upstream"
 	"stoa/internal/vault"
 	"stoa/internal/webhook"
 )
@@ -122,7 +121,6 @@ func Start(t testing.TB, cfg Config) *Service {
 	wired, err := app.New(app.Parts{
 		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
-		Upstream: func(c *upstream.Config) { c.SlowAfter = -1 }, // so that every stream of a few pieces is read on a loop
 		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault, Hooks: cfg.Hooks, Network: isolated,
 		Worker: func(c *agent.Config) {
 			c.Grace = -1
@@ -144,10 +142,10 @@ func Start(t testing.TB, cfg Config) *Service {
 		s.run("start scheduled sessions", s.Scheduler.Run)
 		s.run("send to webhooks", s.Service.Hooks.Run)
 	}
-	server.Config.Handler, server.Config.ConnContext, server.Config.ConnState = s.Server.Handler(), listen.Context, listen.State
+	server.Config.Handler = s.Server.Handler()
 	server.Listener = listen.New(server.Listener, listen.Config{})
 	server.Start()
-	t.Cleanup(func() { s.Server.Drain(); server.Close(); s.Loops.Close() }) // streams that are open end
+	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // streams that are open end
 	s.URL = server.URL
 	return s
 }

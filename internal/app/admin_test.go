@@ -101,7 +101,6 @@ func TestOperatorsHaveTheirOwnListener(t *testing.T) {
 	}{
 		{"/metrics", 200, `stoa_build_info{commit="",version="v9"} 1`},
 		{"/metrics", 200, "stoa_connections "},
-		{"/metrics", 200, "stoa_connections_parked "},
 		{"/metrics", 200, "go_goroutines "},
 		{"/livez", 200, `{"status":"ok"}`},
 		{"/readyz", 200, `{"status":"ok"}`},

@@ -132,8 +132,6 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		ReadHeaderTimeout: 15 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnContext:       listen.Context,
-		ConnState:         listen.State,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	// The settler outlives every request, so it has a context of its own.
@@ -182,7 +180,6 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	default:
 	}
 	s.stop(server)
-	s.Loops.Close()
 	stopScheduler()
 	stopWorker() // its last writes go through the store and the settler
 	stopHooks()

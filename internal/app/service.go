@@ -17,7 +17,6 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/contract"
 	"stoa/internal/drive"
-	"stoa/internal/eventloop"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
 	"stoa/internal/outbound"
@@ -62,7 +61,6 @@ type Parts struct {
 	// What tests change before the parts are built: Pool stands in for the calls to
 	// providers, the functions change settings that Config does not have.
 	Pool      gateway.Pool
-	Upstream  func(*upstream.Config)
 	Sessions  func(*session.Config)
 	Worker    func(*agent.Config)
 	Scheduler func(*scheduler.Config)
@@ -89,7 +87,6 @@ type Service struct {
 	Peers     *peers.Peers
 	Vault     *vault.Vault
 	Tools     *tool.Tools
-	Loops     *eventloop.Loops // closed when the API has ended
 
 	config   config.Config // as it was at the start
 	log      *slog.Logger
@@ -113,7 +110,7 @@ func New(p Parts) (*Service, error) {
 	if p.Plans == nil {
 		p.Plans = p.Config.AccountPlans()
 	}
-	s := &Service{Store: p.Store, Drives: p.Drives, Loops: eventloop.New(), config: p.Config, log: p.Logger, metrics: p.Metrics}
+	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger, metrics: p.Metrics}
 	s.catalog.Store(p.Catalog)
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
@@ -123,7 +120,6 @@ func New(p Parts) (*Service, error) {
 	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Logger: s.log, Metrics: p.Metrics})
 	s.Keys = auth.New(s.Store, s.plan)
 	calls := upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer}
-	adjust(p.Upstream, &calls)
 	s.pool = upstream.New(calls)
 	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
@@ -237,7 +233,7 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: s.Tools,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Loops: s.Loops,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data),
 	}
 	adjust(p.API, s.API)
 	return nil

@@ -198,7 +198,6 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer, linesDro
 		TurnsRunning: s.Worker.Running,
 		Broken:       s.Tools.Broken,
 		Connections:  counted((*listen.Listener).Open),
-		Parked:       counted((*listen.Listener).Parked),
 		Refused: func() (ofAddress, inAll uint64) {
 			if l := s.listener.Load(); l != nil {
 				return l.Refused()

@@ -22,8 +22,8 @@ import (
 // packages on lower layers only. A package that is missing here fails the test.
 // See docs/decisions/0001-layered-packages.md.
 var layers = map[string]int{
-	"stoa": 0, "sse": 0, "jsonx": 0, "eventloop": 0, "outbound": 0, "logwriter": 0,
-	"config": 1, "http1": 1, "contract": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1,
+	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
+	"config": 1, "contract": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1,
 	"store": 2, "wire": 2, "client": 2, "mcp": 2, "httptool": 2,
 	"upstream": 3, "auth": 3, "billing": 3, "drive": 3, "peers": 3, "requestlog": 3, "vault": 3,
 	"gateway": 4, "tool": 4, "webhook": 4,

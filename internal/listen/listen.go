@@ -1,41 +1,33 @@
-// Package listen accepts connections within bounds: so many in all, so many per
-// address, none that stays open because its peer does not read, and so much of
-// their reading and writing at a time that small requests never wait for large
-// ones. Those that are idle hold little memory (see [State]).
+// Package listen accepts connections within bounds: a maximum of connections in all
+// and per address, and a minimum pace at which a peer must read what is sent to it.
 //
-// It knows no HTTP beyond the refusals that it is given, the lines of a header (see
-// [framing]) and the chunks of a body (see [Chunks]), and it ends no other connection
-// whose bytes move. Reading is not its business: how long a request may take to arrive is
-// decided where requests are read. Start at [New].
+// It does not know HTTP beyond the refusals that it is given. How long a request may take
+// to arrive is decided where requests are read. Start at [New].
 package listen
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"stoa/internal/eventloop"
 )
 
 const (
-	// chunk is how many bytes a peer must take within the write timeout: with 30
-	// seconds, about 1 KiB per second.
+	// chunk is the number of bytes that a peer must accept within the write timeout:
+	// with 30 seconds, about 1 KiB per second.
 	chunk        = 32 << 10
 	writeTimeout = 30 * time.Second
 
-	// unread is how many bytes the system takes for a peer that does not read, beside
-	// what the peer's window takes; on Linux, where that can be set. By default it
-	// would be up to 4 MB for each connection: copied, kept, and read by nobody.
+	// unread is the maximum number of bytes that the system keeps for a peer that does
+	// not read, besides what the peer's window accepts; on Linux, where that can be set.
+	// The default would be up to 4 MB for each connection.
 	unread = 128 << 10
 
-	// A refused connection is read for a moment, so that its peer sees the refusal
-	// and not a reset; beyond so many at a time it is closed at once.
+	// A refused connection is read for refusalTime, so that its peer sees the refusal
+	// instead of a reset. Beyond the maximum of refusing connections at a time it is
+	// closed immediately.
 	refusing    = 64
 	refusalTime = 500 * time.Millisecond
 	refusalRead = 64 << 10
@@ -44,14 +36,14 @@ const (
 // Config are the bounds of a listener.
 // See docs/decisions/0031-bounds-of-connections-and-bodies.md.
 type Config struct {
-	Connections int // at a time, in all; 0: no bound
-	// PerAddress bounds the connections of one IPv4 address or one IPv6 network of
-	// 64 bits; 0: no bound. Loopback, private and link-local addresses are exempt:
-	// a reverse proxy sends the requests of all clients from one.
+	Connections int // maximum in all; 0: no bound
+	// PerAddress is the maximum of connections from one IPv4 address or one IPv6
+	// network of 64 bits; 0: no bound. Loopback, private and link-local addresses are
+	// exempt: a reverse proxy sends the requests of all clients from one.
 	PerAddress int
 	// WriteTimeout is how long a peer may take to accept 32 KiB; 0: 30 s.
 	WriteTimeout time.Duration
-	// Refusal is the whole HTTP reply to a connection beyond a bound: that of its
+	// Refusal returns the whole HTTP reply to a connection beyond a bound: that of its
 	// address, or else that in all. Nil: it is closed without one.
 	Refusal func(ofAddress bool) []byte
 }
@@ -60,19 +52,13 @@ type Config struct {
 type Listener struct {
 	net.Listener
 	cfg      Config
-	refusals chan struct{} // one element for each refusal under way
-	turns    turns
+	refusals chan struct{} // one element for each refusal in progress
 
 	refusedAddress, refusedAll atomic.Uint64 // connections beyond a bound
-
-	ready chan accepted
-	done  chan struct{} // closed with the listener
-	begin sync.Once     // of accepting
 
 	mu     sync.Mutex
 	open   int
 	byAddr map[netip.Prefix]int
-	parked map[*conn]struct{} // nil: the listener is closed
 }
 
 // New returns a listener that bounds the connections of l.
@@ -80,27 +66,12 @@ func New(l net.Listener, cfg Config) *Listener {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = writeTimeout
 	}
-	return &Listener{
-		Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), turns: newTurns(), byAddr: map[netip.Prefix]int{},
-		ready: make(chan accepted), done: make(chan struct{}), parked: map[*conn]struct{}{},
-	}
+	return &Listener{Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), byAddr: map[netip.Prefix]int{}}
 }
 
-// Accept returns the next connection within the bounds, or one that was parked and has
-// a request.
-func (l *Listener) Accept() (net.Conn, error) {
-	l.begin.Do(func() { go l.accept() })
-	select {
-	case a := <-l.ready:
-		return a.conn, a.err
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// next returns the next connection within the bounds; those beyond are answered with
+// Accept returns the next connection within the bounds; those beyond are answered with
 // the refusal and closed.
-func (l *Listener) next() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -109,11 +80,8 @@ func (l *Listener) next() (net.Conn, error) {
 		addr := Network(c.RemoteAddr().String())
 		ok, ofAddress := l.enter(addr)
 		if ok {
-			raw := rawOf(c)
-			if raw != nil {
-				boundUnread(raw)
-			}
-			return l.conn(c, raw, sync.OnceFunc(func() { l.leave(addr) })), nil
+			boundUnread(c)
+			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout}, nil
 		}
 		l.refuse(c, ofAddress)
 	}
@@ -124,13 +92,6 @@ func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
-}
-
-// Parked returns how many of the open connections are parked; see [State].
-func (l *Listener) Parked() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.parked)
 }
 
 // Refused returns how many connections were refused because of the bound of their
@@ -219,99 +180,22 @@ func (l *Listener) refuse(c net.Conn, ofAddress bool) {
 // A conn is a counted connection whose peer must keep reading.
 type conn struct {
 	net.Conn
-	listener *Listener
-	bulk     bulk
-	framing  framing // of reads, which net/http makes one after the other
-	leave    func()
-	timeout  time.Duration
-
-	// Of reads, which are made one after the other. See [parkAfter].
-	ended     bool      // a request did, and no deadline was set since
-	idle      bool      // net/http waits for the next request
-	idleUntil time.Time // the deadline as it was set; zero: none
-	resumed   bool      // first was read, and is the next byte
-	first     [1]byte
+	leave   func()
+	timeout time.Duration
 
 	mu       sync.Mutex
-	custody  custody
 	deadline time.Time // of writes, as it was set; zero: none
 	inForce  time.Time // of writes, of the connection
-
-	gathered *[]byte // what waits for the next write; nil: nothing does. See [Chunks]
-	ending   bool    // it is the last chunk of a body
 }
 
-// conn returns a connection of the listener; leave stops counting it.
-func (l *Listener) conn(c net.Conn, raw syscall.RawConn, leave func()) *conn {
-	return &conn{Conn: c, listener: l, bulk: bulk{conn: c, raw: raw, turns: l.turns}, leave: leave, timeout: l.cfg.WriteTimeout}
-}
-
-// Read reads what there is. Large reads take turns; see [bulk]. A header that others
-// may read differently ends the connection; see [framing].
-func (c *conn) Read(b []byte) (int, error) {
-	if c.framing.err != nil {
-		return 0, c.framing.err
-	}
-	var n int
-	var err error
-	switch {
-	case c.resumed && len(b) > 0:
-		c.resumed = false
-		n = copy(b, c.first[:])
-	case len(b) <= small || !c.bulk.ok():
-		c.bulk.got = 0 // large reads of a body are never mixed with those of the next head
-		n, err = c.Conn.Read(b)
-	default:
-		n, err = c.bulk.read(b[:min(len(b), chunk)])
-	}
-	if c.idle && n > 0 {
-		c.idle = false
-	} else if c.idle && errors.Is(err, os.ErrDeadlineExceeded) && c.parks() {
-		return 0, io.EOF
-	}
-	if n > 0 {
-		if used := c.framing.check(b[:n]); used < n {
-			n, err = used, nil
-			if used == 0 {
-				err = c.framing.err
-			}
-		}
-	}
-	return n, err
-}
-
-// Write writes b in pieces, each with a deadline of its own. Large pieces take
-// turns; see [bulk].
+// Write writes b in pieces, each with a deadline of its own.
 func (c *conn) Write(b []byte) (int, error) {
-	if c.gathered != nil {
-		return c.gather(b)
-	}
-	return c.write(b, nil)
-}
-
-// write is Write for a function that may be on a loop, which it leaves before it has to
-// wait.
-func (c *conn) write(b []byte, task *eventloop.Task) (int, error) {
 	written := 0
 	for {
-		piece := b[written:min(len(b), written+chunk)]
 		if err := c.extend(); err != nil {
 			return written, err
 		}
-		var n int
-		var err error
-		switch {
-		case task.OnLoop() && len(piece) <= small && c.bulk.ok():
-			if n, err = c.bulk.writeNow(piece); err == nil && n < len(piece) {
-				task.Leave()
-			}
-		case task.OnLoop():
-			task.Leave()
-		case len(piece) <= small || !c.bulk.ok():
-			n, err = c.Conn.Write(piece)
-		default:
-			n, err = c.bulk.write(piece)
-		}
+		n, err := c.Conn.Write(b[written:min(len(b), written+chunk)])
 		written += n
 		if err != nil || written == len(b) {
 			return written, err
@@ -319,8 +203,8 @@ func (c *conn) write(b []byte, task *eventloop.Task) (int, error) {
 	}
 }
 
-// extend sees to the deadline of the next piece: the earlier one of the timeout and
-// what was set. So that it is not set anew for each small piece, the timeout is
+// extend sets the deadline of the next piece: the earlier one of the timeout and the
+// deadline that was set. To set it less often than once per small piece, the timeout is
 // exceeded by up to an eighth.
 func (c *conn) extend() error {
 	c.mu.Lock()
@@ -359,6 +243,12 @@ func (c *conn) SetDeadline(t time.Time) error {
 		return err
 	}
 	return c.SetWriteDeadline(t)
+}
+
+// Close closes the connection and stops counting it.
+func (c *conn) Close() error {
+	c.leave()
+	return c.Conn.Close()
 }
 
 // CloseWrite ends what is sent; the peer may still be read.

@@ -2,7 +2,6 @@
 
 package listen
 
-import "syscall"
+import "net"
 
-// boundUnread leaves a connection as it is.
-func boundUnread(syscall.RawConn) {}
+func boundUnread(net.Conn) {}

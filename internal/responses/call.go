@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stoa/internal/billing"
-	"stoa/internal/eventloop"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -167,18 +166,10 @@ func (r *run) streamed(ctx context.Context) error {
 	if r.stream.Reason() != "" {
 		r.w.Header().Set("stoa-model-requested", r.Request.Model)
 	}
-	out := r.s.stream(r.w, r.Chunks, r.format, r.reply, r.pin)
-	defer func() { r.Log.Sent(out.release()) }()
+	out := r.s.stream(r.w, r.format, r.reply, r.pin)
+	defer out.release()
 	build := r.newBuilder(out)
-	var err error
-	if r.Chunks == nil { // what it is written to may block at any time
-		err = r.relay(ctx, out, build)
-	} else {
-		r.s.Loops.Run(ctx, func(ctx context.Context) {
-			out.task = eventloop.Of(ctx)
-			err = r.relay(ctx, out, build)
-		})
-	}
+	err := r.relay(ctx, out, build)
 	if err == nil {
 		return nil
 	}
@@ -195,17 +186,15 @@ func (r *run) streamed(ctx context.Context) error {
 }
 
 // relay sends the events of a reply up to its end. An error it returns has not
-// been sent to the client. It may run on a loop, which it leaves before it charges.
+// been sent to the client.
 func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error {
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
-			out.task.Leave()
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
 			// What says that the reply is complete waits for its charge, its text for
 			// settleWait at most. A client that has disconnected is charged too.
-			out.task.Leave()
 			out.settling()
 			o, err := build.finish(ev.Stop)
 			if err != nil {
@@ -223,7 +212,6 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			r.firstText()
 		}
 		if err != nil && !r.policy.detached() {
-			out.task.Leave()
 			if !r.policy.clientDisconnected() {
 				return r.abandon(ctx)
 			}

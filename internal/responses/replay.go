@@ -31,7 +31,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 		_, _ = w.Write([]byte(stored)) // a client that is gone may repeat the request
 		return nil
 	}
-	out := s.stream(w, nil, f, rep, func(*reply) {})
+	out := s.stream(w, f, rep, func(*reply) {})
 	defer out.release()
 	for i, was := range o.items {
 		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, phase: was.phase, callID: was.callID, name: was.name}

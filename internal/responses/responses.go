@@ -17,9 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"stoa/internal/eventloop"
 	"stoa/internal/gateway"
-	"stoa/internal/listen"
 	"stoa/internal/media"
 	"stoa/internal/seal"
 	"stoa/internal/stoa"
@@ -40,8 +38,6 @@ type Service struct {
 	HeaderWait, KeepAlive time.Duration
 	// WriteTimeout is how long a caller may take to accept what is sent.
 	WriteTimeout time.Duration
-	// Loops are where streams wait whose provider is slow; nil: each waits in its goroutine.
-	Loops *eventloop.Loops
 
 	buffers sync.Pool // of *[]byte, for streams
 }
@@ -54,8 +50,7 @@ type Call struct {
 	Request   *Request
 	// Stopping ends when the service stops. The call then fails and is free.
 	Stopping context.Context
-	Claim    Claim          // of the Idempotency-Key; nil: there is none
-	Chunks   *listen.Chunks // of the reply, for a stream; nil: it is written through its ResponseWriter
+	Claim    Claim // of the Idempotency-Key; nil: there is none
 	Log      Log
 }
 
@@ -81,8 +76,6 @@ type Log interface {
 	// Tried is where the call was tried last, and how often providers were asked in
 	// all.
 	Tried(model, provider string, attempts int)
-	// Sent is how many bytes of the body were sent as [Call.Chunks].
-	Sent(bytes int64)
 	// States is how many sealed states of the input could not be used.
 	States(unread int)
 }

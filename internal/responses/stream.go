@@ -7,8 +7,6 @@ import (
 
 	"stoa/internal/compat"
 	"stoa/internal/contract"
-	"stoa/internal/eventloop"
-	"stoa/internal/listen"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -24,20 +22,17 @@ type eventStream struct {
 	s      *Service
 	w      http.ResponseWriter
 	rc     *http.ResponseController
-	chunks *listen.Chunks // of the reply; nil: it is written to w
 	format format
 	reply  *reply
-	pin    func(*reply)    // fixes the model that serves, and completes the reply
-	task   *eventloop.Task // of the handler; nil: it is never on a loop
+	pin    func(*reply) // fixes the model that serves, and completes the reply
 
 	mu       sync.Mutex
 	timer    *time.Timer
 	lent     *[]byte // from the pool while something is buffered; nil: nothing is
-	buf      []byte  // lent's memory; the events begin after listen.ChunkHead bytes
+	buf      []byte  // lent's memory
 	begun    bool    // headers and the first events are out
 	ended    bool
-	ticking  bool  // the timer has mu
-	sent     int64 // bytes of chunks
+	flushed  bool // something was written
 	wrote    time.Time
 	deadline time.Time // of writes to w
 	err      error     // of the first write that failed: the client disconnected
@@ -53,23 +48,21 @@ const (
 )
 
 // stream returns the stream of a reply with its timer running. It must be released.
-func (s *Service) stream(w http.ResponseWriter, chunks *listen.Chunks, f format, rep *reply, pin func(*reply)) *eventStream {
-	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), chunks: chunks, format: f, reply: rep, pin: pin}
+func (s *Service) stream(w http.ResponseWriter, f format, rep *reply, pin func(*reply)) *eventStream {
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), format: f, reply: rep, pin: pin}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
 	return e
 }
 
-// release ends the stream in any state and returns its buffer to the pool. sent is how
-// many bytes of the body were not written to w.
-func (e *eventStream) release() (sent int64) {
+// release ends the stream in any state and returns its buffer to the pool.
+func (e *eventStream) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
 	e.timer.Stop()
 	e.giveBack()
-	return e.sent
 }
 
 // tick begins a stream that had to wait too long, sends what waits for a charge that takes
@@ -80,8 +73,6 @@ func (e *eventStream) tick() {
 	if e.ended {
 		return
 	}
-	e.ticking = true
-	defer func() { e.ticking = false }()
 	next := e.s.KeepAlive
 	switch idle := time.Since(e.wrote); {
 	case !e.begun:
@@ -99,17 +90,9 @@ func (e *eventStream) tick() {
 	e.timer.Reset(next)
 }
 
-// lock locks e.mu for the handler. The timer has it for as long as a write takes.
-func (e *eventStream) lock() {
-	if !e.mu.TryLock() {
-		e.task.Leave()
-		e.mu.Lock()
-	}
-}
-
 // opened announces an item, before its first piece.
 func (e *eventStream) opened(it *item) {
-	e.lock()
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.announce(it)
 }
@@ -117,7 +100,7 @@ func (e *eventStream) opened(it *item) {
 // piece sends a piece of an item and adds it there. With more the next event has
 // already arrived, and the piece may be sent together with it.
 func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) error {
-	e.lock()
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	it.add(kind, text)
 	e.borrow()
@@ -130,7 +113,7 @@ func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) er
 
 // closed sends what ends an item.
 func (e *eventStream) closed(it *item) {
-	e.lock()
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.borrow()
 	e.buf = e.format.close(e.buf, e.reply, it)
@@ -154,7 +137,7 @@ func (e *eventStream) settling() {
 	defer e.mu.Unlock()
 	switch {
 	case e.lent == nil:
-	case e.sent == 0:
+	case !e.flushed:
 		e.flush()
 	default:
 		e.timer.Reset(settleWait)
@@ -163,7 +146,7 @@ func (e *eventStream) settling() {
 
 // catchUp sends what is buffered.
 func (e *eventStream) catchUp() error {
-	e.lock()
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lent != nil {
 		e.flush()
@@ -183,7 +166,7 @@ func (e *eventStream) halt() bool {
 
 // name fixes the model that serves, so that the reply can be built from now on.
 func (e *eventStream) name() {
-	e.lock()
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pinned()
 }
@@ -199,7 +182,7 @@ func (e *eventStream) end(o *outcome) error {
 		e.buf = e.format.close(e.buf, e.reply, it)
 	}
 	e.buf = e.format.end(e.buf, e.reply, o)
-	return e.done(true)
+	return e.done()
 }
 
 // A streamError is an error as it is sent inside a stream.
@@ -235,7 +218,7 @@ func (e *eventStream) fail(o *outcome) error {
 	defer e.mu.Unlock()
 	e.borrow()
 	e.buf = e.format.fail(e.buf, e.reply, o)
-	return e.done(false) // the handler may have to free an Idempotency-Key, with a store that is in trouble
+	return e.done()
 }
 
 // The methods below require that e.mu is held.
@@ -272,9 +255,9 @@ func (e *eventStream) announce(it *item) {
 	e.buf = e.format.open(e.buf, e.reply, it)
 }
 
-// done writes what is last; with the end of the body, if the handler is about to return.
-func (e *eventStream) done(returning bool) error {
-	e.write(returning)
+// done writes the rest and ends the stream.
+func (e *eventStream) done() error {
+	e.flush()
 	e.ended = true
 	e.timer.Stop()
 	return e.err
@@ -288,9 +271,9 @@ func (e *eventStream) borrow() {
 		return
 	}
 	if lent, ok := e.s.buffers.Get().(*[]byte); ok {
-		e.lent, e.buf = lent, (*lent)[:listen.ChunkHead]
+		e.lent, e.buf = lent, (*lent)[:0]
 	} else {
-		e.lent, e.buf = new([]byte), make([]byte, listen.ChunkHead, flushAt+flushAt/4)
+		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
 	}
 }
 
@@ -305,37 +288,17 @@ func (e *eventStream) giveBack() {
 
 // flush writes the buffered events in one call. A client that accepts nothing for
 // WriteTimeout, or for the time that its connection allows, counts as disconnected.
-func (e *eventStream) flush() { e.write(false) }
-
-// write is flush; what is written last is sent with the end of the body.
-func (e *eventStream) write(last bool) {
+func (e *eventStream) flush() {
 	defer e.giveBack()
 	if e.err != nil {
 		return
 	}
-	e.wrote = time.Now()
-	if e.chunks == nil {
-		if e.deadline.Sub(e.wrote) < e.s.WriteTimeout/2 {
-			e.deadline = e.wrote.Add(e.s.WriteTimeout)
-			_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
-		}
-		if _, e.err = e.w.Write(e.buf[listen.ChunkHead:]); e.err == nil {
-			e.err = e.rc.Flush()
-		}
-		return
+	e.wrote, e.flushed = time.Now(), true
+	if e.deadline.Sub(e.wrote) < e.s.WriteTimeout/2 {
+		e.deadline = e.wrote.Add(e.s.WriteTimeout)
+		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
 	}
-	if e.sent == 0 {
-		if e.err = e.chunks.Begin(e.rc.Flush); e.err != nil {
-			return
-		}
-	}
-	e.sent += int64(len(e.buf) - listen.ChunkHead)
-	switch {
-	case last:
-		e.err = e.chunks.End(e.buf)
-	case e.ticking: // the task is not the timer's
-		e.err = e.chunks.Write(e.buf, nil)
-	default:
-		e.err = e.chunks.Write(e.buf, e.task)
+	if _, e.err = e.w.Write(e.buf); e.err == nil {
+		e.err = e.rc.Flush()
 	}
 }

@@ -20,9 +20,9 @@ func TestTextDoesNotWaitForASlowCharge(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := make(chan bool)
-	s := &Service{HeaderWait: time.Hour, KeepAlive: time.Hour}
-	server := &http.Server{ConnContext: listen.Context, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := s.stream(w, listen.ChunksOf(r), (&echo{}).newFormat(), &reply{model: "m"}, nil)
+	s := &Service{HeaderWait: time.Hour, KeepAlive: time.Hour, WriteTimeout: time.Hour}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := s.stream(w, (&echo{}).newFormat(), &reply{model: "m"}, nil)
 		defer e.release()
 		it := &item{kind: itemMessage, id: "msg_1", status: statusInProgress}
 		e.opened(it)

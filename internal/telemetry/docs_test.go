@@ -31,7 +31,7 @@ func everything(t *testing.T) *Metrics {
 	m.Call(&Call{Model: "m", Provider: "p", Code: stoa.CodeInternal})
 	one := func() int64 { return 1 }
 	m.Watch(Sources{
-		Requests: one, Calls: one, BodyBytes: one, Followers: one, TurnsRunning: one, Connections: one, Parked: one, Broken: one,
+		Requests: one, Calls: one, BodyBytes: one, Followers: one, TurnsRunning: one, Connections: one, Broken: one,
 		Refused:   func() (uint64, uint64) { return 1, 1 },
 		Latched:   func() map[string]bool { return map[string]bool{"core": true} },
 		Providers: func() []Provider { return []Provider{{Name: "p", Models: []ProviderModel{{Name: "x"}}}} },

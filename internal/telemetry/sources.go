@@ -17,7 +17,6 @@ type Sources struct {
 	Followers    func() int64 // of sessions' events
 	TurnsRunning func() int64 // in this process
 	Connections  func() int64 // open
-	Parked       func() int64 // those of them that wait outside of the HTTP server
 	Broken       func() int64 // tool servers that are not called for the moment
 	Refused      func() (ofAddress, inAll uint64)
 	Latched      func() map[string]bool // by database: it does not commit
@@ -76,7 +75,7 @@ type collector struct {
 	Sources
 	descs []*prometheus.Desc
 
-	requests, calls, bodies, followers, turns, connections, parked, refused, latched, broken,
+	requests, calls, bodies, followers, turns, connections, refused, latched, broken,
 	providerInFlight, providerRefused, providerRequests, providerRetries, providerFailures, providerTimeouts, circuit,
 	sessions, waiting, waitingAge, exports, outbox, outboxLag, linesDropped *prometheus.Desc
 
@@ -99,7 +98,6 @@ func newCollector(s Sources) *collector {
 	c.followers = desc("stoa_event_followers", "Open streams of sessions' events.")
 	c.turns = desc("stoa_turns_running", "Turns that run in this process.")
 	c.connections = desc("stoa_connections", "Open connections of callers.")
-	c.parked = desc("stoa_connections_parked", "Those of them that wait outside of the HTTP server for their next request.")
 	c.broken = desc("stoa_tool_connections_broken", "Connections to tool servers that are not called for the moment, since several calls in a row have failed.")
 	c.refused = desc("stoa_connections_refused_total", "Connections that were refused, by the bound that was reached.", "bound")
 	c.latched = desc("stoa_store_latched", "1 while a database does not commit and new work is refused.", "database")
@@ -145,7 +143,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		{c.followers, c.Followers},
 		{c.turns, c.TurnsRunning},
 		{c.connections, c.Connections},
-		{c.parked, c.Parked},
 		{c.broken, c.Broken},
 	} {
 		if g.read != nil {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"stoa/internal/eventloop"
-	"stoa/internal/http1"
 	"stoa/internal/stoa"
 	"stoa/internal/telemetry"
 	"stoa/internal/wire"
@@ -128,7 +126,6 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		return nil
 	}
 	fail = a.yieldAll(a.events(body))
-	eventloop.Of(ctx).Leave() // what follows may wait, for a retry or a charge
 	switch {
 	case a.finished:
 		body.drain()
@@ -192,7 +189,6 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		}
 		return nil, broken(true, "no reply: %v", err)
 	}
-	http1.OnLoop(res, eventloop.Of(ctx), a.pool.cfg.SlowAfter)
 	body := &reader{from: res.Body, watch: w, wait: later, idle: silence, left: a.pool.cfg.MaxReplyBytes}
 	a.requestID = requestID(res.Header)
 	if fail := a.rejection(res, body); fail != nil {

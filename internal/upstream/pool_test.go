@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stoa/internal/fakeup"
-	"stoa/internal/http1"
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
 )
@@ -61,7 +60,7 @@ func start(t testing.TB, host string) *fakeup.Server {
 // openPipe opens a pool that reaches the fakes in memory.
 func openPipe(t testing.TB, cfg Config, fakes ...*fakeup.Server) *Pool {
 	t.Helper()
-	cfg.Transport = http1.New(fakeup.Transport(newTransport(), fakes...))
+	cfg.Transport = fakeup.Transport(newTransport(), fakes...)
 	return open(t, cfg)
 }
 
@@ -210,7 +209,7 @@ func TestAConnectionServesManyCalls(t *testing.T) {
 			dial := tr.DialContext
 			tr.DialContext = countDials(dial, &dials)
 			cfg := quick(pr)
-			cfg.Transport = http1.New(tr)
+			cfg.Transport = tr
 			p := open(t, cfg)
 			for range 10 {
 				collect(t.Context(), p, at(w.model, pr), ask("tokens: 5")).expect(t, "")
@@ -228,7 +227,7 @@ func TestHTTP2OverTLSServes(t *testing.T) {
 	tr := newTransport()
 	tr.TLSClientConfig = fake.TLSConfig()
 	cfg := quick(pr)
-	cfg.Transport = http1.New(tr)
+	cfg.Transport = tr
 	p := open(t, cfg)
 	m := at("claude-haiku-4-5", pr)
 	collect(t.Context(), p, m, ask("tokens: 50")).expect(t, "")

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"stoa/internal/config"
-	"stoa/internal/http1"
 	"stoa/internal/stoa"
 	"stoa/internal/telemetry"
 	"stoa/internal/wire"
@@ -43,7 +42,6 @@ type Config struct {
 	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
 	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
 	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
-	SlowAfter      time.Duration // how long a stream brings nothing before it is read on a loop, see [http1.OnLoop]; 0: 8 ms, negative: none
 	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 60 s, 15 min
 }
 
@@ -56,7 +54,7 @@ func (c Config) withDefaults() Config {
 		c.Version = "dev"
 	}
 	if c.Transport == nil {
-		c.Transport = http1.New(newTransport())
+		c.Transport = newTransport()
 	}
 	setDefault(&c.Retries, 2)
 	setDefault(&c.Backoff, 250*time.Millisecond)
@@ -64,7 +62,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxReplyBytes, 64<<20)
 	setDefault(&c.RetryShare, 0.2)
 	setDefault(&c.RetriesAnyway, 3)
-	setDefault(&c.SlowAfter, http1.SlowAfter)
 	c.DefaultTimeout = orTimeouts(c.DefaultTimeout, config.DefaultTimeouts())
 	return c
 }

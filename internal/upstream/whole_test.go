@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"stoa/internal/fakeup"
-	"stoa/internal/http1"
 	"stoa/internal/stoa"
 )
 
@@ -223,7 +222,7 @@ func TestRequestThatLiesInABuffer(t *testing.T) {
 		return atWrite{ours, cancel}, nil
 	})
 	cfg := quick(pr)
-	cfg.Transport = http1.New(transport)
+	cfg.Transport = transport
 	if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
 		t.Errorf("%+v", r)
 	}
