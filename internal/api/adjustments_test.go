@@ -52,6 +52,7 @@ func TestReceiptsSayWhatWasDone(t *testing.T) {
 	}{
 		"a plain call":              {"alpha-sonnet-5-5", "Hi", nil, ""},
 		"tools that are as asked":   {"alpha-sonnet-5-5", "call: f {}\ncall: g {}", tools, ""},
+		"a tool of a vendor":        {"alpha-sonnet-5-5", "call: f {}", body{"tools": []body{{"type": "web_search"}, {"type": "function", "name": "f"}}}, "tools_left_out"},
 		"a forced choice":           {"alpha-sonnet-5-5", "call: f {}", with(body{"tool_choice": "required"}, tools), "tool_choice_auto"},
 		"a schema that fits":        {"gamma-6-luna", "say: x", strict(closed), ""},
 		"a schema that is open":     {"gamma-6-luna", "say: x", strict(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`), "schema_rewritten"},

@@ -108,10 +108,8 @@ func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
 		after = min(after, maxRetryAfter)
 		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	if info.Status == http.StatusRequestTimeout || info.Status == http.StatusConflict || info.Status == http.StatusTooManyRequests || info.Status >= 500 {
-		// Clients would retry any of these by themselves.
-		h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
-	}
+	// Without it some clients repeat even a request with a wrong key.
+	h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
 	if info.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

@@ -250,10 +250,33 @@ func noRoute(mux *http.ServeMux) handler {
 		if len(allow) == 0 {
 			return notFound(x.r)
 		}
+		if x.r.URL.Path == prefix+"/responses" && isWebSocket(x.r) {
+			x.Header().Set("Upgrade", "HTTP/1.1")
+			x.Header().Set("Connection", "Upgrade")
+			return stoa.Errorf(stoa.CodeUpgradeRequired, "This path is not served over WebSocket. Send the request with POST over HTTP.")
+		}
 		methods := strings.Join(allow, ", ")
 		x.Header().Set("Allow", methods)
 		return stoa.Errorf(stoa.CodeMethodNotAllowed, "%s is not a method of this path; use %s.", x.r.Method, methods)
 	}
+}
+
+// isWebSocket reports whether the request would begin a WebSocket (RFC 6455, 4.2.1).
+func isWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
+}
+
+// hasToken reports whether one of the comma-separated lists has the token, in whatever
+// case.
+func hasToken(lists []string, token string) bool {
+	for _, list := range lists {
+		for item := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(item), token) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func notFound(r *http.Request) error {

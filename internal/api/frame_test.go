@@ -214,8 +214,39 @@ func TestUnknownPathsAndMethodsAnswerInJSON(t *testing.T) {
 
 func TestAWebSocketIsRefusedAtOnce(t *testing.T) {
 	h := start(t, apitest.Config{})
-	c := h.Client(t).With("Upgrade", "websocket").With("Connection", "Upgrade")
-	c.Want(405, "GET", "/api/v1/responses", nil)
+	c := h.Client(t).With("Upgrade", "WebSocket").With("Connection", "keep-alive, Upgrade")
+	for _, path := range []string{"/api/v1/responses", "/v1/responses"} {
+		r := c.Want(426, "GET", path, nil)
+		if e := r.Error(); e.Code != string(stoa.CodeUpgradeRequired) || r.Header.Get("Upgrade") != "HTTP/1.1" || r.Header.Get("Connection") != "Upgrade" || r.Header.Get("x-should-retry") != "false" {
+			t.Errorf("%s: %+v, the headers are %v", path, e, r.Header)
+		}
+	}
+	c.Want(405, "GET", "/api/v1/chat/completions", nil)
+	h.Client(t).With("Upgrade", "h2c").With("Connection", "Upgrade").Want(405, "GET", "/api/v1/responses", nil)
+	h.Client(t).Want(405, "GET", "/api/v1/responses", nil)
+}
+
+// TestErrorsSayWhetherToRetry: in every format, for what no repetition mends.
+func TestErrorsSayWhetherToRetry(t *testing.T) {
+	h := start(t, apitest.Config{})
+	for path, body := range map[string]object{
+		"/api/v1/responses":        {"input": "x"},
+		"/api/v1/chat/completions": {"messages": []object{{"role": "user", "content": "x"}}},
+		"/api/v1/messages":         {"max_tokens": 1, "messages": []object{{"role": "user", "content": "x"}}},
+		"/api/v1/keys":             {"name": "x"},
+	} {
+		for status, r := range map[int]*apitest.Reply{
+			400: h.Client(t).Do("POST", path, object{"model": 1}),
+			401: h.ClientWith(t, "sk_wrong").Do("POST", path, body),
+		} {
+			if r.Status != status || r.Header.Get("x-should-retry") != "false" {
+				t.Errorf("%s: %d, want %d, with x-should-retry %q", path, r.Status, status, r.Header.Get("x-should-retry"))
+			}
+		}
+	}
+	if r := h.Client(t).Want(404, "GET", "/api/v1/none", nil); r.Header.Get("x-should-retry") != "false" {
+		t.Errorf("404 has x-should-retry %q", r.Header.Get("x-should-retry"))
+	}
 }
 
 func TestHeadWorksWhereGetDoes(t *testing.T) {

@@ -248,6 +248,20 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 	}
 }
 
+// TestRegistrationsFitTheirAddress registers the service from a public address and from
+// this machine; the authorization server wants the application_type that fits.
+func TestRegistrationsFitTheirAddress(t *testing.T) {
+	for _, address := range []string{"https://agents.example.com", "http://127.0.0.1:1", "http://localhost:1"} {
+		s := newOAuth(t, nil)
+		s.tools.PublicURL = address
+		var begun contract.AuthorizationStart
+		s.Want(200, "POST", s.path+"/authorize", nil).JSON(&begun)
+		if u, err := url.Parse(begun.AuthorizeURL); err != nil || !strings.HasPrefix(u.Query().Get("client_id"), "demo-") {
+			t.Errorf("%s: %s, %v", address, begun.AuthorizeURL, err)
+		}
+	}
+}
+
 // TestTheClientDocumentIsExact: authorization servers read it at the client id, without a
 // key, and compare its members.
 func TestTheClientDocumentIsExact(t *testing.T) {
@@ -270,7 +284,7 @@ func TestTheClientDocumentIsExact(t *testing.T) {
 		return resp, string(text)
 	}
 	s.tools.PublicURL = "https://agents.example.com/"
-	const want = `{"client_id":"https://agents.example.com/oauth/client.json","client_name":"Stoa","grant_types":["authorization_code","refresh_token"],` +
+	const want = `{"application_type":"web","client_id":"https://agents.example.com/oauth/client.json","client_name":"Stoa","grant_types":["authorization_code","refresh_token"],` +
 		`"redirect_uris":["https://agents.example.com/oauth/callback"],"response_types":["code"],"token_endpoint_auth_method":"none"}`
 	resp, text := fetch("GET")
 	if resp.StatusCode != 200 || text != want || resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Cache-Control") != "public, max-age=300" {

@@ -178,7 +178,7 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 	}
 	op := find(Document(), strings.Replace(method, http.MethodHead, http.MethodGet, 1), path)
 	if op == nil {
-		if r.Status != http.StatusNotFound && r.Status != http.StatusMethodNotAllowed && r.Status < 500 {
+		if r.Status != http.StatusNotFound && r.Status != http.StatusMethodNotAllowed && r.Status != http.StatusUpgradeRequired && r.Status < 500 {
 			return fmt.Errorf("the contract has no %s %s, and it answered %d", method, path, r.Status)
 		}
 		return c.checkEnvelope(r, nil)

@@ -148,16 +148,24 @@ func (c *chatRequest) choice(o object) error {
 	return nil
 }
 
-// function writes members of the object's function into the object at path.
+// function writes members of the object's function into the object at path; of a tool of
+// another kind its name.
 func (c *chatRequest) function(path string, o object, names ...string) error {
-	v := o.get("function")
+	kind, v := "function", o.get("function")
 	if v == nil {
-		if kind, err := o.word("type"); err != nil || kind != "function" {
+		var err error
+		if kind, err = o.word("type"); err != nil {
 			return err
 		}
-		return missing(o.at("function"), "Send an object with the \"name\" of the function.")
+		if kind == "function" {
+			return missing(o.at("function"), "Send an object with the \"name\" of the function.")
+		}
+		if v = o.get(kind); v.Kind() != '{' {
+			return nil
+		}
+		names = []string{"name"}
 	}
-	f, err := readObject(v, o.at("function"))
+	f, err := readObject(v, o.at(kind))
 	if err != nil {
 		return err
 	}

@@ -395,6 +395,11 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 			return err
 		}
 		m.element()
+		if kind == "tool_reference" { // of a client that searches its tools by itself
+			name, err := inner.word("tool_name")
+			m.raw(`{"type":"input_text","text":`).text("The tool \"" + name + "\" can be called.").raw("}")
+			return err
+		}
 		return m.part(inner, kind, at(path+".output", i))
 	})
 	m.raw("]}")

@@ -30,6 +30,10 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`,
 		},
 		{
+			"a tool of another kind", `{"model":"a","tools":[{"type":"custom","custom":{"name":"n","format":{}}},{"type":"x","x":[]}],"tool_choice":{"type":"custom","custom":{"name":"n"}},"messages":[]}`,
+			`{"model":"a","tools":[{"type":"custom","name":"n"},{"type":"x"}],"tool_choice":{"type":"custom","name":"n"},"input":[]}`,
+		},
+		{
 			"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
 			`{"model":"a","parallel_tool_calls":false,"tools":[{"type":"function","name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true},{"type":"custom"}],"tool_choice":{"type":"function","name":"f"},"input":[]}`,
 		},
@@ -117,6 +121,10 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 		{
 			"documents", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"ü"},"citations":{"enabled":false}},{"type":"document","source":{"type":"url","url":"https://a.b/c.pdf"}},{"type":"search_result"}]}]}`,
 			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_file","filename":"T","file_data":"data:text/plain;base64,w7w="},{"type":"input_file","file_url":"https://a.b/c.pdf"},{"type":"search_result"}]}]}`,
+		},
+		{
+			"a tool that was found", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"tool_reference","tool_name":"f"}]}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"The tool \"f\" can be called."}]}]}`,
 		},
 		{
 			"no blocks", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[]}]}`,

@@ -49,7 +49,7 @@ type ToolsOptions struct {
 	// Forced is what becomes of a tool_choice that forces a call where the model cannot
 	// be forced: refuse, or auto, which lets the model decide.
 	Forced string `yaml:"forced" env:"STOA_TOOLS_FORCED"`
-	// Foreign is what becomes of tools that are no functions: refuse, or ignore.
+	// Foreign is what becomes of tools that are not functions: ignore, or refuse.
 	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
 }
 

@@ -118,6 +118,7 @@ func Codes() []CodeInfo {
 			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,
 			Meaning: "The service has no key to store secrets with; its operator can set `secrets.keys`.",
 		},
+		invalid(stoa.CodeUpgradeRequired, 426, "The path is not served over WebSocket; send the request with POST."),
 		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
 		{Code: stoa.CodeKeyBudget, Status: 429, Type: TypeQuota, Meaning: "The key's own daily cap of credits is used up."},
 		{

@@ -2806,6 +2806,7 @@ type Receipt struct {
 	// - `calls_dropped`: the model made tool calls that the request does not allow. They were left out of the reply, and paid for.
 	// - `invalid_arguments`: the arguments of a tool call are no JSON object.
 	// - `invalid_json`: a format was asked for, and the text is no JSON.
+	// - `tools_left_out`: tools that are not functions were left out of the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 

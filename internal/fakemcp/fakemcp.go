@@ -104,7 +104,9 @@ type Answer struct {
 // Options configure a fake.
 type Options struct {
 	Legacy bool // it speaks the era with sessions
-	Stream bool // it answers calls in streams of events
+	// Stream answers every request in a stream of events that begins with an empty one,
+	// as the specification of 2025-11-25 recommends.
+	Stream bool
 	// CloseIdle closes each connection as soon as it waits for its next request.
 	CloseIdle bool
 }

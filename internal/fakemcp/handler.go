@@ -286,10 +286,10 @@ func said(text string) string {
 // result writes a result.
 func (h *Handler) result(p play, result string) {
 	h.mu.Lock()
-	stream := h.stream && p.method == "tools/call"
+	stream := h.stream
 	h.mu.Unlock()
 	if stream {
-		body("text/event-stream", "id: 1\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":"+result+"}\n\n")(h, p)
+		body("text/event-stream", "id: 0\nretry: 10\ndata: \n\nid: 1\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":"+result+"}\n\n")(h, p)
 		return
 	}
 	body("application/json", `{"jsonrpc":"2.0","id":ID,"result":`+result+`}`)(h, p)

@@ -289,6 +289,8 @@ func (r *reply) Read(p []byte) (int, error) {
 			text, r.done = r.broken(err), true
 		case len(event.Type) > 0 && string(event.Type) != "message":
 			continue
+		case len(event.Data) == 0: // it gives a client that may resume its first id
+			continue
 		default:
 			text, r.done = r.take(event.Data)
 			if !r.done && !json.Valid(text) {

@@ -69,10 +69,7 @@ func (d *Demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/.well-known/"):
 		http.NotFound(w, r)
 	case path == "/register" && r.Method == http.MethodPost:
-		d.mu.Lock()
-		d.clients++
-		d.mu.Unlock()
-		reply(w, 201, map[string]any{"client_id": "demo-" + rand.Text(), "token_endpoint_auth_method": "none"})
+		d.register(w, r)
 	case path == "/authorize":
 		d.authorize(w, r)
 	case path == "/token" && r.Method == http.MethodPost:
@@ -165,6 +162,28 @@ func (d *Demo) token(w http.ResponseWriter, r *http.Request) {
 		answer["refresh_token"] = refresh
 	}
 	reply(w, 200, answer)
+}
+
+// register registers a client. As strict servers do, it refuses one whose
+// application_type does not fit its redirect address.
+func (d *Demo) register(w http.ResponseWriter, r *http.Request) {
+	var client struct {
+		Kind      string   `json:"application_type"`
+		Redirects []string `json:"redirect_uris"`
+	}
+	if json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxDocument)).Decode(&client) != nil || len(client.Redirects) != 1 {
+		reply(w, 400, map[string]any{"error": "invalid_client_metadata"})
+		return
+	}
+	u, err := url.Parse(client.Redirects[0])
+	if err != nil || client.Kind != map[bool]string{true: "native", false: "web"}[Loopback(u)] {
+		reply(w, 400, map[string]any{"error": "invalid_redirect_uri"})
+		return
+	}
+	d.mu.Lock()
+	d.clients++
+	d.mu.Unlock()
+	reply(w, 201, map[string]any{"client_id": "demo-" + rand.Text(), "token_endpoint_auth_method": "none"})
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

@@ -385,10 +385,15 @@ type ClientID struct {
 }
 
 // Document returns what the service says of itself as a client: at its address, and
-// where it registers.
+// where it registers. Its application_type follows the redirect address: an
+// authorization server refuses one on this machine for the type web.
 func Document(name, redirectURI string) map[string]any {
+	kind := "web"
+	if u, err := url.Parse(redirectURI); err == nil && Loopback(u) {
+		kind = "native"
+	}
 	return map[string]any{
-		"client_name": name, "redirect_uris": []string{redirectURI}, "grant_types": []string{"authorization_code", "refresh_token"},
+		"application_type": kind, "client_name": name, "redirect_uris": []string{redirectURI}, "grant_types": []string{"authorization_code", "refresh_token"},
 		"response_types": []string{"code"}, "token_endpoint_auth_method": "none",
 	}
 }

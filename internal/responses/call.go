@@ -108,6 +108,9 @@ func (r *run) adjusted() stoa.Adjustments {
 	if r.Request.unread > 0 {
 		a |= stoa.ReasoningUnread
 	}
+	if r.Request.fewer {
+		a |= stoa.ToolsLeftOut
+	}
 	return a
 }
 

@@ -25,6 +25,7 @@ type Request struct {
 	wanted wanted              // for it
 	from   *compat.Translation // nil: the request came in the Responses format
 	unread int                 // sealed states of the input that cannot be used
+	fewer  bool                // tools were left out
 	media  []mediaItem         // images and files of the input
 }
 
@@ -37,8 +38,8 @@ type Options struct {
 	Files   bool // input_file
 	// ImageURL and FileURL say what becomes of addresses of images and files.
 	ImageURL, FileURL media.Policy
-	// ForeignTools leaves tools of other types than function out instead of refusing
-	// them.
+	// ForeignTools leaves tools of other types than function out, as long as a function
+	// is left, instead of refusing them.
 	ForeignTools bool
 	// Open opens what Stoa sealed for the caller's account; required with Tools.
 	Open func(sealed string) (stoa.State, bool)

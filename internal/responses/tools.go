@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -29,8 +30,39 @@ type extended struct {
 	reasoning    int           // items
 	parts        bool          // messages have parts
 	textFile     bool          // one of them is a file with text, which is no part of another text
-	foreign      []string
-	repeated     error // of the first tool with the name of another; nil: there is none
+	foreign      []foreignTool
+	deferred     string // the path of the first defer_loading of a function; empty: there is none
+	repeated     error  // of the first tool with the name of another; nil: there is none
+}
+
+// A foreignTool is a tool that is not a function.
+type foreignTool struct {
+	kind, name string // name may be empty
+	path       string
+}
+
+// maxShown is the largest part of a caller's text, in bytes, that an error repeats.
+const maxShown = 64
+
+// String returns the type and the name of the tool, quoted.
+func (t foreignTool) String() string {
+	s := shown(t.kind)
+	if t.name != "" {
+		s += " " + shown(t.name)
+	}
+	return s
+}
+
+// notForced is the message for a choice that names a tool which is not a function.
+func notForced(t foreignTool) string {
+	return "The tool " + t.String() + " is not a function that the caller runs, and cannot be forced. Send \"auto\", or name a function."
+}
+
+func shown(s string) string {
+	if len(s) > maxShown {
+		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
+	}
+	return strconv.Quote(s)
 }
 
 // A toolChoice is tool_choice as it was sent, to be checked when the tools are known.
@@ -60,10 +92,30 @@ func (p *parser) functions() error {
 	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
 		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has at most %d bytes of JSON.", maxToolBytes).At(name)
 	}
-	if err == nil && p.ext != nil {
-		return p.ext.repeated
+	if err != nil || p.ext == nil {
+		return err
 	}
-	return err
+	if err := p.ext.repeated; err != nil {
+		return err
+	}
+	return p.checkForeign()
+}
+
+// checkForeign checks the tools that are not functions, which are left out of the call.
+func (p *parser) checkForeign() error {
+	x := p.ext
+	if len(x.foreign) == 0 {
+		return nil
+	}
+	if len(p.req.call.Tools) == 0 {
+		return unsupportedValue(x.foreign[0].path+".type", "No tool is left: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
+	}
+	searches := func(t foreignTool) bool { return strings.HasPrefix(t.kind, "tool_search") }
+	if x.deferred != "" && slices.ContainsFunc(x.foreign, searches) {
+		return unsupported(x.deferred, "Tools are not searched for here: the model gets all of them. Leave \"defer_loading\" and the tool that searches out.")
+	}
+	p.req.fewer = true
+	return nil
 }
 
 // function parses one tool.
@@ -82,7 +134,7 @@ func (p *parser) function(path string, seen map[string]bool) error {
 		}
 		return fatal
 	}
-	hasName := false
+	hasName, deferred := false, false
 	err := p.object(path, func(member string) (err error) {
 		switch {
 		case p.dec.PeekKind() == 'n':
@@ -105,10 +157,7 @@ func (p *parser) function(path string, seen map[string]bool) error {
 			tool.Strict = &b
 			return note(err)
 		case member == "defer_loading":
-			b, err := p.boolean(path + "." + member)
-			if err == nil && b {
-				err = unsupported(path+"."+member, "Tools are not searched for here: the model gets all of them. Leave \"defer_loading\" out.")
-			}
+			deferred, err = p.boolean(path + "." + member)
 			return note(err)
 		case member == "allowed_callers" || member == "output_schema":
 			return note(p.refuse(path+"."+member, "Calls by programs of a model are not supported here. Leave \""+member+"\" out."))
@@ -123,10 +172,10 @@ func (p *parser) function(path string, seen map[string]bool) error {
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
 	case kind != "function" && p.opts.ForeignTools:
 		x := p.extra()
-		x.foreign = append(x.foreign, tool.Name)
+		x.foreign = append(x.foreign, foreignTool{kind, tool.Name, path})
 		return nil
 	case kind != "function":
-		return unsupportedValue(path+".type", "Only function tools are supported, which the caller runs. Tools that a vendor runs, and those of other kinds, are not.")
+		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: kind, name: tool.Name}.String()+" is not a function that the caller runs, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
 	case refused != nil:
 		return refused
 	case !hasName:
@@ -139,6 +188,11 @@ func (p *parser) function(path string, seen map[string]bool) error {
 		}
 	}
 	seen[tool.Name] = true
+	if deferred {
+		if x := p.extra(); x.deferred == "" {
+			x.deferred = path + ".defer_loading"
+		}
+	}
 	if tool.Parameters, err = objectSchema(e.parameters, path+".parameters"); err != nil {
 		return err
 	}
@@ -248,8 +302,8 @@ func (p *parser) functionChoice() error {
 		if mode == "" {
 			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice.mode\" is missing. Send auto or required.").At(name + ".mode")
 		}
-		if !tools || len(c.Only) == 0 && len(p.extra().foreign) == 0 {
-			return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice.tools\" names no tool.").At(name + ".tools")
+		if !tools || len(c.Only) == 0 {
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice.tools\" names no function.").At(name + ".tools")
 		}
 		if mode == "required" {
 			c.Mode = stoa.ChoiceRequired
@@ -266,7 +320,7 @@ func (p *parser) functionChoice() error {
 	case "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(name + ".type")
 	default:
-		return unsupportedValue(name+".type", "Only \"function\" and \"allowed_tools\" are supported: other tools are not.")
+		return unsupportedValue(name+".type", notForced(foreignTool{kind: kind, name: function}))
 	}
 	return nil
 }
@@ -292,8 +346,10 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 	switch {
 	case err != nil:
 		return err
+	case kind != "function" && p.opts.ForeignTools:
+		return nil
 	case kind != "function":
-		return unsupportedValue(path+".type", "Only tools of the type \"function\" are supported.")
+		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: kind, name: function}.String()+" is not a function. Leave it out.")
 	case function == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
 	}
@@ -313,9 +369,13 @@ func (p *parser) checkChoice() error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" asks for a call, and there are no tools.").At("tool_choice")
 	}
 	for i, name := range c.Only {
-		if !slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name }) {
-			return stoa.Errorf(stoa.CodeInvalidValue, "There is no tool with this name in \"tools\".").At(c.paths[i])
+		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name }) {
+			continue
 		}
+		if f := slices.IndexFunc(p.ext.foreign, func(t foreignTool) bool { return t.name == name }); f >= 0 {
+			return unsupportedValue(c.paths[i], notForced(p.ext.foreign[f]))
+		}
+		return stoa.Errorf(stoa.CodeInvalidValue, "There is no tool with this name in \"tools\".").At(c.paths[i])
 	}
 	p.req.call.Choice = &c.Choice
 	p.req.wanted.only = c.Only

@@ -154,7 +154,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		`{"type":"function","name":"f"},{"type":"function","name":"f"}`:                       {stoa.CodeInvalidValue, "tools[1].name"},
 		`{"type":"function","name":"f","parameters":[]}`:                                      {stoa.CodeInvalidType, "tools[0].parameters"},
 		`{"type":"function","name":"f","parameters":{"type":"string"}}`:                       {stoa.CodeInvalidType, "tools[0].parameters"},
-		`{"type":"function","name":"f","defer_loading":true}`:                                 {stoa.CodeUnsupported, "tools[0].defer_loading"},
+		`{"type":"function","name":"f","defer_loading":1}`:                                    {stoa.CodeInvalidType, "tools[0].defer_loading"},
 		`{"type":"function","name":"f","output_schema":{}}`:                                   {stoa.CodeUnsupported, "tools[0].output_schema"},
 		`{"type":"function","name":"f","description":"` + strings.Repeat("x", 512<<10) + `"}`: {stoa.CodeInvalidValue, "tools"},
 		manyTools(129): {stoa.CodeInvalidValue, "tools"},
@@ -167,9 +167,56 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 	if _, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":"required"}`), Options{Tools: true}); stoa.AsError(err).Param != "tool_choice" {
 		t.Errorf("required without tools: %v", err)
 	}
-	req, err := Parse([]byte(`{"model":"m","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"`+strings.Repeat("x", 64)+`","defer_loading":false}]}`), Options{Tools: true, ForeignTools: true})
+	req, err := Parse([]byte(`{"model":"m","input":"q","tools":[{"type":"web_search"},{"type":"function","name":"`+strings.Repeat("x", 64)+`","defer_loading":true}]}`), Options{Tools: true, ForeignTools: true})
 	if err != nil || len(req.call.Tools) != 1 || len(req.echo.tools) != 1 {
 		t.Errorf("tools of other kinds are not left out: %v", err)
+	}
+}
+
+// TestForeignToolsAreRefusedByName has tools that are not functions: none of them is
+// left out unseen where a call could need it.
+func TestForeignToolsAreRefusedByName(t *testing.T) {
+	const f = `{"type":"function","name":"f"}`
+	ignore := Options{Tools: true, ForeignTools: true}
+	for _, c := range []struct {
+		options     Options
+		tools, more string
+		code        stoa.Code
+		param, says string
+	}{
+		{Options{Tools: true}, f + `,{"type":"namespace","name":"multi_agent_v1","tools":[` + f + `]}`, "", stoa.CodeUnsupportedValue, "tools[1].type", `"namespace" "multi_agent_v1"`},
+		{Options{Tools: true}, `{"type":"mcp","server_label":"x"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", "extensionOptions.tools.foreign"},
+		{Options{Tools: true}, `{"type":"` + strings.Repeat("x", 99) + `"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"` + strings.Repeat("x", 64) + `…"`},
+		{ignore, `{"type":"web_search_20250305","name":"web_search"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"web_search_20250305" "web_search"`},
+		{ignore, `{"type":"web_search"},{"type":"mcp"}`, `,"tool_choice":"none"`, stoa.CodeUnsupportedValue, "tools[0].type", `"web_search"`},
+		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"web_search"`},
+		{ignore, f + `,{"type":"custom","name":"apply_patch"}`, `,"tool_choice":{"type":"custom","name":"apply_patch"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"custom" "apply_patch"`},
+		{ignore, f + `,{"type":"web_search_20250305","name":"web_search"}`, `,"tool_choice":{"type":"function","name":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.name", `"web_search_20250305" "web_search"`},
+		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}`, stoa.CodeInvalidValue, "tool_choice.tools", "names no function"},
+		{ignore, `{"type":"function","name":"f","defer_loading":true},{"type":"tool_search"}`, "", stoa.CodeUnsupported, "tools[0].defer_loading", "searched"},
+		{ignore, `{"type":"tool_search_tool_regex_20251119","name":"s"},` + f + `,{"type":"function","name":"g","defer_loading":true}`, "", stoa.CodeUnsupported, "tools[2].defer_loading", "searched"},
+	} {
+		_, err := Parse([]byte(`{"model":"m","input":"q","tools":[`+c.tools+`]`+c.more+`}`), c.options)
+		if e := stoa.AsError(err); err == nil || e.Code != c.code || e.Param != c.param || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%.100s %s\n got %v at %q\nwant %s at %q with %s", c.tools, c.more, err, e.Param, c.code, c.param, c.says)
+		}
+	}
+}
+
+// TestForeignToolsAreLeftOut: what remains of the tools and of the choice among them.
+func TestForeignToolsAreLeftOut(t *testing.T) {
+	for _, choice := range []string{`"auto"`, `"required"`, `{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`} {
+		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"custom","name":"apply_patch"}]}`), Options{Tools: true, ForeignTools: true})
+		if err != nil {
+			t.Fatal(choice, err)
+		}
+		if !req.fewer || len(req.call.Tools) != 1 || len(req.echo.tools) != 1 || strings.Contains(req.echo.toolChoice, "web_search") {
+			t.Errorf("%s: %v %+v %+v %s", choice, req.fewer, req.call.Tools, req.echo.tools, req.echo.toolChoice)
+		}
+	}
+	req, err := Parse([]byte(`{"model":"m","input":"q","tools":[{"type":"function","name":"f"}]}`), Options{Tools: true, ForeignTools: true})
+	if err != nil || req.fewer {
+		t.Errorf("nothing was left out: %v", err)
 	}
 }
 

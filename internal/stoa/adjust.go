@@ -17,11 +17,13 @@ const (
 	CallsDropped                             // tool calls that the caller did not want were left out of the reply, and paid for
 	InvalidArguments                         // the arguments of a tool call are no JSON object
 	InvalidJSON                              // JSON was asked for, and the text is none
+	ToolsLeftOut                             // tools that are not functions were left out
 )
 
 var adjustmentNames = [...]string{
 	"tool_choice_auto", "strict_dropped", "schema_rewritten", "format_in_words", "reasoning_unread", "reasoning_left_out",
 	"media_estimated", "calls_dropped", "invalid_arguments", "invalid_json",
+	"tools_left_out",
 }
 
 // Names returns the names of the adjustments, as receipts and the log have them; nil

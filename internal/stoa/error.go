@@ -79,6 +79,7 @@ const (
 	CodeWebhookDisabled      Code = "webhook_disabled"
 	CodeAddressNotAllowed    Code = "address_not_allowed"
 	CodeSecretsKeyMissing    Code = "secrets_key_missing"
+	CodeUpgradeRequired      Code = "upgrade_required"
 	CodeConnectionNotFound   Code = "connection_not_found"
 	CodeSecretNotFound       Code = "secret_not_found"
 	CodeToolNotFound         Code = "tool_not_found"

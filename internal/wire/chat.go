@@ -198,12 +198,20 @@ func (f *chatReply) choice(c *jsonx.Cursor) error {
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "delta":
+			if f.reply.whole { // counts only where there is no message
+				if message.Key == nil {
+					message = *c
+				}
+				break
+			}
 			f.deltas = f.deltas || c.Kind() == '{'
 			if err := f.message(c); err != nil {
 				return err
 			}
-		case "message": // of a whole reply; Perplexity's streams have it beside delta
-			message = *c
+		case "message": // of a whole reply; Perplexity has it next to delta in both
+			if c.Kind() == '{' {
+				message = *c
+			}
 		case "finish_reason":
 			if s, ok := c.Text(); ok && s != "" {
 				f.stop = s

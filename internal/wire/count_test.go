@@ -17,7 +17,7 @@ func TestCountersAreAskedInTheirForm(t *testing.T) {
 		"messages": {"/v1/messages/count_tokens", `{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi"}],"tools":[{"name":"f","description":"","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto"}}`},
 		"gemini": {"/v1beta/models/m:countTokens", `{"generateContentRequest":{"model":"models/m","systemInstruction":{"parts":[{"text":"Be brief."}]},"contents":[{"role":"user","parts":[{"text":"Hi"}]}],` +
 			`"tools":[{"functionDeclarations":[{"name":"f","description":"","parametersJsonSchema":{"type":"object"}}]}],"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}}}`},
-		"responses": {"/responses/input_tokens", `{"model":"m","instructions":"Be brief.","input":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","name":"f","description":"","parameters":{"type":"object"}}],"tool_choice":"auto"}`},
+		"responses": {"/responses/input_tokens", `{"model":"m","instructions":"Be brief.","input":[{"type":"message","role":"user","content":"Hi"}],"tools":[{"type":"function","name":"f","description":"","parameters":{"type":"object"}}],"tool_choice":"auto"}`},
 	} {
 		req, ok, err := CountRequest(call, stoa.Route{Wire: wire, Model: "m"}, "key")
 		if err != nil || !ok || req.Path != c.path || string(req.Body) != c.body || req.Header.Get("Accept") != "application/json" {

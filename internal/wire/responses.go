@@ -65,6 +65,7 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	w.key("input").open('[')
 	for _, t := range turns(call, route, shape{system: true}) {
 		w.open('{')
+		w.member("type", "message")
 		if t.role == stoa.RoleSystem {
 			w.member("role", "developer")
 		} else {
@@ -90,17 +91,84 @@ func (responses) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*
 type responsesReply struct {
 	*reply
 	route    stoa.Route
-	complete int // output items received
-	deltas   int // bytes of text received as deltas since the last complete item
+	complete int           // output items received
+	pieces   []*itemPieces // of the latest items
+	learned  *itemPieces   // of the item that the events like an earlier one are about
 
 	// What follows is about replies that are wanted item by item.
 
-	call    string   // the id of the item of the open call
-	waiting [][]byte // items that were complete before it
-	held    int      // bytes of waiting
-	summary int      // bytes of summary received since the last complete item
-	part    bool     // a part of a summary was complete
-	phase   string   // of the texts that come
+	call    string       // the id of the item of the open call
+	waiting []outputItem // items that were complete before it
+	held    int          // bytes of waiting
+	phase   string       // of the texts that come
+}
+
+// maxPieces is the largest number of items whose pieces are remembered.
+const maxPieces = 128
+
+// itemPieces records what of an output item arrived before the complete item. Servers
+// may complete an item after later ones have begun (llama.cpp completes all at the end).
+type itemPieces struct {
+	id      string // may be empty
+	index   int64  // its place in the output; -1: unknown
+	text    bool   // text arrived
+	summary bool   // a summary arrived
+	part    bool   // a part of the summary is complete
+}
+
+// An outputItem is a complete output item with its place in the output; -1: unknown.
+type outputItem struct {
+	raw   []byte
+	index int64
+}
+
+// known returns the record of the item with that id or, since some proxies give an item
+// another id in each event, at that place. An event with neither is about the latest
+// item. It returns nil if there is no record.
+func (f *responsesReply) known(id []byte, index int64) *itemPieces {
+	for _, p := range slices.Backward(f.pieces) {
+		if len(id) > 0 && p.id == string(id) {
+			return p
+		}
+	}
+	for _, p := range slices.Backward(f.pieces) {
+		if index >= 0 && p.index == index || index < 0 && len(id) == 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// record returns the record of the item with that id or at that place, and creates it
+// if there is none.
+func (f *responsesReply) record(id []byte, index int64) *itemPieces {
+	p := f.known(id, index)
+	if p == nil {
+		p = &itemPieces{id: string(id), index: index}
+		f.remember(p)
+	}
+	return p
+}
+
+func (f *responsesReply) remember(p *itemPieces) {
+	if len(f.pieces) == maxPieces {
+		f.pieces = slices.Delete(f.pieces, 0, 1)
+	}
+	f.pieces = append(f.pieces, p)
+}
+
+// completed returns the record of a complete item. Where its id differs from that of
+// its pieces and its place is unknown, the latest pieces of its kind are its own.
+func (f *responsesReply) completed(o output, index int64) *itemPieces {
+	if p := f.known(o.id, index); p != nil {
+		return p
+	}
+	for _, p := range slices.Backward(f.pieces) {
+		if o.kind == "message" && p.text || o.kind == "reasoning" && p.summary {
+			return p
+		}
+	}
+	return &itemPieces{}
 }
 
 func (f *responsesReply) event(ev sse.Event) error {
@@ -110,7 +178,8 @@ func (f *responsesReply) event(ev sse.Event) error {
 	c := jsonx.NewReplyCursor(ev.Data)
 	var kind, item, response, id []byte
 	var delta, arguments jsonx.Cursor
-	done, failed := false, false
+	index, before := int64(-1), f.text
+	said, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "type":
@@ -118,18 +187,20 @@ func (f *responsesReply) event(ev sse.Event) error {
 		case "error":
 			failed = c.Kind() == '{'
 		case "delta":
-			if kind == nil || f.want.Items && string(kind) == argumentsDelta {
-				delta = c
-				break
-			}
-			done = true
-			if err := f.delta(string(kind), &c); err != nil {
-				return err
+			if delta = c; string(kind) == textDelta || string(kind) == refusalDelta {
+				said = true
+				if err := f.say(kind, &c); err != nil {
+					return err
+				}
 			}
 		case "item":
 			item = c.Raw()
 		case "item_id":
 			id = c.Name()
+		case "output_index":
+			if n, ok := c.Int(); ok {
+				index = n
+			}
 		case "arguments":
 			arguments = c
 		case "response":
@@ -148,14 +219,32 @@ func (f *responsesReply) event(ev sse.Event) error {
 	}
 	switch string(kind) {
 	case "response.output_item.done":
-		return f.item(item)
+		return f.item(outputItem{item, index})
 	case "response.completed", "response.incomplete", "response.failed":
 		return f.terminal(response, ev.Data)
 	case "error":
 		return streamError(ev.Data)
 	case "response.output_item.added":
-		if f.want.Items {
-			return f.added(item)
+		return f.added(item, index)
+	case textDelta, refusalDelta:
+		if !said && delta.Key != nil { // its type comes after it
+			if err := f.say(kind, &delta); err != nil {
+				return err
+			}
+		}
+		p := f.record(id, index)
+		p.text = p.text || f.text > before
+		if f.learn() {
+			f.learned = p
+		}
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
+		if delta.Key == nil {
+			return nil
+		}
+		piece := delta
+		f.thought(len(piece.Name()))
+		if f.want.Items && string(kind) == "response.reasoning_summary_text.delta" {
+			return f.summarize(f.record(id, index), &delta)
 		}
 	case argumentsDelta:
 		if f.want.Items && delta.Key != nil {
@@ -167,73 +256,59 @@ func (f *responsesReply) event(ev sse.Event) error {
 			return f.restOfArguments(text)
 		}
 	case "response.reasoning_summary_part.done":
-		f.part = f.summary > 0
-	case "response.created", "response.in_progress":
-	default:
-		if !done && delta.Key != nil {
-			return f.delta(string(kind), &delta)
+		if p := f.known(id, index); p != nil {
+			p.part = p.summary
 		}
-		f.learn()
 	}
 	return nil
 }
 
-const argumentsDelta = "response.function_call_arguments.delta"
+const (
+	textDelta      = "response.output_text.delta"
+	refusalDelta   = "response.refusal.delta"
+	argumentsDelta = "response.function_call_arguments.delta"
+)
 
 // again reads an event that is like an earlier one.
 func (f *responsesReply) again() error {
 	text := f.textAgain()
-	f.deltas += len(text)
+	f.learned.text = f.learned.text || text != ""
 	return f.emitText(text)
 }
 
-func (f *responsesReply) delta(kind string, c *jsonx.Cursor) error {
-	switch kind {
-	case "response.refusal.delta":
-		if f.want.JSON {
-			before := f.text
-			err := f.refusal(c)
-			f.deltas += f.text - before
-			return err
-		}
-		fallthrough
-	case "response.output_text.delta":
-		f.like.Open(openText, c)
-		text := f.join.Next(c)
-		f.deltas += len(text)
-		return f.emitText(text)
-	case "response.reasoning_summary_text.delta":
-		if f.want.Items {
-			piece := *c
-			f.thought(len(piece.Name()))
-			return f.summarize(c)
-		}
-		fallthrough
-	case "response.reasoning_text.delta", "response.reasoning.delta":
-		f.thought(len(c.Name()))
+// say emits the piece of a text or of a refusal at the cursor.
+func (f *responsesReply) say(kind []byte, c *jsonx.Cursor) error {
+	if string(kind) == refusalDelta {
+		return f.refusal(c)
 	}
-	return nil
+	return f.delta(c)
 }
 
-// summarize emits a piece of a summary, with a blank line before each part but the
-// first.
-func (f *responsesReply) summarize(c *jsonx.Cursor) error {
+// summarize emits a piece of the summary of an item, with a blank line before each part
+// but the first.
+func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
 	piece := *c
 	n := len(piece.Name())
-	if f.part && n > 0 {
-		f.part = false
-		if err := f.reply.summaryText("\n\n"); err != nil {
+	if p.part && n > 0 {
+		p.part = false
+		if err := f.summaryText("\n\n"); err != nil {
 			return err
 		}
 	}
-	f.summary += n
-	return f.reply.summary(c)
+	p.summary = p.summary || n > 0
+	return f.summary(c)
 }
 
 // added reads the beginning of an output item: a tool call begins with its name, a
 // message has its phase. One that begins inside another comes with its end.
-func (f *responsesReply) added(raw []byte) error {
+func (f *responsesReply) added(raw []byte, index int64) error {
 	o := readOutput(raw)
+	if (o.kind == "message" || o.kind == "reasoning") && len(o.id) > 0 {
+		f.remember(&itemPieces{id: string(o.id), index: index})
+	}
+	if !f.want.Items {
+		return nil
+	}
 	if o.kind == "message" && !f.inCall() {
 		return f.phased(o.phase)
 	}
@@ -341,25 +416,26 @@ func readOutput(raw []byte) (o output) {
 
 // item reads a complete output item. Its text is emitted now if it did not come as
 // deltas before.
-func (f *responsesReply) item(raw []byte) error {
+func (f *responsesReply) item(it outputItem) error {
+	raw := it.raw
 	if len(raw) == 0 {
 		return nil
 	}
 	f.complete++
-	deltas, summary := f.deltas, f.summary
-	f.deltas, f.summary, f.part = 0, 0, false
 	o := readOutput(raw)
 	if f.inCall() && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
 		if f.held += len(raw); f.held > maxState {
 			return tooMuch("state")
 		}
-		f.waiting = append(f.waiting, slices.Clone(raw))
+		f.waiting = append(f.waiting, outputItem{slices.Clone(raw), it.index})
 		return nil
 	}
+	p := f.completed(o, it.index)
 	switch o.kind {
 	case "message":
 		f.keepItem(raw)
-		if deltas > 0 {
+		if p.text {
+			p.text = false
 			return nil
 		}
 		if err := f.phased(o.phase); err != nil {
@@ -382,11 +458,12 @@ func (f *responsesReply) item(raw []byte) error {
 		}
 	case "reasoning":
 		if f.want.Items {
-			if summary == 0 {
+			if !p.summary {
 				if err := f.readSummary(o.summary); err != nil {
 					return err
 				}
 			}
+			p.summary, p.part = false, false
 			if o.encrypted {
 				return f.reasoned(f.route, string(raw), 0)
 			}
@@ -414,17 +491,17 @@ func (f *responsesReply) item(raw []byte) error {
 // readSummary emits the summary of a reasoning item whose pieces did not come.
 func (f *responsesReply) readSummary(raw []byte) error {
 	c := jsonx.NewReplyCursor(raw)
+	var p itemPieces
 	for ok := c.Array(); ok && c.Element(); {
 		for ok := c.Object(); ok && c.Member(); {
 			if string(c.Key) == "text" {
-				if err := f.summarize(&c); err != nil {
+				if err := f.summarize(&p, &c); err != nil {
 					return err
 				}
-				f.part = true
+				p.part = true
 			}
 		}
 	}
-	f.summary, f.part = 0, false
 	return nil
 }
 
@@ -451,8 +528,8 @@ func (f *responsesReply) wholeCall(o output) error {
 func (f *responsesReply) nextItems() error {
 	waiting := f.waiting
 	f.waiting = nil
-	for _, raw := range waiting {
-		if err := f.item(raw); err != nil {
+	for _, it := range waiting {
+		if err := f.item(it); err != nil {
 			return err
 		}
 	}
@@ -512,8 +589,9 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	f.readUsage(usage)
 	if f.complete == 0 {
 		c := jsonx.NewReplyCursor(output)
-		for ok := c.Array(); ok && c.Element(); {
-			if err := f.item(c.Raw()); err != nil {
+		index := int64(0)
+		for ok := c.Array(); ok && c.Element(); index++ {
+			if err := f.item(outputItem{c.Raw(), index}); err != nil {
 				return err
 			}
 		}

@@ -23,6 +23,7 @@ func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
 			}
 		case stoa.RoleSystem:
 			w.open('{')
+			w.member("type", "message")
 			w.member("role", "developer")
 			w.member("content", joinTexts(t.parts))
 			w.close('}')
@@ -56,6 +57,7 @@ func encodeResponsesUser(w *builder, parts []piece) {
 		return
 	}
 	w.open('{')
+	w.member("type", "message")
 	w.member("role", "user")
 	w.key("content")
 	if len(parts) == 1 && parts[0].Kind == stoa.PartText {
@@ -108,9 +110,7 @@ func encodeResponsesOutput(w *builder, p piece) {
 	switch p.Kind {
 	case stoa.PartText:
 		w.open('{')
-		if p.Phase != "" {
-			w.member("type", "message")
-		}
+		w.member("type", "message")
 		w.member("role", "assistant")
 		w.member("content", p.Text)
 		if p.Phase != "" {

@@ -465,7 +465,7 @@ export interface CreateChatCompletion {
   strict_model?: boolean | null;
   temperature?: number | null;
   tool_choice?: unknown;
-  tools?: ChatTool[] | null;
+  tools?: (ChatTool | OtherTool)[] | null;
   top_p?: number | null;
   user?: string | null;
   verbosity?: "low" | "medium" | "high" | null;
@@ -547,7 +547,7 @@ export interface CreateMessage {
   temperature?: number | null;
   thinking?: Record<string, unknown> | null;
   tool_choice?: Record<string, unknown> | null;
-  tools?: MessageTool[] | null;
+  tools?: (MessageTool | OtherTool)[] | null;
   top_p?: number | null;
 }
 
@@ -589,7 +589,7 @@ export interface CreateResponse {
     verbosity?: "low" | "medium" | "high" | null;
   } | null;
   tool_choice?: "auto" | "none" | "required" | ToolChoice | null;
-  tools?: FunctionTool[] | null;
+  tools?: (FunctionTool | OtherTool)[] | null;
   top_logprobs?: number | null;
   top_p?: number | null;
   truncation?: "auto" | "disabled" | null;
@@ -1573,6 +1573,10 @@ export interface OpenInput {
   turn: number;
 }
 
+export interface OtherTool {
+  type: string;
+}
+
 export interface OutputFunctionCall {
   arguments: string;
   call_id: string;
@@ -1733,7 +1737,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out")[];
   agentId: string | null;
   capped: boolean;
   clamped: boolean;
