@@ -54,22 +54,12 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 		if err != nil {
 			return usageError{err}
 		}
-		if e.getenv("GOMAXPROCS") == "" {
-			setThreads()
-		}
-		ready := func(string) {
-			endStart()
-			if e.getenv("GOGC") == "" {
-				new(collector).run()
-			}
-			go new(releaser).run(c.Context())
-		}
 		log, lines := e.serviceLog(cfg.Log)
 		defer e.endLog(lines)
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log, LinesDropped: lines.Dropped,
-			Reload: load, Hangup: e.hangup, Ready: ready,
+			Reload: load, Hangup: e.hangup,
 		})
 	}
 	return c

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"strconv"
 	"strings"
 )
@@ -16,12 +15,10 @@ const maxStatements = 512
 type conn struct {
 	c     *sql.Conn
 	stmts map[string]*sql.Stmt
-	execs map[string]driver.StmtExecContext // of ExecContext
-	args  []driver.NamedValue               // of the statement that runs
 }
 
 func newConn(c *sql.Conn) *conn {
-	return &conn{c: c, stmts: map[string]*sql.Stmt{}, execs: map[string]driver.StmtExecContext{}}
+	return &conn{c: c, stmts: map[string]*sql.Stmt{}}
 }
 
 // prepared returns the prepared statement of a query and prepares it at its
@@ -30,7 +27,7 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	if st := c.stmts[query]; st != nil {
 		return st
 	}
-	if !c.keeps(query) {
+	if len(c.stmts) >= maxStatements || strings.HasPrefix(query, "PRAGMA") {
 		return nil
 	}
 	st, err := c.c.PrepareContext(context.Background(), positional(query))
@@ -39,55 +36,6 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	}
 	c.stmts[query] = st
 	return st
-}
-
-// keeps reports whether a query that was not prepared yet is to be.
-func (c *conn) keeps(query string) bool {
-	return len(c.stmts)+len(c.execs) < maxStatements && !strings.HasPrefix(query, "PRAGMA")
-}
-
-// exec is prepared for the driver's own statement. Database/sql has locks and copies
-// for users that this connection does not have; a charge has more than thirty values.
-func (c *conn) exec(query string) driver.StmtExecContext {
-	if st := c.execs[query]; st != nil {
-		return st
-	}
-	if !c.keeps(query) {
-		return nil
-	}
-	var made driver.StmtExecContext
-	_ = c.c.Raw(func(of any) error {
-		prepares, ok := of.(driver.ConnPrepareContext)
-		if !ok {
-			return nil
-		}
-		st, err := prepares.PrepareContext(context.Background(), positional(query))
-		if err != nil {
-			return err
-		}
-		if made, ok = st.(driver.StmtExecContext); !ok {
-			return st.Close()
-		}
-		return nil
-	})
-	if made != nil {
-		c.execs[query] = made
-	}
-	return made
-}
-
-// values sets args to what database/sql would give to the driver, which has no
-// conversions of its own. It reports whether there is such a value for each.
-func (c *conn) values(args []any) bool {
-	c.args = c.args[:0]
-	for i, a := range args {
-		v, err := driver.DefaultParameterConverter.ConvertValue(a)
-		if err != nil {
-			return false
-		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})
-	}
-	return true
 }
 
 // positional replaces $1, $2, $3 by ?, ?, ? where each occurs once and in order: to
@@ -121,13 +69,10 @@ func positional(query string) string {
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	defer func() { clear(c.args) }()
-	if c.values(args) {
-		if st := c.exec(query); st != nil {
-			return st.ExecContext(ctx, c.args)
-		}
+	if st := c.prepared(query); st != nil {
+		return st.ExecContext(ctx, args...)
 	}
-	return c.c.ExecContext(ctx, query, args...) // also for its errors
+	return c.c.ExecContext(ctx, query, args...)
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
@@ -140,9 +85,6 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 func (c *conn) close() {
 	for _, st := range c.stmts {
 		st.Close()
-	}
-	for _, st := range c.execs {
-		_ = st.(driver.Stmt).Close()
 	}
 	c.c.Close()
 }

@@ -56,7 +56,6 @@ type sqliteDB struct {
 	unsync bool      // commits of low priority do not wait for the disk
 	done   chan struct{}
 	w      *conn
-	stop   *interrupter // of w
 }
 
 // job is one closure waiting to be run and committed.
@@ -123,10 +122,6 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	if err != nil {
 		opened = false
 		return nil, fmt.Errorf("db: open the writer: %w", classify(err))
-	}
-	if s.stop, err = newInterrupter(c); err != nil {
-		opened = false
-		return nil, err
 	}
 	s.w = newConn(c)
 	s.jobs, s.low = make(chan *job, maxGroup), make(chan *job)
@@ -377,9 +372,9 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 // run runs one closure of a group. It returns why the transaction has to be rolled
 // back as a whole; nil: it can go on, whatever became of the closure.
 func (s *sqliteDB) run(j *job, at time.Time, alone bool) (broken error) {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
+	defer cancel()
 	j.tx = &Tx{Now: at, ctx: ctx, limit: s.limit, on: s.w}
-	defer s.stop.watch(j.tx)()
 	if !alone {
 		j.err = j.tx.Savepoint(ctx, func() error { return j.fn(j.tx) })
 		return j.tx.broken
@@ -452,7 +447,6 @@ func (s *sqliteDB) close() error {
 	}
 	close(s.readers)
 	if s.w != nil {
-		s.stop.close()
 		s.w.close()
 	}
 	return s.closePools()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +18,6 @@ type Tx struct {
 	ctx      context.Context // of a write, in place of the caller's; nil for reads
 	limit    time.Duration   // of a write
 	own      bool            // limit is that of [Limit]
-	expired  atomic.Bool     // the limit is over
 	on       runner
 	pg       *pgConn // nil on SQLite
 	postgres bool
@@ -233,7 +231,7 @@ func (t *Tx) LimitTime(ctx context.Context) error {
 // overdue reports whether the transaction has exceeded its time limit, and if so
 // marks it as broken.
 func (t *Tx) overdue() bool {
-	if !t.expired.Load() && (t.ctx == nil || t.ctx.Err() == nil) {
+	if t.ctx == nil || t.ctx.Err() == nil {
 		return false
 	}
 	t.broken = timedOut(t.limit, t.own)
