@@ -181,9 +181,6 @@ func (s *Server) deleteAgent(ctx context.Context, in Request[deleteAgentParams, 
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
 			agent, err := tx.Agent(ctx, accountID, id)
-			if stoa.CodeOf(err) == stoa.CodeAgentNotFound {
-				return nil
-			}
 			if err == nil {
 				err = ifCurrent(in.Params.IfMatch, agent.Revision)
 			}

@@ -100,9 +100,13 @@ func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Age
 func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
 	a, found, err := first(ctx, tx, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
+		err = noAgent()
 	}
 	return a, err
+}
+
+func noAgent() error {
+	return stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
 }
 
 // An AgentFilter narrows a list of agents. Empty members do not.
@@ -242,11 +246,14 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 }
 
 // HideAgent marks an agent as deleted: no list or query finds it any more, and
-// the worker removes its rows later. It reports whether there was one.
-func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) (bool, error) {
+// the worker removes its rows later. CodeAgentNotFound where there is none.
+func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
-	return n > 0, err
+	if err == nil && n == 0 {
+		err = noAgent()
+	}
+	return err
 }
 
 // A Ref names something that an account owns.
