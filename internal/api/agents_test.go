@@ -181,6 +181,7 @@ func TestWhatAnAgentMayNotBe(t *testing.T) {
 		{"a name of null", object{"name": nil}, stoa.CodeMissingParameter, "name"},
 		{"an unknown model", object{"model": "gpt-5"}, stoa.CodeModelNotFound, "model"},
 		{"an unknown access", object{"driveAccess": "none"}, stoa.CodeInvalidValue, "driveAccess"},
+		{"an unknown use by visitors", object{"visitorDrive": "read_write"}, stoa.CodeInvalidValue, "visitorDrive"},
 		{"another's space", object{"spaceId": "spc_x"}, stoa.CodeSpaceNotFound, "spaceId"},
 		{"too much metadata", object{"metadata": many}, stoa.CodeInvalidValue, "metadata"},
 		{"a long name in the metadata", object{"metadata": object{strings.Repeat("x", 65): "x"}}, stoa.CodeInvalidValue, "metadata"},
@@ -282,6 +283,34 @@ func TestChangesOfWhatASessionPinsMakeVersions(t *testing.T) {
 	a.Want(200, "POST", a.agent+"/rollback", object{"version": 1}).JSON(&back)
 	if back.Version != 8 {
 		t.Errorf("a rollback to the same made version %d", back.Version)
+	}
+}
+
+func TestAnAgentSaysWhatVisitorsMayDo(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"driveAccess": "read_write"})
+	want := func(reply *apitest.Reply, visitors string, version int64) {
+		t.Helper()
+		var agent contract.Agent
+		if reply.JSON(&agent); agent.VisitorDrive != visitors || agent.Version != version {
+			t.Errorf("%q in version %d, want %q in %d", agent.VisitorDrive, agent.Version, visitors, version)
+		}
+	}
+	want(a.Want(200, "GET", a.agent, nil), "read", 1)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": "none"}), "none", 2)
+	want(a.Want(200, "PATCH", a.agent, object{"name": "Other"}), "none", 2)
+	want(a.Want(201, "POST", a.agent+"/duplicate", nil), "none", 1)
+	want(a.Want(200, "POST", a.agent+"/rollback", object{"version": 1}), "read", 3)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": "write"}), "write", 4)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": nil}), "read", 5)
+	var agent contract.Agent
+	a.Want(200, "GET", a.agent, nil).JSON(&agent)
+	want(a.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": agent.SpaceID, "name": "n", "instructions": "i", "visitorDrive": "write"}), "write", 1)
+	for version, visitors := range map[string]string{"1": "read", "2": "none", "4": "write"} {
+		var v contract.AgentVersion
+		if a.Want(200, "GET", a.agent+"/versions/"+version, nil).JSON(&v); v.VisitorDrive != visitors {
+			t.Errorf("version %s has %q", version, v.VisitorDrive)
+		}
 	}
 }
 

@@ -325,7 +325,7 @@ func TestAFileHasAHistory(t *testing.T) {
 
 func TestUnsavedSettingsAreGuarded(t *testing.T) {
 	browser := startBrowser(t)
-	_, srv := serve(t)
+	stub, srv := serve(t)
 	for _, l := range []look{sizes()[1], sizes()[2]} {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
@@ -338,8 +338,12 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.shot("leave")
 			p.press("Stay")
 			p.see(`location.hash.endsWith("/settings") && document.querySelector("#max-steps")?.value === "7"`)
+			p.choose("#visitor-drive", "none")
 			p.press("Save")
 			p.says("Saved")
+			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) {
+				t.Errorf("what is saved is %s", sent)
+			}
 			p.press("Versions")
 			p.see(`location.hash.endsWith("/versions")`)
 			p.says("Go back to it")
