@@ -135,6 +135,18 @@ func TestARunningSessionIsLive(t *testing.T) {
 	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/cancel")
 }
 
+func TestALongTitleFitsAPhone(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.runs, stub.title = true, "Where is the nearest cloakroom and may I bring a folding pram into the east wing?"
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, sizes()[2])
+	p.says("Where is the nearest cloakroom")
+	p.see(`document.scrollingElement.scrollWidth <= innerWidth && innerWidth === 390`)
+	p.see(`[...document.querySelectorAll(".session-head button, .session-head a")].every((b) => b.getBoundingClientRect().right <= innerWidth)`)
+	p.fits()
+	p.shot("session")
+}
+
 func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)

@@ -171,6 +171,9 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	if op == "GET /api-agents/{id}/sessions/{sessionId}" && s.runs {
 		reply = strings.Replace(reply, `"status":"waiting_for_input"`, `"status":"running"`, 1)
 	}
+	if op == "GET /api-agents/{id}/sessions/{sessionId}" && s.title != "" {
+		reply = strings.Replace(reply, `"title":null`, `"title":"`+s.title+`"`, 1)
+	}
 	s.mu.Unlock()
 	if !ok {
 		reply, ok = laterReplies()[op]
