@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -57,5 +59,71 @@ func TestTheFirstStartSaysWhereToGo(t *testing.T) {
 	res.Body.Close()
 	if res.StatusCode != 200 {
 		t.Errorf("the key of the link answers %d", res.StatusCode)
+	}
+}
+
+// The service goes on when what reads its log ends, as a pipe to logger or tee may.
+func TestTheServiceOutlivesItsLogsReader(t *testing.T) {
+	admin := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--admin-listen", admin, "--data", filepath.Join(t.TempDir(), "data"))
+	cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		stdin.Close()
+		cmd.Wait()
+	})
+	var url string
+	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
+		if address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(lines.Text()); strings.Contains(lines.Text(), "is listening on") {
+			url = address
+		}
+	}
+	go io.Copy(io.Discard, out)
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	get := func(url string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+ownerKey)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%s: %d %v", url, res.StatusCode, err)
+		}
+		return string(body)
+	}
+	dropped := regexp.MustCompile(`(?m)^stoa_log_lines_dropped_total [1-9]`)
+	for !dropped.MatchString(get("http://" + admin + "/metrics")) {
+		get(url + "/api/v1/users/me") // which is a line of the log
+	}
+	get(url + "/api/v1/users/me")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }

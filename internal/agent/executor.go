@@ -10,6 +10,7 @@ import (
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 	"stoa/internal/tool"
 )
 
@@ -37,6 +38,10 @@ func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.Tool
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.cut {
 		return o.w.readResult(ctx, t, call)
+	} else if ofDrive(call) && t.prompt.access != t.shown {
+		if err := o.w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) }); err != nil {
+			return session.ToolEffect{}, err
+		}
 	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	// The reference of a write: the same if the process dies before its result

@@ -40,6 +40,7 @@ type shownImage struct {
 const (
 	unseenText  = "This model cannot see images: of this one only what is told here is known."
 	changedText = "The image is left out here: the file has been changed, moved or deleted since it was read. Read it again to see what is there now."
+	closedText  = "The image is left out here: the drive is not open to this conversation any more."
 	passedText  = "The image is left out here: a request has the newest 10 images at most, 8 MB of them, and no more than the model takes. Read it again to see it."
 	refusedText = "The image is left out here: the model's provider refused the request that had it, so it may be damaged. Go on without it."
 )
@@ -132,6 +133,8 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 			switch {
 			case !p.sees:
 				r.Content = shown.without(unseenText)
+			case p.access == stoa.DriveNone:
+				r.Content = shown.without(closedText)
 			case p.refused:
 				r.Content = shown.without(refusedText)
 			case number == maxImages || bytes+shown.Bytes > maxImageBytes:

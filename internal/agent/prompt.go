@@ -56,8 +56,11 @@ const (
 	leftOut       = "[left out: this result was long and no longer fits]"
 )
 
-// learn reads what the prompt needs of the drive.
+// learn reads what the prompt needs of the drive, unless it may not be read.
 func (w *Worker) learn(ctx context.Context, p *prompt, of drive.Owner) (err error) {
+	if p.access == stoa.DriveNone {
+		return nil
+	}
 	p.knowledge, err = w.cfg.Drives.Knowledge(ctx, of, w.cfg.KnowledgeSize)
 	return err
 }

@@ -34,7 +34,7 @@ const (
 // tools are those that the agent may use in this turn.
 func (p *prompt) tools() []stoa.Tool {
 	var tools []stoa.Tool
-	if p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive() {
+	if p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive()) {
 		tools = append(tools,
 			stoa.Tool{
 				Name: toolList, Description: "List the files of your drive in the order of their paths.",
@@ -76,10 +76,11 @@ func (p *prompt) tools() []stoa.Tool {
 // usedDrive reports whether the turn has called a tool of the drive. Tools that were
 // there stay: vendors bind reasoning to them.
 func (p *prompt) usedDrive() bool {
-	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool {
-		return slices.ContainsFunc(s.Calls, func(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") })
-	})
+	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool { return slices.ContainsFunc(s.Calls, ofDrive) })
 }
+
+// ofDrive reports whether a call is of a tool of the drive.
+func ofDrive(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") }
 
 // argumentsOf returns the arguments of a call as JSON: some vendors send none for none.
 func argumentsOf(arguments string) string {

@@ -15,6 +15,7 @@ type turn struct {
 	run    *run
 	prompt *prompt
 	drive  drive.Owner
+	shown  stoa.DriveAccess // access to the drive while an embed shows the session
 	row    store.SessionRow
 	caller *stoa.Caller        // for the next step; nil: to be read again
 	calls  []stoa.ExternalCall // of the last step, those of tools that are carried out elsewhere
@@ -72,7 +73,10 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.instructions, p.model, p.access = c.Instructions, c.Model, c.DriveAccess
+		p.instructions, p.model, p.access, t.shown = c.Instructions, c.Model, c.DriveAccess, c.VisitorDrive.Access(c.DriveAccess)
+		if err := t.limitDrive(ctx, tx); err != nil {
+			return err
+		}
 		if err := w.offer(ctx, tx, t, c.Tools); err != nil {
 			return err
 		}
@@ -114,6 +118,23 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		return nil, err
 	}
 	return t, w.learn(ctx, p, t.drive)
+}
+
+// limitDrive takes from the turn what it may not do with the drive if the session is a
+// visitor's by now.
+func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
+	p := t.prompt
+	if p.access == t.shown {
+		return nil
+	}
+	visitor, err := session.IsVisitors(ctx, tx, t.row.Session)
+	if err != nil || !visitor {
+		return err
+	}
+	if p.access = t.shown; p.access == stoa.DriveNone {
+		p.knowledge = drive.Knowledge{}
+	}
+	return nil
 }
 
 // offer finds out which tools that are carried out elsewhere the turn offers, and which

@@ -17,6 +17,7 @@ import (
 const (
 	defaultModel       = catalog.Auto
 	defaultDriveAccess = stoa.DriveReadOnly
+	defaultVisitors    = stoa.VisitorDriveRead
 	defaultEmbed       = true
 )
 
@@ -26,7 +27,7 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none,
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
 		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
-		EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Metadata: orZero(b.Metadata),
+		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Metadata: orZero(b.Metadata),
 	}
 	err := s.mergeLimits(&agent.Limits, b.Limits)
 	if err == nil {
@@ -58,6 +59,10 @@ func agentPath(id string) string { return prefix + "/api-agents/" + id }
 
 func driveAccess(n nullable.Nullable[string]) stoa.DriveAccess {
 	return stoa.DriveAccess(valueOr(n, string(defaultDriveAccess)))
+}
+
+func visitorDrive(n nullable.Nullable[string]) stoa.VisitorDrive {
+	return stoa.VisitorDrive(valueOr(n, string(defaultVisitors)))
 }
 
 // valueOr is the value of a member; other where it is absent or null.
@@ -151,6 +156,9 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	if b.DriveAccess.IsSpecified() {
 		a.DriveAccess = driveAccess(b.DriveAccess)
 	}
+	if b.VisitorDrive.IsSpecified() {
+		a.VisitorDrive = visitorDrive(b.VisitorDrive)
+	}
 	if b.Tools.IsSpecified() {
 		var err error
 		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
@@ -181,9 +189,6 @@ func (s *Server) deleteAgent(ctx context.Context, in Request[deleteAgentParams, 
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
 			agent, err := tx.Agent(ctx, accountID, id)
-			if stoa.CodeOf(err) == stoa.CodeAgentNotFound {
-				return nil
-			}
 			if err == nil {
 				err = ifCurrent(in.Params.IfMatch, agent.Revision)
 			}
@@ -250,7 +255,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in Request[rol
 		if err != nil {
 			return err
 		}
-		a.Instructions, a.Model, a.DriveAccess, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Tools, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
 		return s.knowsModel(a.Model) // it may have left the catalog since
 	})
 	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
@@ -269,14 +274,14 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in Request[by
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: unlessZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: unlessZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: unlessZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
 
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
 	return contract.AgentVersion{
-		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess),
+		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
 		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), CreatedAt: contract.Time(v.CreatedAt),
 	}
 }

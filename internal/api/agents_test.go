@@ -90,7 +90,8 @@ func TestASpaceIsChangedMemberByMember(t *testing.T) {
 	}
 	c.With("If-Match", etag).WantError(stoa.CodePrecondition, "DELETE", path, nil)
 	c.With("If-Match", c.Want(200, "GET", path, nil).Header.Get("ETag")).Want(204, "DELETE", path, nil)
-	c.With("If-Match", etag).Want(204, "DELETE", path, nil) // it is gone already
+	c.With("If-Match", etag).WantError(stoa.CodeSpaceNotFound, "DELETE", path, nil)
+	c.WantError(stoa.CodeSpaceNotFound, "DELETE", path, nil)
 	c.WantError(stoa.CodeSpaceNotFound, "GET", path, nil)
 	c.WantError(stoa.CodeSpaceNotFound, "PATCH", path, object{"name": "x"})
 	c.WantError(stoa.CodeSpaceNotFound, "GET", path+"/agents", nil)
@@ -180,6 +181,7 @@ func TestWhatAnAgentMayNotBe(t *testing.T) {
 		{"a name of null", object{"name": nil}, stoa.CodeMissingParameter, "name"},
 		{"an unknown model", object{"model": "gpt-5"}, stoa.CodeModelNotFound, "model"},
 		{"an unknown access", object{"driveAccess": "none"}, stoa.CodeInvalidValue, "driveAccess"},
+		{"an unknown use by visitors", object{"visitorDrive": "read_write"}, stoa.CodeInvalidValue, "visitorDrive"},
 		{"another's space", object{"spaceId": "spc_x"}, stoa.CodeSpaceNotFound, "spaceId"},
 		{"too much metadata", object{"metadata": many}, stoa.CodeInvalidValue, "metadata"},
 		{"a long name in the metadata", object{"metadata": object{strings.Repeat("x", 65): "x"}}, stoa.CodeInvalidValue, "metadata"},
@@ -284,6 +286,34 @@ func TestChangesOfWhatASessionPinsMakeVersions(t *testing.T) {
 	}
 }
 
+func TestAnAgentSaysWhatVisitorsMayDo(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"driveAccess": "read_write"})
+	want := func(reply *apitest.Reply, visitors string, version int64) {
+		t.Helper()
+		var agent contract.Agent
+		if reply.JSON(&agent); agent.VisitorDrive != visitors || agent.Version != version {
+			t.Errorf("%q in version %d, want %q in %d", agent.VisitorDrive, agent.Version, visitors, version)
+		}
+	}
+	want(a.Want(200, "GET", a.agent, nil), "read", 1)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": "none"}), "none", 2)
+	want(a.Want(200, "PATCH", a.agent, object{"name": "Other"}), "none", 2)
+	want(a.Want(201, "POST", a.agent+"/duplicate", nil), "none", 1)
+	want(a.Want(200, "POST", a.agent+"/rollback", object{"version": 1}), "read", 3)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": "write"}), "write", 4)
+	want(a.Want(200, "PATCH", a.agent, object{"visitorDrive": nil}), "read", 5)
+	var agent contract.Agent
+	a.Want(200, "GET", a.agent, nil).JSON(&agent)
+	want(a.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": agent.SpaceID, "name": "n", "instructions": "i", "visitorDrive": "write"}), "write", 1)
+	for version, visitors := range map[string]string{"1": "read", "2": "none", "4": "write"} {
+		var v contract.AgentVersion
+		if a.Want(200, "GET", a.agent+"/versions/"+version, nil).JSON(&v); v.VisitorDrive != visitors {
+			t.Errorf("version %s has %q", version, v.VisitorDrive)
+		}
+	}
+}
+
 func TestADuplicateHasTheConfigurationAlone(t *testing.T) {
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"externalId": "x", "model": "alpha-haiku-4-5", "driveAccess": "read_write", "metadata": object{"a": "b"}})
@@ -328,8 +358,8 @@ func TestADeletedAgentIsGoneWithAllItHad(t *testing.T) {
 	etag := a.Want(200, "GET", a.agent, nil).Header.Get("ETag")
 	a.With("If-Match", `"r9"`).WantError(stoa.CodePrecondition, "DELETE", a.agent, nil)
 	a.With("If-Match", etag).Want(204, "DELETE", a.agent, nil)
-	a.With("If-Match", etag).Want(204, "DELETE", a.agent, nil) // it is gone already
-	a.Want(204, "DELETE", a.agent, nil)
+	a.With("If-Match", etag).WantError(stoa.CodeAgentNotFound, "DELETE", a.agent, nil)
+	a.WantError(stoa.CodeAgentNotFound, "DELETE", a.agent, nil)
 	for _, path := range []string{"", "/versions", "/versions/1", "/drive", "/drive/files", "/sessions"} {
 		a.WantError(stoa.CodeAgentNotFound, "GET", a.agent+path, nil)
 	}
@@ -337,7 +367,7 @@ func TestADeletedAgentIsGoneWithAllItHad(t *testing.T) {
 		a.WantError(stoa.CodeAgentNotFound, "GET", path, nil)
 		a.WantError(stoa.CodeAgentNotFound, "GET", path+"/events", nil)
 		a.WantError(stoa.CodeAgentNotFound, "POST", path+"/messages", object{"message": "x"})
-		a.Want(204, "DELETE", path, nil)
+		a.WantError(stoa.CodeAgentNotFound, "DELETE", path, nil)
 	}
 	a.WantError(stoa.CodeAgentNotFound, "POST", a.agent+"/sessions", object{"message": "x"})
 	var list contract.AgentList
@@ -379,12 +409,12 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 		if foreign != none || foreignError.Message != noneError.Message || foreignError.Code != noneError.Code {
 			t.Errorf("a foreign one answers %d %+v, none %d %+v", foreign, foreignError, none, noneError)
 		}
-		if foreign != 404 && (foreign != 204 || op.Method != "DELETE") {
+		if foreign != 404 {
 			t.Errorf("a foreign one answers %d %+v", foreign, foreignError)
 		}
 		if strings.Contains(op.Path, "{sessionId}") { // of another agent, even of one's own
 			foreign, foreignError := ask(strings.TrimPrefix(theirs.agent, "/api/v1"), "", session.ID)
-			if foreign != 404 && foreign != 204 || foreign == 404 && foreignError.Code != string(stoa.CodeSessionNotFound) {
+			if foreign != 404 || foreignError.Code != string(stoa.CodeSessionNotFound) {
 				t.Errorf("under an agent of one's own it answers %d %+v", foreign, foreignError)
 			}
 		}

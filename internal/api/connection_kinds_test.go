@@ -229,7 +229,7 @@ func TestAConnectionInUseIsKept(t *testing.T) {
 	}
 	c.Want(204, "DELETE", path+"?force=true", nil)
 	c.Want(404, "GET", path, nil)
-	c.Want(204, "DELETE", path, nil)
+	c.WantError(stoa.CodeConnectionNotFound, "DELETE", path, nil)
 }
 
 // TestConnectionsInUseAreRefreshed has one due connection that an agent has tools of, and

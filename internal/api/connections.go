@@ -280,9 +280,6 @@ func (s *Server) deleteConnection(ctx context.Context, in Request[deleteConnecti
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		c, err := tx.Connection(ctx, accountID, id)
-		if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
-			return nil
-		}
 		if err == nil {
 			err = ifCurrent(in.Params.IfMatch, c.Revision)
 		}

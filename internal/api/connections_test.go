@@ -143,7 +143,7 @@ func TestAToolIsReviewedAndTried(t *testing.T) {
 	c.Want(404, "POST", path+"/tools/test", object{"name": "other"})
 	c.Want(204, "DELETE", path, nil)
 	c.Want(404, "GET", path, nil)
-	c.Want(204, "DELETE", path, nil)
+	c.WantError(stoa.CodeConnectionNotFound, "DELETE", path, nil)
 }
 
 func TestAChangedToolIsReviewedAnew(t *testing.T) {
@@ -276,6 +276,7 @@ func TestSecretsAreForOneOrigin(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	c.Want(204, "DELETE", "/api/v1/secrets/"+other.ID, nil)
+	c.WantError(stoa.CodeSecretNotFound, "DELETE", "/api/v1/secrets/"+other.ID, nil)
 	f.key.Store(new("Bearer another-value-of-it"))
 	c.Want(502, "POST", path+"/refresh", nil)
 	c.Want(200, "PUT", "/api/v1/secrets/"+secret.ID+"/value", object{"value": "another-value-of-it"}).JSON(&secret)

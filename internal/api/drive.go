@@ -106,7 +106,10 @@ func (s *Server) deleteDriveFiles(ctx context.Context, in Request[deleteDriveFil
 		if err != nil {
 			return noContent(), err
 		}
-		_, err = s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
+		change, err := s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
+		if err == nil && change.Outcome == drive.Unchanged {
+			_, err = s.Drives.Versions(ctx, who, path) // a path without any never had a file
+		}
 		return noContent(), err
 	case p.Prefix != "" && !p.Recursive:
 		return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
@@ -117,7 +120,10 @@ func (s *Server) deleteDriveFiles(ctx context.Context, in Request[deleteDriveFil
 		if err != nil {
 			return noContent(), err
 		}
-		_, err = s.Drives.DeleteFolder(ctx, who, folder)
+		change, err := s.Drives.DeleteFolder(ctx, who, folder)
+		if err == nil && change.Outcome == drive.Unchanged {
+			err = stoa.Errorf(stoa.CodeFileNotFound, "There are no files in the folder %q of this drive.", cut(p.Prefix, maxShownName)).At("prefix")
+		}
 		return noContent(), err
 	}
 	return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")

@@ -131,6 +131,7 @@ func TestAFileOverHTTP(t *testing.T) {
 	h.With("If-Match", `"stale"`).WantError(stoa.CodePrecondition, "DELETE", h.at("/files", "path", "handbook/refunds.md"), nil)
 	h.Want(204, "DELETE", h.at("/files", "path", "handbook/refunds.md"), nil)
 	h.Want(204, "DELETE", h.at("/files", "path", "handbook/refunds.md"), nil)
+	h.WantError(stoa.CodeFileNotFound, "DELETE", h.at("/files", "path", "none"), nil)
 	h.put(t, 201, "a/1", "x")
 	h.put(t, 201, "a/2", "x")
 	h.put(t, 201, "ab", "x")
@@ -140,6 +141,7 @@ func TestAFileOverHTTP(t *testing.T) {
 	h.WantError(stoa.CodeInvalidPath, "DELETE", h.at("/files", "prefix", "../", "recursive", "true"), nil)
 	h.WantError(stoa.CodeInvalidType, "DELETE", h.at("/files", "prefix", "a", "recursive", "maybe"), nil)
 	h.Want(204, "DELETE", h.at("/files", "prefix", "a", "recursive", "true"), nil)
+	h.WantError(stoa.CodeFileNotFound, "DELETE", h.at("/files", "prefix", "a", "recursive", "true"), nil)
 	var list contract.DriveFileList
 	h.Want(200, "GET", h.at("/files"), nil).JSON(&list)
 	if len(list.Data) != 2 || list.Data[0].Path != "ab" || list.HasMore {

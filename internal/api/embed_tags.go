@@ -100,9 +100,6 @@ func (s *Server) deleteEmbedTag(ctx context.Context, in Request[deleteEmbedTagPa
 	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
 			t, err := tx.EmbedTag(ctx, accountID, q.ID, q.TagID)
-			if stoa.CodeOf(err) == stoa.CodeNotFound {
-				return nil
-			}
 			if err == nil {
 				err = ifCurrent(q.IfMatch, t.Revision)
 			}

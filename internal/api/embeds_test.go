@@ -418,7 +418,8 @@ func TestWhatAnEmbedMayBe(t *testing.T) {
 		id := list.Data[0].ID
 		other := customer(t, h)
 		other.WantError(stoa.CodeAgentNotFound, "GET", a.agent+kind+"/"+id, nil)
-		other.Want(204, "DELETE", a.agent+kind+"/"+id, nil)
+		other.WantError(stoa.CodeNotFound, "DELETE", a.agent+kind+"/"+id, nil)
+		a.WantError(stoa.CodeNotFound, "DELETE", a.agent+kind+"/x", nil)
 		var still contract.EmbedURL
 		if a.Want(200, "GET", a.agent+kind+"/"+id, nil).JSON(&still); still.Status == "revoked" {
 			t.Error("another account revoked it")

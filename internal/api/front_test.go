@@ -200,7 +200,7 @@ func TestUnreadBodiesHoldNothing(t *testing.T) {
 		{"GET /nothing", 404},
 		{"POST /api/v1/embed/exchange", 408},
 		{"POST /api/v1/keys/x/rotate", 408},
-		{"DELETE /api/v1/keys/x", 204},
+		{"DELETE /api/v1/keys/x", 404},
 	} {
 		method, path, _ := strings.Cut(test.route, " ")
 		s := dial(t, h)

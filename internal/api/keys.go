@@ -109,19 +109,21 @@ func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.Update
 }
 
 // revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
-// its account that may do no more than it.
+// its account that may do no more than it; an operator's also keys of other accounts.
 func (s *Server) revokeKey(ctx context.Context, in Request[revokeKeyParams, none]) (Reply[none], error) {
 	accountID := in.Caller.Account.ID
-	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		k, err := s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		if in.Caller.Key.Has(stoa.ScopeOperator) {
+			accountID, err = tx.AccountOfKey(ctx, in.Params.ID)
+		}
+		if err == nil {
+			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
+		}
 		if err == nil {
 			err = tx.KeepMade(ctx, accountID, in.Params.ID, in.Params.RevokeMade == "false")
 		}
-		return k, err
+		return err
 	})
-	if stoa.CodeOf(err) == stoa.CodeNotFound {
-		return noContent(), nil
-	}
 	if err == nil && in.Params.RevokeMade != "false" {
 		err = s.revokeMade(ctx, in.Caller.Key, accountID, in.Params.ID, in.Params.RevokeMade == "all")
 	}

@@ -70,7 +70,20 @@ func (m made) check(t *testing.T, what string, own, childs, child bool) {
 
 func TestWhatARevokedKeyMadeEndsWithIt(t *testing.T) {
 	h := start(t, apitest.Config{Idle: true})
-	a := newAuthor(t, h, h.Client(t), nil)
+	operator := h.Client(t)
+	a := newAuthor(t, h, operator, nil)
+	endsWithItsKey(t, a, operator)
+	endsWithItsKey(t, newAuthor(t, h, newCustomer(t, h), nil), operator)
+	a.WantError(stoa.CodeInvalidValue, "DELETE", "/api/v1/keys/key_none?revokeMade=some", nil)
+
+	m := makeThings(t, a) // a rotated key is replaced: what it made goes on
+	a.Want(201, "POST", "/api/v1/keys/"+m.key.ID+"/rotate", object{"overlapSeconds": 0})
+	m.check(t, "after a rotation", true, true, true)
+}
+
+// endsWithItsKey revokes keys of an author with the key of by.
+func endsWithItsKey(t *testing.T, a author, by *apitest.Client) {
+	t.Helper()
 	for _, tt := range []struct {
 		query              string
 		own, childs, child bool // go on
@@ -83,13 +96,8 @@ func TestWhatARevokedKeyMadeEndsWithIt(t *testing.T) {
 		m := makeThings(t, a)
 		m.check(t, "before", true, true, true)
 		for range 2 { // it may be repeated
-			a.Want(204, "DELETE", "/api/v1/keys/"+m.key.ID+tt.query, nil)
+			by.Want(204, "DELETE", "/api/v1/keys/"+m.key.ID+tt.query, nil)
 		}
 		m.check(t, fmt.Sprintf("after %q", tt.query), tt.own, tt.childs, tt.child)
 	}
-	a.WantError(stoa.CodeInvalidValue, "DELETE", "/api/v1/keys/key_none?revokeMade=some", nil)
-
-	m := makeThings(t, a) // a rotated key is replaced: what it made goes on
-	a.Want(201, "POST", "/api/v1/keys/"+m.key.ID+"/rotate", object{"overlapSeconds": 0})
-	m.check(t, "after a rotation", true, true, true)
 }

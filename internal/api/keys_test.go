@@ -44,7 +44,7 @@ func TestALifeOfAKey(t *testing.T) {
 
 	c.Want(204, "DELETE", path, nil)
 	c.Want(204, "DELETE", path, nil)
-	c.Want(204, "DELETE", "/api/v1/keys/key_none", nil)
+	c.WantError(stoa.CodeNotFound, "DELETE", "/api/v1/keys/key_none", nil)
 	holder.WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
 	c.Want(200, "GET", path, nil).JSON(&k)
 	if k.Status != "revoked" || k.RevokedAt.IsNull() {
@@ -101,12 +101,38 @@ func TestAnotherAccountsKeysDoNotExist(t *testing.T) {
 	var acme contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
 	theirs := "/api/v1/keys/" + acme.Key.ID
-	c := h.Client(t)
+	secret, _ := h.NewKey(h.Account.ID, stoa.ScopeAll) // without operator, which may revoke them
+	c := h.ClientWith(t, secret)
 	for _, path := range []string{theirs, "/api/v1/keys/" + stoa.NewID("key"), "/api/v1/keys/a%2Fb", "/api/v1/keys/%20"} {
 		c.WantError(stoa.CodeNotFound, "GET", path, nil)
 		c.WantError(stoa.CodeNotFound, "PATCH", path, object{"name": "x"})
 		c.WantError(stoa.CodeNotFound, "POST", path+"/rotate", object{})
-		c.Want(204, "DELETE", path, nil)
+		c.WantError(stoa.CodeNotFound, "DELETE", path, nil)
 	}
 	h.ClientWith(t, acme.Key.Secret).Want(200, "GET", "/api/v1/users/me", nil)
+}
+
+func TestAnOperatorRevokesACustomersKey(t *testing.T) {
+	h := start(t, apitest.Config{})
+	var acme contract.AccountWithKey
+	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
+	customer := h.ClientWith(t, acme.Key.Secret)
+	var leaked contract.KeyWithSecret
+	customer.Want(201, "POST", "/api/v1/keys", object{"name": "leaked"}).JSON(&leaked)
+	c := h.Client(t)
+	var list page[contract.Key]
+	c.Want(200, "GET", "/api/v1/keys?accountId="+acme.ID, nil).JSON(&list)
+	if len(list.Data) != 2 || list.Data[0].ID != leaked.ID {
+		t.Fatalf("the operator sees %+v", list.Data)
+	}
+	for range 2 { // it may be repeated
+		c.Want(204, "DELETE", "/api/v1/keys/"+leaked.ID, nil)
+	}
+	h.ClientWith(t, leaked.Secret).WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
+	customer.Want(200, "GET", "/api/v1/users/me", nil)
+	c.WantError(stoa.CodeNotFound, "DELETE", "/api/v1/keys/"+stoa.NewID("key"), nil)
+
+	_, wider := h.NewKey(acme.ID, stoa.ScopeAll, stoa.ScopeOperator)
+	narrow, _ := h.NewKey(h.Account.ID, stoa.ScopeOperator, "keys:write")
+	h.ClientWith(t, narrow).WantError(stoa.CodeScope, "DELETE", "/api/v1/keys/"+wider.ID, nil)
 }

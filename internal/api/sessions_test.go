@@ -161,7 +161,7 @@ func TestWhatASessionIsAtItsEnd(t *testing.T) {
 	a.With("If-None-Match", etag).Want(200, "GET", path, nil)
 
 	a.Want(204, "DELETE", path, nil)
-	a.Want(204, "DELETE", path, nil)
+	a.WantError(stoa.CodeSessionNotFound, "DELETE", path, nil)
 	a.WantError(stoa.CodeSessionNotFound, "GET", path, nil)
 	var receipts contract.ReceiptList
 	a.Want(200, "GET", "/api/v1/receipts?sessionId="+s.ID, nil).JSON(&receipts)

@@ -101,9 +101,6 @@ func (s *Server) deleteSpace(ctx context.Context, in Request[deleteSpaceParams, 
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
 			space, err := tx.Space(ctx, accountID, id)
-			if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
-				return nil
-			}
 			if err == nil {
 				err = ifCurrent(in.Params.IfMatch, space.Revision)
 			}

@@ -270,9 +270,6 @@ func (s *Server) deleteScheduledTask(ctx context.Context, in Request[deleteSched
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
 			t, err := tx.LockTask(ctx, accountID, q.ID, q.TaskID)
-			if stoa.CodeOf(err) == stoa.CodeTaskNotFound {
-				return nil
-			}
 			if err == nil {
 				err = ifCurrentTask(q.IfMatch, t)
 			}

@@ -137,7 +137,8 @@ func TestATaskIsMadeReadChangedAndDeleted(t *testing.T) {
 		t.Error(diff)
 	}
 	a.With("If-Match", a.Want(200, "GET", path, nil).Header.Get("ETag")).Want(204, "DELETE", path, nil)
-	a.With("If-Match", etag).Want(204, "DELETE", path, nil)
+	a.With("If-Match", etag).WantError(stoa.CodeTaskNotFound, "DELETE", path, nil)
+	a.WantError(stoa.CodeTaskNotFound, "DELETE", path, nil)
 	for _, ask := range [][2]string{{"GET", path}, {"GET", path + "/runs"}, {"POST", path + "/pause"}, {"POST", path + "/resume"}, {"POST", path + "/run"}} {
 		a.WantError(stoa.CodeTaskNotFound, ask[0], ask[1], nil)
 	}
@@ -325,7 +326,7 @@ func TestTasksAreListed(t *testing.T) {
 	other.WantError(stoa.CodeAgentNotFound, "GET", path, nil)
 	other.WantError(stoa.CodeTaskNotFound, "GET", foreign, nil)
 	other.WantError(stoa.CodeTaskNotFound, "POST", foreign+"/run", nil)
-	other.Want(204, "DELETE", foreign, nil)
+	other.WantError(stoa.CodeTaskNotFound, "DELETE", foreign, nil)
 	a.Want(200, "GET", path, nil)
 	a.Want(204, "DELETE", a.agent, nil)
 	a.WantError(stoa.CodeAgentNotFound, "GET", path, nil)

@@ -172,9 +172,6 @@ func (s *Server) deleteWebhook(ctx context.Context, in Request[deleteWebhookPara
 	accountID, q := in.Caller.Account.ID, in.Params
 	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		w, err := tx.Webhook(ctx, accountID, q.ID)
-		if stoa.CodeOf(err) == stoa.CodeWebhookNotFound {
-			return nil
-		}
 		if err == nil {
 			err = ifCurrent(q.IfMatch, w.Revision)
 		}

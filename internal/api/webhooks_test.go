@@ -135,7 +135,7 @@ func TestAWebhookIsKept(t *testing.T) {
 	c.WantError(stoa.CodeDeliveryNotFound, "GET", path+"/deliveries/dlv_x", nil)
 	c.WantError(stoa.CodeDeliveryNotFound, "POST", path+"/deliveries/dlv_x/redeliver", nil)
 	c.Want(204, "DELETE", path, nil)
-	c.Want(204, "DELETE", path, nil)
+	c.WantError(stoa.CodeWebhookNotFound, "DELETE", path, nil)
 	c.WantError(stoa.CodeWebhookNotFound, "GET", path, nil)
 }
 

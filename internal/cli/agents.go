@@ -34,6 +34,7 @@ func viewAgent() view {
 		{"Model", "model", plain},
 		{"Instructions", "instructions", plain},
 		{"Drive", "driveAccess", plain},
+		{"Drive in embeds", "visitorDrive", plain},
 		{"Embeds", "embedEnabled", plain},
 		{"Credits per turn", "limits.maxCreditsMicro", credits},
 		{"Seconds per turn", "limits.timeoutSeconds", count},
@@ -253,6 +254,7 @@ func (e *env) patch(ctx context.Context, call *client.Client, o *output, path st
 type agentFlags struct {
 	describeFlags
 	space, instructions, model, drive *string
+	visitorDrive                      *string
 	credits, tools                    *string
 	timeout                           *string
 	steps                             *int
@@ -268,6 +270,7 @@ func newAgentFlags(c *cobra.Command) agentFlags {
 		instructions:  f.StringP("instructions", "i", "", "`text` that tells it what it is and does; @FILE reads a file"),
 		model:         f.StringP("model", "m", "", "`model` that it uses; default: auto"),
 		drive:         f.String("drive", "", "read_only or read_write: what it may do with its drive"),
+		visitorDrive:  f.String("visitor-drive", "", "none, read or write: what it may do with its drive in chats that embeds show; default: read"),
 		credits:       f.String("max-credits", "", "what a turn may cost, in `credits`"),
 		tools:         f.String("tools", "", "tools that programs of yours carry out, and of connections, as a JSON `list`; @FILE reads a file, [] has none"),
 		connections:   f.StringArray("connection", nil, "tools of a connection that it may call, as `NAME=TOOL,TOOL`; may be repeated. Together with --tools this is the whole list"),
@@ -289,6 +292,7 @@ func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *cl
 	set(body, c, "instructions", "instructions", instructions)
 	set(body, c, "model", "model", *a.model)
 	set(body, c, "drive", "driveAccess", strings.ReplaceAll(*a.drive, "-", "_"))
+	set(body, c, "visitor-drive", "visitorDrive", *a.visitorDrive)
 	set(body, c, "embeds", "embedEnabled", *a.embeds)
 	if *a.tools != "" {
 		list, err := e.textOf(*a.tools)

@@ -507,7 +507,7 @@ type plan struct {
 	Action string `json:"action"` // create, replace, delete, keep
 	Path   string `json:"path"`   // on the drive
 	Size   int64  `json:"size"`
-	local  string // the file on this machine
+	local  string // the file on this machine; of a pull, below the folder that it fills
 }
 
 // printPlan prints the plans, one line each, without those that keep a file.

@@ -241,7 +241,7 @@ while, so that programs can change over.`,
 func (e *env) keysRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke KEY...", Short: "End keys", SuggestFor: []string{"delete", "rm", "remove"}, Args: takes("KEY..."),
-		Long:    "End keys for good, within a second. A reply that runs is finished. A key that does not exist is no error.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
+		Long:    "End keys for good, within a second. A reply that runs is finished. An operator's key also ends keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
 		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
 	}
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")

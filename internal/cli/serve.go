@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +52,8 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 	}
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		// Writes to a log whose reader has ended fail instead; see docs/decisions/0059-the-log-may-lose-lines.md.
+		signal.Ignore(syscall.SIGPIPE)
 		cfg, err := load()
 		if err != nil {
 			return usageError{err}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -41,7 +43,8 @@ type transfer struct {
 	o    *output
 	r    remote
 	dry  bool
-	down bool // from the drive to this machine
+	down bool     // from the drive to this machine
+	root *os.Root // the local folder that files are copied to
 
 	mu    sync.Mutex
 	line  *progress
@@ -94,11 +97,12 @@ func (e *env) driveSync() *cobra.Command {
 		Use: "sync AGENT LOCAL [FOLDER]", Short: "Make a drive like a local folder", Args: takes("AGENT", "LOCAL", "[FOLDER]"),
 		Long: `Make a folder of the drive (the whole drive unless one is named) like a folder on this machine: what
 is new or differs by SHA-256 is sent, and with --delete what is not there any more is deleted. --down
-goes the other way. Names that begin with a dot are left out, unless --hidden is given.`,
+goes the other way. Names that begin with a dot are left out, unless --hidden is given. --down writes
+nothing into folders named .git and follows no links.`,
 		Example: "  stoa drive sync support ./docs --delete --dry-run\n  stoa drive sync support ./docs --delete\n  stoa drive sync support ./docs --down",
 	}
 	down := c.Flags().Bool("down", false, "make the local folder like the drive instead")
-	hidden := c.Flags().Bool("hidden", false, "send names that begin with a dot too")
+	hidden := c.Flags().Bool("hidden", false, "copy names that begin with a dot too")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
@@ -126,10 +130,13 @@ func (e *env) drivePull() *cobra.Command {
 	c := &cobra.Command{
 		Use: "pull AGENT [FOLDER]", Short: "Copy files from the drive to this machine", Args: takes("AGENT", "[FOLDER]"),
 		Long: `Copy the files of the drive, or of one folder of it, to a folder on this machine. Files that are the
-same already (by SHA-256) are not fetched.`,
+same already (by SHA-256) are not fetched. Names that begin with a dot are left out, unless --hidden is
+given: an agent chose them, and other programs may act on them. Nothing is written into folders named
+.git, and links are not followed.`,
 		Example: "  stoa drive pull support --to ./docs\n  stoa drive pull support handbook --to . --dry-run",
 	}
 	to := c.Flags().String("to", ".", "the `folder` on this machine")
+	hidden := c.Flags().Bool("hidden", false, "fetch names that begin with a dot too")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
@@ -137,7 +144,7 @@ same already (by SHA-256) are not fetched.`,
 			prefix = folder(args[0])
 		}
 		t := &transfer{e: e, o: o, r: r, dry: *dry, down: true}
-		return t.pull(ctx, prefix, *to, *remove, false)
+		return t.pull(ctx, prefix, *to, *remove, *hidden)
 	})
 }
 
@@ -220,7 +227,9 @@ func (t *transfer) push(ctx context.Context, local map[string]string, prefix str
 	})
 }
 
-// pull makes the local folder equal to the part of the drive below a prefix.
+// pull makes the local folder equal to the part of the drive below a prefix. It
+// neither writes nor deletes in folders named .git, nor, unless hidden is set, where a
+// name begins with a dot: agents choose the names, and other programs act on such files.
 func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden bool) error {
 	have, err := t.remoteFiles(ctx, prefix)
 	if err != nil {
@@ -238,20 +247,33 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 		return usagef("%s is no folder", to)
 	}
 	var plans []plan
+	dotted, inGit := 0, 0
 	for p, f := range have {
-		rel := filepath.FromSlash(strings.TrimPrefix(p, prefix))
-		if !filepath.IsLocal(rel) {
+		below := strings.TrimPrefix(p, prefix)
+		switch {
+		case hasSegment(below, isGit):
+			inGit++
+			continue
+		case !hidden && hasSegment(below, isHidden):
+			dotted++
+			continue
+		}
+		act := plan{Action: actCreate, Path: p, Size: f.Size, local: filepath.FromSlash(below)}
+		if !filepath.IsLocal(act.local) {
 			return fmt.Errorf("the path %q of the drive does not fit on this machine", p)
 		}
-		act := plan{Action: actCreate, Path: p, Size: f.Size, local: filepath.Join(to, rel)}
-		if info, err := os.Lstat(act.local); err == nil {
+		if err := noLink(to, act.local); err != nil {
+			return err
+		}
+		name := filepath.Join(to, act.local)
+		if info, err := os.Lstat(name); err == nil {
 			if !info.Mode().IsRegular() {
-				return fmt.Errorf("%s is in the way of a file; it is no regular file itself", act.local)
+				return fmt.Errorf("%s is in the way of a file; it is no regular file itself", name)
 			}
 			act.Action = actReplace
 			if info.Size() == f.Size {
 				t.show("Comparing " + p)
-				sum, err := hashFile(act.local)
+				sum, err := hashFile(name)
 				if err != nil {
 					return err
 				}
@@ -264,12 +286,65 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	}
 	if remove {
 		for p, name := range local {
-			if _, ok := have[p]; !ok {
-				plans = append(plans, plan{Action: actDelete, Path: p, local: name})
+			if _, ok := have[p]; ok || hasSegment(strings.TrimPrefix(p, prefix), isGit) {
+				continue
 			}
+			rel, err := filepath.Rel(to, name)
+			if err != nil {
+				return err
+			}
+			plans = append(plans, plan{Action: actDelete, Path: p, local: rel})
 		}
 	}
-	return t.execute(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return os.Remove(p.local) })
+	if !t.dry {
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		if t.root, err = os.OpenRoot(to); err != nil {
+			return err
+		}
+		defer t.root.Close()
+	}
+	err = t.execute(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return t.root.Remove(p.local) })
+	if dotted > 0 {
+		t.e.say("Left out: %s with a name that begins with a dot; --hidden fetches them too.", some(dotted, "file", "files"))
+	}
+	if inGit > 0 {
+		t.e.say("Left out: %s in folders named .git, where nothing is written.", some(inGit, "file", "files"))
+	}
+	return err
+}
+
+// hasSegment reports whether a segment of a path of the drive is as is says.
+func hasSegment(path string, is func(segment string) bool) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), is)
+}
+
+func isHidden(segment string) bool { return strings.HasPrefix(segment, ".") }
+
+// isGit reports whether a file system may take a name for .git: some ignore case, dots
+// and spaces at the end, or characters that are not seen, and Windows has short names.
+func isGit(segment string) bool {
+	seen := strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, segment)
+	seen = strings.TrimRight(seen, ". ")
+	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
+}
+
+// noLink refuses a file below a folder if a folder on the way to it is a link: what is
+// written through one lands where nobody named a folder.
+func noLink(root, file string) error {
+	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
+		name := filepath.Join(root, dir)
+		if info, err := os.Lstat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is in the way of a folder; it is a link, which is not followed", name)
+		}
+	}
+	return nil
 }
 
 // remoteFiles lists the files of the drive below a prefix, by path.
@@ -403,7 +478,8 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 
 // fetch downloads one file, verifies its hash, and puts it in place atomically.
 func (t *transfer) fetch(ctx context.Context, p plan) error {
-	if err := os.MkdirAll(filepath.Dir(p.local), 0o755); err != nil {
+	dir := filepath.Dir(p.local)
+	if err := t.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	res, err := t.r.call.Do(ctx, client.Request{Path: t.r.path + "/files/content", Query: url.Values{"path": {p.Path}}})
@@ -411,11 +487,12 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 		return err
 	}
 	defer res.Body.Close()
-	f, err := os.CreateTemp(filepath.Dir(p.local), ".stoa-*")
+	part := filepath.Join(dir, ".stoa-"+rand.Text())
+	f, err := t.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone once it is in place
+	defer t.root.Remove(part) // gone once it is in place
 	sum := sha256.New()
 	err = copyAll(ctx, &counter{out: io.MultiWriter(f, sum), step: func(n int) { t.moved(n, p.Path) }}, res)
 	if closed := f.Close(); err == nil {
@@ -427,10 +504,7 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 	if tag := strings.Trim(res.Header.Get("ETag"), `"`); tag != "" && tag != hex.EncodeToString(sum.Sum(nil)) {
 		return errors.New("what came is not what the service says it sent; try again")
 	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), p.local); err != nil {
+	if err := t.root.Rename(part, p.local); err != nil {
 		return err
 	}
 	t.finished()

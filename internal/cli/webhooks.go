@@ -245,7 +245,7 @@ func (e *env) hookVerb(name, short, long, path string) *cobra.Command {
 func (e *env) hooksRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove WEBHOOK...", Short: "Delete webhooks", SuggestFor: []string{"delete", "rm"}, Args: takes("WEBHOOK..."),
-		Long: "Delete webhooks with their deliveries. One that does not exist is no error.", Example: "  stoa webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+		Long: "Delete webhooks with their deliveries.", Example: "  stoa webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -18,6 +18,7 @@ import (
 
 	"stoa/internal/client"
 	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
 	"stoa/internal/webhook"
 )
 
@@ -58,7 +59,7 @@ that the address does not answer with 2xx is not sent again.`,
 		defer func() {
 			end, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
 			defer cancel()
-			if _, err := call.JSON(end, http.MethodDelete, hookPath(w.ID), nil, nil, nil); err != nil {
+			if _, err := call.JSON(end, http.MethodDelete, hookPath(w.ID), nil, nil, nil); err != nil && stoa.Code(client.CodeOf(err)) != stoa.CodeWebhookNotFound {
 				e.say("The webhook %s is still there; delete it with \"stoa webhooks remove %s\".", w.ID, w.ID)
 			}
 		}()

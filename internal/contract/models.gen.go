@@ -123,8 +123,11 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version Counts the changes of instructions, model, tools, limits and drive access.
+	// Version Counts the changes of instructions, model, tools, limits, drive access and `visitorDrive`.
 	Version int64 `json:"version"`
+
+	// VisitorDrive What it may do with its drive in chats that embeds show: `none`, `read`, or `write` as far as `driveAccess` allows it.
+	VisitorDrive string `json:"visitorDrive"`
 }
 
 // AgentDraft What differs from the agent's newest version, for this session alone.
@@ -312,6 +315,9 @@ type AgentVersion struct {
 	// Tools What programs of yours do for it, and servers that are connected.
 	Tools   []AgentTool `json:"tools"`
 	Version int64       `json:"version"`
+
+	// VisitorDrive What it may do with its drive in chats that embeds show: `none`, `read`, or `write` as far as `driveAccess` allows it.
+	VisitorDrive string `json:"visitorDrive"`
 }
 
 // AgentVersionList defines model for AgentVersionList.
@@ -699,6 +705,9 @@ type CreateAgent struct {
 
 	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
+
+	// VisitorDrive What the agent may do with its drive in chats that embeds show; `read` unless said otherwise. `none`: its files are not part of such chats at all. `write`: it may write as far as `driveAccess` allows it, and every visitor sees what another one had it write.
+	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
 // CreateConnection defines model for CreateConnection.
@@ -4009,6 +4018,9 @@ type UpdateAgent struct {
 
 	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
+
+	// VisitorDrive What the agent may do with its drive in chats that embeds show; `read` unless said otherwise. `none`: its files are not part of such chats at all. `write`: it may write as far as `driveAccess` allows it, and every visitor sees what another one had it write.
+	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
 // UpdateConnection defines model for UpdateConnection.

@@ -349,7 +349,7 @@ func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.
 	return list, more, err
 }
 
-// Revoke ends an embed and its tokens. It does nothing where there is none.
+// Revoke ends an embed and its tokens; [stoa.CodeNotFound] where there is none.
 func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	return s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RevokeEmbed(ctx, accountID, agentID, kind, id) })
 }

@@ -354,11 +354,10 @@ func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID
 func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest { return s.request(t, "") }
 
 // Delete removes a task and its history. Sessions that it has started go on;
-// what waits never begins. One that does not exist is no error.
+// what waits never begins. One that does not exist is [stoa.CodeTaskNotFound].
 func (s *Scheduler) Delete(ctx context.Context, tx *store.Tx, accountID, agentID, id string) error {
-	_, err := tx.HideTask(ctx, accountID, agentID, id)
 	tx.AfterCommit(s.wake)
-	return err
+	return tx.HideTask(ctx, accountID, agentID, id)
 }
 
 // Upcoming returns the next instants of a task, at most n. A task that is paused

@@ -12,12 +12,9 @@ import (
 // stay. A turn that has not ended is cancelled first, and is over with that: what its
 // worker does not write down within [cancelWait] is not waited for, and a call that a
 // server may be carrying out becomes one of which nobody knows, which logs and webhooks
-// tell of. One that does not exist, or is another agent's, is no error.
+// tell of. One that does not exist, or is another agent's, is [stoa.CodeSessionNotFound].
 func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string) error {
 	row, err := s.Cancel(ctx, c, agentID, id)
-	if code := stoa.CodeOf(err); code == stoa.CodeSessionNotFound || code == stoa.CodeAgentNotFound {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -35,7 +32,7 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 			return err
 		})
 	}
-	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound { // another request deleted it meanwhile
 		return nil
 	}
 	return err
@@ -65,10 +62,9 @@ const maxWaitingEnded = 50
 // DeleteAgent removes an agent: once tx has committed nobody finds it, its tasks
 // have stopped and its turns are cancelled. [Sessions.RemoveHidden] removes the rows of
 // what it had, and cancels those that wait for input if there are more than
-// [maxWaitingEnded]. One that does not exist is no error.
+// [maxWaitingEnded]. One that does not exist is [stoa.CodeAgentNotFound].
 func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, agentID string) error {
-	found, err := tx.HideAgent(ctx, accountID, agentID)
-	if err != nil || !found {
+	if err := tx.HideAgent(ctx, accountID, agentID); err != nil {
 		return err
 	}
 	if err := tx.HideTasksOf(ctx, accountID, agentID); err != nil {
@@ -104,7 +100,7 @@ const maxSpaceAgents = 100
 
 // DeleteSpace removes a space, and with force the agents in it too; without, a
 // space that has agents is [stoa.CodeSpaceNotEmpty]. One that does not exist is
-// no error. The account's default space is made anew when it is next asked for.
+// [stoa.CodeSpaceNotFound]. The account's default space is made anew when it is next asked for.
 func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
 	agents, err := tx.AgentsOf(ctx, accountID, spaceID, maxSpaceAgents+1)
 	if err != nil {
@@ -124,7 +120,8 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has more than %d agents, and at most so many are deleted with it. Delete some of them first.", maxSpaceAgents)
 	}
 	for _, id := range agents {
-		if err := s.DeleteAgent(ctx, tx, accountID, id); err != nil {
+		err := s.DeleteAgent(ctx, tx, accountID, id)
+		if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound { // another request deleted it meanwhile
 			return err
 		}
 	}

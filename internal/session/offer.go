@@ -17,16 +17,20 @@ func AudienceOf(a stoa.Agent, req StartRequest) tool.Audience {
 }
 
 // Audience returns for whom a session offers the tools of connections, for which it has
-// secrets of its own. A session that began otherwise is a visitor's, too, once an embed
-// shows it: what the visitor says would be done with the authority of the account.
+// secrets of its own.
 func Audience(ctx context.Context, tx *store.Tx, s stoa.Session, own tool.Credentials) (tool.Audience, error) {
-	who := tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: s.Trigger.Type == triggerEmbed, Own: own}
-	if who.Visitor {
-		return who, nil
+	visitor, err := IsVisitors(ctx, tx, s)
+	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Own: own}, err
+}
+
+// IsVisitors reports whether a session is a visitor's. One that began otherwise is, too,
+// once an embed shows it: what the visitor says would be done with the authority of the
+// account.
+func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error) {
+	if s.Trigger.Type == triggerEmbed {
+		return true, nil
 	}
-	var err error
-	who.Visitor, err = tx.IsShown(ctx, s.AccountID, s.ID)
-	return who, err
+	return tx.IsShown(ctx, s.AccountID, s.ID)
 }
 
 // hasConnections reports whether an agent has tools of connections.

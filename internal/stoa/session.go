@@ -12,12 +12,13 @@ type Space struct {
 
 // An Agent is instructions, a model and a drive that sessions run with.
 // Version counts the changes of what a session pins: instructions, model,
-// tools, limits, drive access.
+// tools, limits, drive access, visitor drive.
 type Agent struct {
 	ID, AccountID, SpaceID, Name, Description, ExternalID string
 	Instructions                                          string
 	Model                                                 string
 	DriveAccess                                           DriveAccess
+	VisitorDrive                                          VisitorDrive
 	Tools                                                 []AgentTool
 	Limits                                                TurnLimits
 	EmbedEnabled                                          bool
@@ -34,6 +35,7 @@ type AgentVersion struct {
 	Instructions string
 	Model        string
 	DriveAccess  DriveAccess
+	VisitorDrive VisitorDrive
 	Tools        []AgentTool
 	Limits       TurnLimits
 	CreatedAt    time.Time
@@ -46,7 +48,31 @@ type DriveAccess string
 const (
 	DriveReadOnly  DriveAccess = "read_only"
 	DriveReadWrite DriveAccess = "read_write"
+	DriveNone      DriveAccess = "none" // of a session alone, see [VisitorDrive.Access]
 )
+
+// VisitorDrive is what an agent may do with its drive in a session that an embed shows.
+type VisitorDrive string
+
+// What an agent may do with its drive in a session that an embed shows.
+const (
+	VisitorDriveNone  VisitorDrive = "none"
+	VisitorDriveRead  VisitorDrive = "read"
+	VisitorDriveWrite VisitorDrive = "write"
+)
+
+// Access returns the access to the drive in a session that an embed shows, of an agent
+// with that access otherwise. An empty one, of drafts from before there was any, reads.
+func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
+	switch v {
+	case VisitorDriveNone:
+		return DriveNone
+	case VisitorDriveWrite:
+		return agent
+	default:
+		return DriveReadOnly
+	}
+}
 
 // TurnLimits bound one turn. Zero means the configured default.
 type TurnLimits struct {

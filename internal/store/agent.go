@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access, tools,
+const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access, visitor_drive, tools,
 	max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at`
 
 // scanAgent reads a row of agentColumns.
@@ -19,7 +20,7 @@ func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
 	var a stoa.Agent
 	var metadata, tools string
 	var timeout, created, updated int64
-	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess, &tools,
+	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess, &a.VisitorDrive, &tools,
 		&a.Limits.MaxCredits, &timeout, &a.Limits.MaxSteps, &a.EmbedEnabled, &metadata, &a.Version, &a.Revision, &created, &updated)
 	if err != nil {
 		return a, err
@@ -33,7 +34,7 @@ func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
 }
 
 // InsertAgent adds an agent to a space, and its first version. An empty ID is
-// filled in; version, revision and times are set. CodeSpaceNotFound where the
+// filled in, as is an empty VisitorDrive; version, revision and times are set. CodeSpaceNotFound where the
 // account has no such space; CodeConflict for an external id that is taken.
 func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
 	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
@@ -45,6 +46,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	if a.ID == "" {
 		a.ID = stoa.NewID("agt")
 	}
+	a.VisitorDrive = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead)
 	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
 	metadata, err := jsonText(a.Metadata)
 	if err != nil {
@@ -55,11 +57,11 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 		return a, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO agents (id, account_id, space_id, external_id, name, description, instructions, model, drive_access,
-			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at, tools)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0, $18) ON CONFLICT (account_id, external_id) DO NOTHING`,
+			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at, tools, visitor_drive)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0, $18, $19) ON CONFLICT (account_id, external_id) DO NOTHING`,
 		a.ID, a.AccountID, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
 		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.CreatedAt), tools)
+		a.Version, a.Revision, db.Micros(a.CreatedAt), tools, string(a.VisitorDrive))
 	if err != nil {
 		return a, err
 	}
@@ -76,9 +78,9 @@ func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now), tools)
+	_, err = tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools, visitor_drive)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now), tools, string(a.VisitorDrive))
 	if err != nil {
 		return err
 	}
@@ -100,9 +102,13 @@ func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Age
 func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
 	a, found, err := first(ctx, tx, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
+		err = noAgent()
 	}
 	return a, err
+}
+
+func noAgent() error {
+	return stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
 }
 
 // An AgentFilter narrows a list of agents. Empty members do not.
@@ -119,7 +125,7 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 // EditAgent lets fn change an agent and writes the result. The agent is locked
 // meanwhile, so fn is the place to compare revisions; its error is returned and
 // nothing is written. The version goes up and is frozen when instructions,
-// model, tools, limits or drive access differ afterwards. fn must leave ids, version
+// model, tools, limits, drive access or visitor drive differ afterwards. fn must leave ids, version
 // and times alone.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
@@ -145,18 +151,18 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 	}
 	a.Revision++
 	a.UpdatedAt = tx.Now
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err
 		}
 	}
 	_, err = tx.Exec(ctx, `UPDATE agents SET space_id = $3, external_id = $4, name = $5, description = $6, instructions = $7, model = $8, drive_access = $9,
-			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17, tools = $18
+			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17, tools = $18, visitor_drive = $19
 		WHERE account_id = $1 AND id = $2`,
 		accountID, id, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
 		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.UpdatedAt), tools)
+		a.Version, a.Revision, db.Micros(a.UpdatedAt), tools, string(a.VisitorDrive))
 	if db.IsUnique(err) {
 		err = externalIDTaken("agent", a.ExternalID)
 	}
@@ -168,7 +174,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Instructions, a.Model, a.DriveAccess, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Tools, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
 		return err
 	})
 }
@@ -190,13 +196,13 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 	return tx.InsertAgent(ctx, a)
 }
 
-const versionColumns = `agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools`
+const versionColumns = `agent_id, version, instructions, model, drive_access, visitor_drive, max_credits, timeout, max_steps, created_at, tools`
 
 func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
 	var v stoa.AgentVersion
 	var timeout, created int64
 	var tools string
-	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created, &tools)
+	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.VisitorDrive, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created, &tools)
 	if err == nil {
 		err = readOptional(tools, &v.Tools)
 	}
@@ -242,11 +248,14 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 }
 
 // HideAgent marks an agent as deleted: no list or query finds it any more, and
-// the worker removes its rows later. It reports whether there was one.
-func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) (bool, error) {
+// the worker removes its rows later. CodeAgentNotFound where there is none.
+func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
-	return n > 0, err
+	if err == nil && n == 0 {
+		err = noAgent()
+	}
+	return err
 }
 
 // A Ref names something that an account owns.

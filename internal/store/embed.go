@@ -113,12 +113,16 @@ func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.T
 	return n == 1, err
 }
 
-// RevokeEmbed ends an embed and its tokens. One that has ended, or is not there,
-// is no error.
+// RevokeEmbed ends an embed and its tokens. One that has ended stays as it is;
+// CodeNotFound where there is none.
 func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
 		accountID, agentID, kind, id, db.Micros(tx.Now))
-	if err != nil || n == 0 {
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		_, err = tx.Embed(ctx, accountID, agentID, kind, id)
 		return err
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1`, id)

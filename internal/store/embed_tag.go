@@ -60,9 +60,13 @@ func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa
 func (tx *Tx) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
 	t, found, err := first(ctx, tx, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
 	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no such script tag.").At("tagId")
+		err = noTag()
 	}
 	return t, err
+}
+
+func noTag() error {
+	return stoa.Errorf(stoa.CodeNotFound, "This agent has no such script tag.").At("tagId")
 }
 
 // EmbedTagByID returns a script tag of any account: its id is public.
@@ -99,11 +103,14 @@ func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, f
 	return t, err
 }
 
-// DeleteEmbedTag removes a script tag; its chats end, since they look for it. One that
-// does not exist is no error.
+// DeleteEmbedTag removes a script tag; its chats end, since they look for it.
+// CodeNotFound where there is none.
 func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`, accountID, agentID, id)
-	if err != nil || n == 0 {
+	if err == nil && n == 0 {
+		err = noTag()
+	}
+	if err != nil {
 		return err
 	}
 	if _, err = tx.Exec(ctx, `DELETE FROM embed_refusals WHERE embed_id = $1`, id); err != nil {

@@ -79,6 +79,16 @@ func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
 	return s.done(), err
 }
 
+// AccountOfKey returns the id of the account that has a key, for operators, who do not
+// know it; CodeNotFound where there is no such key.
+func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, err error) {
+	found, err := tx.Get(ctx, `SELECT account_id FROM keys WHERE id = $1`, []any{id}, &accountID)
+	if err == nil && !found {
+		err = noKey(id)
+	}
+	return accountID, err
+}
+
 func noKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
 // Keys lists an account's keys, revoked and expired ones too.

@@ -115,14 +115,11 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 	return s, err
 }
 
-// DeleteSecret removes a secret that no connection uses; one that does not exist is no
-// error. Its value is gone at once. The rest of the row stays while calls name it, see
+// DeleteSecret removes a secret that no connection uses; CodeSecretNotFound where there
+// is none, nor the rest of one. Its value is gone at once. The rest of the row stays while calls name it, see
 // [Tx.PurgeSecrets] and docs/decisions/0053-a-deleted-secret-leaves-its-name.md.
 func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
-	if _, err := tx.secret(ctx, accountID, id, tx.ForUpdate()); err != nil {
-		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
-			err = nil
-		}
+	if s, err := tx.anySecret(ctx, accountID, id, tx.ForUpdate()); err != nil || !s.DeletedAt.IsZero() {
 		return err
 	}
 	users, err := tx.SecretUsers(ctx, accountID, id, 5)

@@ -36,6 +36,7 @@ type SessionConfig struct {
 	Instructions string
 	Model        string
 	DriveAccess  stoa.DriveAccess
+	VisitorDrive stoa.VisitorDrive
 	Tools        []stoa.AgentTool
 }
 
@@ -151,7 +152,7 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, Tools: v.Tools}, err
+		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools}, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)

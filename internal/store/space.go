@@ -113,8 +113,8 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	return s, err
 }
 
-// DeleteSpace removes a space that has no agents, with its connections; one that does
-// not exist is no error. Its agents must have been deleted before.
+// DeleteSpace removes a space that has no agents, with its connections. Its agents must
+// have been deleted before.
 func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE accounts SET default_space_id = '' WHERE id = $1 AND default_space_id = $2`, accountID, id); err != nil {
 		return err
@@ -127,12 +127,9 @@ func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 }
 
 // AgentsOf returns the ids of all agents of a space, and locks the space against
-// new ones until the commit.
+// new ones until the commit; CodeSpaceNotFound where there is no such space.
 func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string, limit int) ([]string, error) {
 	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
-		if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
-			return nil, nil
-		}
 		return nil, err
 	}
 	return tx.texts(ctx, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id LIMIT $3`, accountID, spaceID, limit)

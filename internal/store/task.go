@@ -100,10 +100,12 @@ func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
 	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
 	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeTaskNotFound, "There is no such scheduled task.")
+		err = noTask()
 	}
 	return t, err
 }
+
+func noTask() error { return stoa.Errorf(stoa.CodeTaskNotFound, "There is no such scheduled task.") }
 
 // LockTask is [Tx.Task], and locks the row until the commit. Every transaction
 // that writes to a task must lock it first, except [Tx.TurnOfRun].
@@ -218,15 +220,18 @@ func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string) error {
 func (tx *Tx) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
 
 // HideTask marks a task as deleted: no list or query finds it any more, and its
-// waiting runs never start. It reports whether there was one.
-func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) (bool, error) {
+// waiting runs never start. CodeTaskNotFound where there is none.
+func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
 		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))
-	if err != nil || n == 0 {
-		return false, err
+	if err == nil && n == 0 {
+		err = noTask()
+	}
+	if err != nil {
+		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE task_runs SET waiting = '', status = 'cancelled', settle = 0, revision = revision + 1 WHERE task_id = $1 AND waiting <> ''`, id)
-	return true, err
+	return err
 }
 
 // HideTasksOf is [Tx.HideTask] for all tasks of an agent.
@@ -234,7 +239,7 @@ func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error 
 	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0 ORDER BY id`, accountID, agentID)
 	for _, id := range ids {
 		if err == nil {
-			_, err = tx.HideTask(ctx, accountID, agentID, id)
+			err = tx.HideTask(ctx, accountID, agentID, id)
 		}
 	}
 	return err

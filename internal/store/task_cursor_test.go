@@ -53,7 +53,7 @@ func TestTasksAheadOfTheClock(t *testing.T) {
 		add("put off", taskAt(a.ID, 20, 0, 0), putOff(30*time.Second))
 		add("put off by a clock that was ahead", taskAt(a.ID, 20, 0, 0), putOff(24*time.Hour))
 		add("deleted", taskAt(a.ID, 20, 0, 0), func(tx *store.Tx, id string) error {
-			_, err := tx.HideTask(ctx, a.ID, "agt_1", id)
+			err := tx.HideTask(ctx, a.ID, "agt_1", id)
 			return err
 		})
 		paused := taskAt(a.ID, 20, 0, 0)

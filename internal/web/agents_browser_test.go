@@ -135,6 +135,18 @@ func TestARunningSessionIsLive(t *testing.T) {
 	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/cancel")
 }
 
+func TestALongTitleFitsAPhone(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.runs, stub.title = true, "Where is the nearest cloakroom and may I bring a folding pram into the east wing?"
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, sizes()[2])
+	p.says("Where is the nearest cloakroom")
+	p.see(`document.scrollingElement.scrollWidth <= innerWidth && innerWidth === 390`)
+	p.see(`[...document.querySelectorAll(".session-head button, .session-head a")].every((b) => b.getBoundingClientRect().right <= innerWidth)`)
+	p.fits()
+	p.shot("session")
+}
+
 func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
@@ -325,7 +337,7 @@ func TestAFileHasAHistory(t *testing.T) {
 
 func TestUnsavedSettingsAreGuarded(t *testing.T) {
 	browser := startBrowser(t)
-	_, srv := serve(t)
+	stub, srv := serve(t)
 	for _, l := range []look{sizes()[1], sizes()[2]} {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
@@ -338,8 +350,12 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.shot("leave")
 			p.press("Stay")
 			p.see(`location.hash.endsWith("/settings") && document.querySelector("#max-steps")?.value === "7"`)
+			p.choose("#visitor-drive", "none")
 			p.press("Save")
 			p.says("Saved")
+			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) {
+				t.Errorf("what is saved is %s", sent)
+			}
 			p.press("Versions")
 			p.see(`location.hash.endsWith("/versions")`)
 			p.says("Go back to it")

@@ -249,12 +249,17 @@ func TestAnAccountHasAPage(t *testing.T) {
 			p.do(chromedp.Navigate(srv.URL + "/console#/accounts/" + account + "/limits"))
 			p.press("Suspend the account")
 			p.says("The account is suspended")
+			p.press("Keys")
+			p.press("Revoke")
+			p.press("Revoke the key")
+			p.says("is revoked")
 		})
 	}
 	stub.askedFor("GET /api/v1/usage?", "accountId="+account)
 	stub.askedFor("GET /api/v1/credits/ledger?", "accountId="+account)
 	stub.askedFor("GET /api/v1/keys?", "accountId="+account)
 	stub.sent("POST /api/v1/accounts/" + account + "/keys")
+	stub.sent("DELETE /api/v1/keys/key_01k9zqd3m8w5x7y2c4b6n8p0ra")
 	stub.sent("PATCH /api/v1/accounts/" + account)
 }
 

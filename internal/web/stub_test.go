@@ -37,6 +37,7 @@ type stub struct {
 	left  chan struct{} // receives when a caller leaves an endless stream
 	bare  bool          // an account in which nothing ever happened
 	runs  bool          // the session has not ended
+	title string        // of the session, if it has another one
 
 	extensions string // the member of the metadata, if any
 

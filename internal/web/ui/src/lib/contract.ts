@@ -61,6 +61,7 @@ export interface Agent {
   tools: AgentTool[];
   updatedAt: string;
   version: number;
+  visitorDrive: "none" | "read" | "write";
 }
 
 export type AgentDraft = {
@@ -140,6 +141,7 @@ export interface AgentVersion {
   model: string;
   tools: AgentTool[];
   version: number;
+  visitorDrive: "none" | "read" | "write";
 }
 
 export interface AgentVersionList {
@@ -447,6 +449,7 @@ export interface CreateAgent {
   name: string;
   spaceId: string;
   tools?: SetAgentTool[] | null;
+  visitorDrive?: "none" | "read" | "write" | null;
 }
 
 export interface CreateChatCompletion {
@@ -2659,6 +2662,7 @@ export interface UpdateAgent {
   name?: string;
   spaceId?: string;
   tools?: SetAgentTool[] | null;
+  visitorDrive?: "none" | "read" | "write" | null;
 }
 
 export interface UpdateConnection {

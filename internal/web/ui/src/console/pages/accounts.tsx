@@ -17,7 +17,7 @@ import { toast } from "../parts/toast";
 import { go, useFilter, withFilter } from "../router";
 import { useSession } from "../session";
 import { Ledger } from "./credits";
-import { keyColumns, MakeKey } from "./keys";
+import { keyColumns, MakeKey, Revoke } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
   const { may } = useSession();
@@ -314,12 +314,31 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
 }
 
 function Keys({ id }: { id: string }) {
+  const { me, may } = useSession();
   const pages = useList<Key>("/keys", 50, undefined, { accountId: id });
   const [making, setMaking] = useState(false);
   const [shown, setShown] = useState<KeyWithSecret>();
+  const [revoking, setRevoking] = useState<Key>();
   return (
     <>
-      <Pages of={pages} label="Keys" empty={<Empty title="No keys" />} columns={keyColumns} />
+      <Pages
+        of={pages}
+        label="Keys"
+        empty={<Empty title="No keys" />}
+        columns={[
+          ...keyColumns,
+          {
+            title: "",
+            show: (k) =>
+              k.status !== "revoked" &&
+              may("keys:write") && (
+                <Button small kind="danger" onClick={() => setRevoking(k)}>
+                  Revoke
+                </Button>
+              ),
+          },
+        ]}
+      />
       <div class="pad">
         <Button icon="plus" onClick={() => setMaking(true)}>
           Create key
@@ -332,6 +351,17 @@ function Keys({ id }: { id: string }) {
           onDone={(made) => {
             setMaking(false);
             setShown(made);
+            pages.first.reload();
+          }}
+        />
+      )}
+      {revoking && (
+        <Revoke
+          of={revoking}
+          mine={revoking.id === me.key.id}
+          onClose={() => setRevoking(undefined)}
+          onDone={() => {
+            setRevoking(undefined);
             pages.first.reload();
           }}
         />

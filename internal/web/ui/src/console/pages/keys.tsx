@@ -309,7 +309,7 @@ function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret
   );
 }
 
-function Revoke({ of, mine, onDone, onClose }: { of: Key; mine: boolean; onDone: () => void; onClose: () => void }) {
+export function Revoke({ of, mine, onDone, onClose }: { of: Key; mine: boolean; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
   const action = useAction();
   const submit = () =>

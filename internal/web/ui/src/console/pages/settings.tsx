@@ -39,7 +39,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, embedEnabled: was.embedEnabled, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => (was.tools.length ? JSON.stringify(was.tools, null, 2) : ""));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
@@ -121,6 +121,15 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> It may be shown in pages
           </label>
+          {now.embedEnabled && (
+            <Field id="visitor-drive" label="Its drive in those chats" hint="Every visitor's chat has the same files, and visitors may try to have it write.">
+              <select id="visitor-drive" class="input" value={now.visitorDrive} onChange={(e) => change({ visitorDrive: e.currentTarget.value as Agent["visitorDrive"] })} aria-describedby="visitor-drive-hint">
+                <option value="none">not used</option>
+                <option value="read">read only</option>
+                <option value="write">read, and written if it may write to its drive</option>
+              </select>
+            </Field>
+          )}
           <fieldset class="plainset stack">
             <legend>Limits of a turn</legend>
             <p class="small muted">
