@@ -225,7 +225,6 @@ func onVendor(t *testing.T, name string) (*sessiontest.Fixture, *fakeup.Server) 
 	h.Gateway.Catalog = new(atomic.Pointer[catalog.Catalog])
 	h.Gateway.Catalog.Store(cat)
 	pool := upstream.New(upstream.Config{Providers: providers, Retries: -1, Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(pool.CloseIdle)
 	h.Gateway.Pool = pool
 	return h, vendor
 }

@@ -18,7 +18,6 @@ func TestSmallContextServesCalls(t *testing.T) {
 	fake := fakeup.Start(t, fakeup.Options{Context: 4096})
 	provider := fake.Provider("compatible")
 	pool := upstream.New(upstream.Config{Providers: []stoa.Provider{provider}, Retries: -1})
-	t.Cleanup(pool.CloseIdle)
 	routes := []stoa.Route{{Provider: provider.Name, Model: "m"}}
 	free := &stoa.Price{Input: 1, Output: 1}
 	h := open(t, pool, catalog.Options{Providers: []stoa.Provider{provider}, Models: map[string]stoa.ModelChange{

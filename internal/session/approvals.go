@@ -71,13 +71,6 @@ func (t *Transition) askForCalls(in stoa.Input, reason string) {
 	t.changedInputs()
 }
 
-// Remembered reports whether nobody is asked about a tool in this session any more,
-// while its definition has that hash.
-func (t *Transition) Remembered(tool, sha256 string) bool {
-	_, found := ruleOf(t.rules(), tool, sha256)
-	return found
-}
-
 func (t *Transition) rules() (rules []store.SessionRule) {
 	t.do(func() (err error) {
 		rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)

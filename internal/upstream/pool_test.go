@@ -39,6 +39,13 @@ func quick(providers ...stoa.Provider) Config {
 	}
 }
 
+// CloseIdle closes connections that no call is using.
+func (p *Pool) CloseIdle() {
+	if t, ok := p.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
 func open(t testing.TB, cfg Config) *Pool {
 	t.Helper()
 	p := New(cfg)

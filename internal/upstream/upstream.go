@@ -187,10 +187,3 @@ func (p *Pool) Healthy(account string, m stoa.Model) bool {
 	}
 	return false
 }
-
-// CloseIdle closes connections that no call is using.
-func (p *Pool) CloseIdle() {
-	if t, ok := p.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
-}
