@@ -33,8 +33,9 @@ type entry struct {
 }
 
 // enqueue adds an entry to the queue; false: the ledger has stopped.
-// See docs/decisions/0026-charges-pass-two-group-commit-queues.md for why
-// there is a queue here and one in package db.
+// Package db has a queue as well. They group different things: db shares the COMMIT, this
+// queue shares the statements (one INSERT for up to 64 charges, one UPDATE per lease). With
+// 8 callers a charge takes 36 to 45 % less CPU with both; BenchmarkSettle compares them.
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
 	if l.stopped {

@@ -52,7 +52,7 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 	}
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		// Writes to a log whose reader has ended fail instead; see docs/decisions/0059-the-log-may-lose-lines.md.
+		// When the reader of the log has ended, writes fail and are counted instead of ending the process.
 		signal.Ignore(syscall.SIGPIPE)
 		cfg, err := load()
 		if err != nil {

@@ -31,7 +31,10 @@ func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 // and sends them with the next one: a transaction then takes as many round trips as
 // it has answers to read. It is used by one transaction at a time; outside of one
 // it is a plain connection.
-// See docs/decisions/0035-statements-travel-together.md.
+// A late error is that of the statement or commit that it was sent with. PostgreSQL runs
+// nothing of a message after a failed statement, so a COMMIT after one does not run. A
+// closure must therefore not use [Tx.Later] where it handles a failure or needs the number
+// of rows.
 type pgConn struct {
 	*stdlib.Conn
 

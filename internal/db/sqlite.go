@@ -141,8 +141,9 @@ func makePrivate(path string) error {
 }
 
 // sqlitePool returns a pool of connections with the settings that every
-// connection needs. What a slow disk then stops:
-// docs/decisions/0036-what-a-slow-disk-stops.md.
+// connection needs. A slow disk stops those who wait for a commit. It stops the whole
+// process where a page of the index of the WAL, which is mapped, has to wait for the disk:
+// network and FUSE file systems do that, so the data directory belongs on a local one.
 func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	sync := "FULL"
 	if cfg.Durability == Process {

@@ -33,7 +33,15 @@ const (
 
 // A Bucket keeps large content outside of the database, in a service that speaks
 // S3. Rows say which objects there are and what is in them; the bucket is never
-// listed. See docs/decisions/0042-large-files-in-a-bucket.md.
+// listed.
+//
+// Content above 64 KiB that is not text goes there; texts stay in the database, where the
+// index and transactions read them. An object's row is committed before the upload, and the
+// write that refers to it changes the row from "nobody" to its blob in the transaction of
+// the file; a removal first changes it from "nobody" to "being removed". So a write and a
+// removal never both succeed, on any number of nodes, without a lock over the network.
+// Objects outlive their last reference by `keep`, so that a restored backup of that age is
+// complete.
 type Bucket struct {
 	s3     *s3
 	prefix string

@@ -37,8 +37,7 @@ func (w *writer) unindex(rid int64) error {
 func driveMark(driveID int64) string { return strconv.FormatInt(driveID, 10) + "x" }
 
 // An indexer adds passages to the full-text index. mark is the word that
-// stands in front of each word of the drive, so that drives share no words;
-// see docs/decisions/0018-own-tokenizer-for-search.md.
+// stands in front of each word of the drive, so that drives share no words.
 type indexer interface {
 	add(rid int64, p passage, mark string) error
 }

@@ -23,7 +23,9 @@ type word struct {
 // Words are runs of letters and digits. Text in scripts that write no spaces
 // (Han, kana, Thai and their like) becomes overlapping pairs of characters, and
 // the last character alone, so that any part of it can be found.
-// See docs/decisions/0018-own-tokenizer-for-search.md.
+// One tokenizer serves both databases, for texts and for queries, since those of FTS5 and
+// tsvector differ and neither finds a part of a Chinese sentence. The databases only split
+// at spaces, so nothing that a caller writes reaches a query language.
 func eachWord(text string, fn func(word) bool) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])

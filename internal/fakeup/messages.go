@@ -332,7 +332,7 @@ func (messages) usage(p plan, output int64) object {
 	return object{
 		"input_tokens": p.usage.Input - p.usage.Cached - p.usage.Written, "cache_creation_input_tokens": p.usage.Written, "cache_read_input_tokens": p.usage.Cached,
 		"cache_creation": object{"ephemeral_5m_input_tokens": p.usage.Written - p.usage.Long, "ephemeral_1h_input_tokens": p.usage.Long},
-		"output_tokens": output, "service_tier": "standard", "output_tokens_details": object{"thinking_tokens": p.usage.Reasoning},
+		"output_tokens":  output, "service_tier": "standard", "output_tokens_details": object{"thinking_tokens": p.usage.Reasoning},
 	}
 }
 

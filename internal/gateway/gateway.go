@@ -78,8 +78,14 @@ const leastOutput = 256
 // or not in the plan, has no provider, or the credits do not suffice; a failed call
 // is free. The caller must Close the stream.
 //
-// See docs/decisions/0028-limits-of-a-reply.md for the limit that a call gets
-// and docs/decisions/0030-whole-replies-begin-again.md for what is repeated.
+// The output limit is lowered to what the context leaves beside the estimated input, but
+// never below an eighth of the context, because the estimate (three bytes a token) is
+// usually too high. A reply of more than twice the limit plus 1,024 tokens is cut off, ends
+// `incomplete`, and is charged the limit.
+//
+// A call whose caller gets the reply whole ([Request.Buffered]) begins again when its reply
+// breaks after the first text: nobody has seen it, and only the reply that finishes is
+// charged.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	s, err := g.resolve(c, req)
 	if err != nil {
@@ -110,7 +116,7 @@ func another(refused error) bool {
 
 // fit returns the model and the call as they fit each other, and estimates the input
 // there. Where the call has files, of which only the vendor knows the size, ask has the
-// vendor count it; see [Counter] and docs/decisions/0028-limits-of-a-reply.md. It fails for
+// vendor count it; see [Counter]. It fails for
 // a call that the model cannot make.
 func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *stoa.Call, error) {
 	call := &s.req.Call

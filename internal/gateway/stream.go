@@ -57,8 +57,9 @@ type Stream struct {
 
 // Pin returns the model that serves and fixes it: from now on the call does not move
 // to another model. It may be called while the stream is ranged over.
-// Callers pin when they send headers, see
-// docs/decisions/0003-headers-wait-for-the-first-text.md.
+// Callers pin when they send headers. They send nothing before the first text, so that a
+// failure up to there is a plain HTTP error and retries and failover stay invisible; after
+// `headerWait` they send headers all the same, since proxies cut silent requests.
 func (s *Stream) Pin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

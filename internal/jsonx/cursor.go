@@ -29,7 +29,10 @@ const MaxDepth = 512
 //	if !c.Done() { … } // data was not one JSON value
 //
 // After a syntax error every method reports absence and Done is false.
-// See docs/decisions/0006-one-json-cursor-for-provider-replies.md.
+//
+// Providers' replies are read in place: a delta event takes one allocation, its text. Types
+// are read leniently, since compatible servers send numbers as strings and null for
+// anything; what a wrong type means is decided by the codec.
 type Cursor struct {
 	Key []byte // the name of the current member, valid until the next one; its bytes are not checked
 

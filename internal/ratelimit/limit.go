@@ -3,9 +3,13 @@
 //
 // It knows no HTTP and no plans: the caller passes the limit, so a changed limit
 // applies from the next request on. Counts are in memory; those that several nodes
-// share are exchanged by package peers and added to what is counted here
-// (docs/decisions/0004-rate-limits-per-key.md, shared.go). Start at [Rates.Take]
-// and [Slots.Enter]; [Turns.Take] shares out work by name.
+// share are exchanged by package peers and added to what is counted here (shared.go).
+// Start at [Rates.Take] and [Slots.Enter]; [Turns.Take] shares out work by name.
+//
+// Requests are counted in a sliding window of sixty seconds: no window has more than the
+// limit, and Retry-After is exact to the second. A token bucket would let nearly twice the
+// limit through in its first minute. Keys that a limited key creates share the count of
+// their root key.
 package ratelimit
 
 import (

@@ -4,7 +4,13 @@
 // It never delays a call and never keeps a text of a caller or a model. What comes
 // faster than it can be written is dropped, counted and told. Package store has the
 // SQL, package retention removes what is old. Start at [Log.Add] and [Log.Run].
-// See docs/decisions/0039-the-request-log-may-lose-rows.md.
+//
+// Rows are not written in the transaction of the charge, since refused calls have none.
+// They are collected in a ring of 4,096 places and written in batches at low priority. An
+// account has at most as many rows in the ring as places are free, so a flood drops rows of
+// its own account only. The list is in the order of writing: `created_at` comes from a row
+// that a batch holds until its commit, so that nothing is missed behind a cursor at the
+// newest row.
 package requestlog
 
 import (

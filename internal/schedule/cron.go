@@ -10,7 +10,12 @@ import (
 )
 
 // cron is an expression of five fields: for each the set of values that match.
-// See docs/decisions/0024-own-cron-parser-and-one-rule-for-clock-changes.md.
+// It is matched on the wall calendar without a zone, and each match becomes an instant by
+// one rule: a wall time that does not exist happens at the first instant after the gap, one
+// that occurs twice happens the first time. So instants follow the order of the wall, and
+// an expression runs at most once for each wall time. The price is that "*/5 * * * *"
+// pauses during the repeated hour. The library gronx is the oracle of the tests; it does
+// not name the field that is wrong, and walks in the zone's own time.
 type cron struct {
 	minute, hour, day, month, weekday uint64
 	either                            bool // both day fields are restricted: one of them is enough

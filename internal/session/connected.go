@@ -47,8 +47,12 @@ func (t *Transition) FinishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, 
 
 // LoseCall records that nobody knows whether a call was carried out. It returns what the
 // model is told. ended: the turn has ended with it, as the settings of the tool say; a
-// turn that its caller cancels is cancelled all the same. See
-// docs/decisions/0054-unknown-outcomes-and-ids-in-arguments.md.
+// turn that its caller cancels is cancelled all the same.
+//
+// The setting is kept with the row of the call, so that every end of a turn knows it: the
+// process that made the call, the next one, a sweep or a stop. An attempt with an unknown
+// outcome leaves a mark (`previousOutcome`): where a repetition is refused, the outcome
+// stays unknown, since the last attempt says nothing about the first.
 func (t *Transition) LoseCall(c *stoa.ExternalCall) (told string, ended bool) {
 	t.finishCall(c, stoa.OutcomeUnknown, unknownText)
 	switch {

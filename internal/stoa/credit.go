@@ -8,8 +8,8 @@ import (
 )
 
 // Credits are integer micro-credits, a millionth of a credit each. They are never
-// converted to a float.
-// See docs/decisions/0005-integer-micro-credits.md.
+// converted to a float. A call is rounded up once, in [Price.Cost], so that a reader of
+// the receipt computes the same amount.
 type Credits int64
 
 // Credit is one whole credit, worth one US dollar of list price by default.

@@ -64,7 +64,10 @@ func (t CopiedTable) String() string {
 // copy of the same source that was interrupted is refused; that one is begun again.
 //
 // Books that differ are copied as they are and reported, as [Restore] does.
-// See docs/decisions/0037-a-copy-is-compared-before-it-opens.md.
+// Tables and columns are read from both schemas, so that a table that is added later is
+// copied without a change here. Every row is read back: the number of rows and the sum of
+// their SHA-256 must be those of the source. With the mark, a start, a migration and a
+// verification refuse the target.
 func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, bool) {}

@@ -117,7 +117,8 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 
 // DeleteSecret removes a secret that no connection uses; CodeSecretNotFound where there
 // is none, nor the rest of one. Its value is gone at once. The rest of the row stays while calls name it, see
-// [Tx.PurgeSecrets] and docs/decisions/0053-a-deleted-secret-leaves-its-name.md.
+// [Tx.PurgeSecrets]: a call names the secret that its newest request carried, and its
+// reader must be able to look it up.
 func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if s, err := tx.anySecret(ctx, accountID, id, tx.ForUpdate()); err != nil || !s.DeletedAt.IsZero() {
 		return err

@@ -17,10 +17,10 @@ type SessionRow struct {
 	stoa.Session
 	Owner    string    // the worker that has claimed it; empty unless running
 	Fence    int64     // incremented by every claim; a worker writes only under its own
-	Strikes  int       // attempts in a row that ended without a finished step, see docs/decisions/0021-lost-workers-are-counted-apart.md
+	Strikes  int       // attempts in a row that ended without a finished step: the third failure of the turn's own ends it, the fifth lost worker does, since a process that dies takes down innocent turns
 	WakeAt   time.Time // not to be claimed before
 	DueAt    time.Time // its next deadline or expiry; zero: none
-	CancelAt time.Time // when a cancel was requested that its worker has not seen yet, see docs/decisions/0023-cancel-is-stored-first.md
+	CancelAt time.Time // when a cancel was requested; its worker, which has the text and the call, charges what was made and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message that holds the newest finished answer
 	// MaxSpend is what all turns together may spend; 0: no cap. [Tx.CapSession]
 	// sets it.

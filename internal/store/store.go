@@ -1,7 +1,12 @@
 // Package store has the SQL of the core tables: one file per noun, each with
 // methods on [Tx], and the migrations that create the tables. (An agent's files
-// are in a database of their own; package drive has its SQL.) Why it is written
-// by hand: docs/decisions/0010-hand-written-sql.md.
+// are in a database of their own; package drive has its SQL.)
+//
+// It is written by hand, one text for SQLite and PostgreSQL: numbers are BIGINT, times are
+// microseconds, booleans 0 or 1, and what differs is a suffix ([db.Tx.ForUpdate]) or hidden
+// in package db. A generator would not help with the statements that matter most: many rows
+// in one INSERT, and keyset pages. A wrong column shows when the statement runs, so every
+// method is run by tests on both databases.
 //
 // It never decides what a row means for a caller: no prices, no permissions, no
 // HTTP. Every query for something that an account owns names the account.

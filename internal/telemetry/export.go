@@ -28,8 +28,7 @@ const (
 
 // An exporter sends spans to an OTLP receiver: protobuf over HTTP, with nothing but the
 // standard library and the encoding of otlp.go.
-// See docs/decisions/0040-metrics-and-traces-are-handed-over.md for why not
-// with the exporter of OpenTelemetry.
+// OpenTelemetry's own exporter brings gRPC: 7 MB for 200 lines.
 type exporter struct {
 	url    string
 	header http.Header

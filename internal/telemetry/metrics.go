@@ -10,7 +10,11 @@
 // nothing: that is how they are switched off.
 //
 // Start at [NewMetrics], [NewTracer] and [Admin]; docs/metrics.md lists every metric.
-// See docs/decisions/0040-metrics-and-traces-are-handed-over.md.
+//
+// Other packages hand over a value when something has ended; counters are bound once, so
+// that nothing happens per piece of text. The ids of a session's trace derive from the
+// session's id: its turns belong together although processes die and nothing about traces
+// is stored.
 package telemetry
 
 import (

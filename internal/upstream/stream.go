@@ -181,7 +181,11 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 }
 
 // mayRetry reports whether the same route may be tried again, and after which wait.
-// See docs/decisions/0016-retry-budget-per-call.md.
+// The retries belong to the call and not to the route: with three routes a call would
+// otherwise make nine attempts. A timeout is retried on the next route only, except for
+// whole replies (see [attempt.wantsWhole]). Retries in progress in the whole pool are at
+// most a fifth of the calls in progress, but three are always allowed. Failing over needs
+// no budget: it uses the capacity of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {

@@ -42,7 +42,12 @@ func (p *pace) writes(tokens int64, limit time.Duration) bool {
 
 // wantsWhole reports whether the next request of the attempt asks for the reply in
 // one piece instead of a stream.
-// See docs/decisions/0033-whole-calls-are-made-whole.md.
+// It does when the caller wants no stream and the longest reply that its limit allows is
+// expected within half of `timeouts.whole`, by the pace of the route. A failed attempt
+// leaves nothing behind, and every further attempt of the call is a stream: a timeout may
+// be in time as one, and a vendor that has no whole replies refuses them with 404, 405, 406
+// or 501. A fixed number of tokens would not do: 8,192 take 16 s at one vendor and five
+// minutes at another.
 func (a *attempt) wantsWhole() bool {
 	if !a.call.Buffered || a.failedWhole || a.route.streamsOnly.Load() {
 		return false

@@ -190,8 +190,11 @@ var (
 // failure returns what a complaint means. Words are read before the status, because
 // one status has causes that need different answers; without known words the status
 // decides.
-// The order of the rules is explained in
-// docs/decisions/0008-error-text-before-status.md.
+// The order is: bill, credentials, configuration, time, length, content, output limit,
+// load, our request, the rest. One function serves all wires, because vendors copy each
+// other's formats and compatible servers mix them. An unpaid bill is model_unavailable and
+// not an overload: waiting does not help, and the operator is warned. The caller gets fixed
+// sentences; the vendor's text goes, bounded and without keys, into [Failure.Detail].
 func (p *complaint) failure(status int) *Failure {
 	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
 	said := func(list []string) bool {
