@@ -63,6 +63,7 @@ func ids(models []stoa.Model) []string {
 // TestTheShippedModels compares the shipped list with the documented table of
 // identifiers.
 func TestTheShippedModels(t *testing.T) {
+	t.Parallel()
 	want := []string{
 		"alpha-haiku-4-5 alpha open", "alpha-sonnet-5-5 alpha open alpha-sonnet-5", "alpha-opus-5-5 alpha gated (alpha-opus-5)", "alpha-fable-5-1 alpha gated",
 		"beta-3.1-pro beta open", "beta-3.1-flash beta open", "beta-3.7-flash beta open", "beta-3.8-flash beta open",
@@ -95,6 +96,7 @@ func TestTheShippedModels(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
+	t.Parallel()
 	auto := []string{"beta-3.8-flash", "gamma-6-luna", "alpha-haiku-4-5"}
 	for _, tt := range []struct {
 		name, asked string
@@ -134,6 +136,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveRejectsUnknownNames(t *testing.T) {
+	t.Parallel()
 	c := build(t, served())
 	for _, tt := range []struct{ name, asked, want string }{
 		{"a slip", "alpha-sonet-5-5", `There is no model "alpha-sonet-5-5"; did you mean "alpha-sonnet-5-5"? The models are auto, `},
@@ -156,6 +159,7 @@ func TestResolveRejectsUnknownNames(t *testing.T) {
 }
 
 func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
+	t.Parallel()
 	opts := Options{Providers: vendorProviders(), Families: map[string][]stoa.Route{"delta": {{Provider: "deepseek"}}}}
 	c := build(t, opts)
 	for _, asked := range []string{"alpha-haiku-4-5", "alpha-opus-5-5", "auto"} {
@@ -178,6 +182,7 @@ func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
 }
 
 func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
+	t.Parallel()
 	opts := served()
 	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Override: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
@@ -206,6 +211,7 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 }
 
 func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -240,6 +246,7 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 }
 
 func TestSettingsChangeAndAddModels(t *testing.T) {
+	t.Parallel()
 	opts := served()
 	opts.Families["local"] = []stoa.Route{{Provider: "local", Model: "llama3.2"}}
 	opts.Models = map[string]stoa.ModelChange{
@@ -272,6 +279,7 @@ func TestSettingsChangeAndAddModels(t *testing.T) {
 }
 
 func TestProblemsOfSettings(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		change func(*Options)
@@ -331,6 +339,7 @@ models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life c
 }
 
 func TestServingListsProviders(t *testing.T) {
+	t.Parallel()
 	withOwn := served()
 	delete(withOwn.Families, "delta")
 	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], stoa.Route{Provider: "local", Model: "llama3.2"})
@@ -360,6 +369,7 @@ func TestServingListsProviders(t *testing.T) {
 }
 
 func TestAChangedPriceHasAnotherVersion(t *testing.T) {
+	t.Parallel()
 	version := func(p stoa.Price) string {
 		return find(t, build(t, Options{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &p}}}), "gamma-6-luna").Price.Version
 	}
@@ -373,6 +383,7 @@ func TestAChangedPriceHasAnotherVersion(t *testing.T) {
 // November 2026: input, cached input, cache write, long cache write and output, in
 // micro-credits per million tokens.
 func TestShippedPrices(t *testing.T) {
+	t.Parallel()
 	want := map[string]stoa.Price{
 		"alpha-haiku-4-5":  {Input: 1_000_000, CachedInput: 100_000, CacheWrite: 1_250_000, CacheWriteLong: 2_000_000, Output: 5_000_000},
 		"alpha-sonnet-5-5": {Input: 2_000_000, CachedInput: 100_000, CacheWrite: 2_500_000, CacheWriteLong: 4_000_000, Output: 10_000_000},
@@ -398,6 +409,7 @@ func TestShippedPrices(t *testing.T) {
 }
 
 func TestCacheWritesDefaultToTheWiresRate(t *testing.T) {
+	t.Parallel()
 	opts := Options{
 		Providers: []stoa.Provider{{Name: "m", Wire: "messages"}, {Name: "r", Wire: "responses"}, {Name: "g", Wire: "gemini"}, {Name: "c", Wire: "chat", Dialect: "compatible"}, {Name: "o", Wire: "chat", Dialect: "openai"}},
 		Models:    map[string]stoa.ModelChange{},
@@ -450,6 +462,7 @@ func BenchmarkResolve(b *testing.B) {
 }
 
 func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		wire, dialect, sampling string
 	}{
@@ -477,6 +490,7 @@ func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
 // TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: who cannot
 // be forced to call a tool, who takes no media, and whose system text may be added to.
 func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
+	t.Parallel()
 	for id, want := range map[string]stoa.Traits{
 		"alpha-haiku-4-5":  {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 1600},
 		"alpha-sonnet-5-5": {ForcedTools: "no", Schema: "native", StrictTools: true, MidSystem: true, Binding: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 4784},

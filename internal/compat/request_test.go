@@ -12,6 +12,7 @@ import (
 )
 
 func TestAChatRequestIsTranslated(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, body, want string }{
 		{
 			"a question", `{"model":"auto","messages":[{"role":"user","content":"Hi"}]}`,
@@ -85,6 +86,7 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 }
 
 func TestAMessagesRequestIsTranslated(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, body, want string }{
 		{
 			"a question", `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
@@ -150,6 +152,7 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 }
 
 func TestRefusedMembersAreNamed(t *testing.T) {
+	t.Parallel()
 	chat := func(b []byte) error { _, err := Chat(b); return err }
 	messages := func(b []byte) error { _, err := Messages(b, false); return err }
 	for _, tc := range []struct {
@@ -204,6 +207,7 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 }
 
 func TestWrongShapesNameTheirPlace(t *testing.T) {
+	t.Parallel()
 	many := func(n int, one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
 	var members []string
 	for i := range maxMembers + 1 {
@@ -270,6 +274,7 @@ func TestWrongShapesNameTheirPlace(t *testing.T) {
 }
 
 func TestErrorsNameTheClientsMember(t *testing.T) {
+	t.Parallel()
 	chat, err := Chat([]byte(`{"model":"a","max_tokens":0,"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":1}},"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":1}}]},{"role":"tool","tool_call_id":"d","content":"x"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -308,6 +313,7 @@ func TestErrorsNameTheClientsMember(t *testing.T) {
 }
 
 func TestABodyIsNotChanged(t *testing.T) {
+	t.Parallel()
 	const sent = `{"max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"b": 1, "a":[ 2 ]}}]}]}`
 	body := []byte(sent)
 	if _, err := Messages(body, false); err != nil || string(body) != sent {
@@ -332,6 +338,7 @@ func FuzzTranslationsAreJSON(f *testing.F) {
 }
 
 func TestErrorsSpeakOfTheClientsMember(t *testing.T) {
+	t.Parallel()
 	chat, err := Chat([]byte(`{"model":"a","max_tokens":5,"messages":[{"role":"tool","content":"x"}]}`))
 	if err != nil {
 		t.Fatal(err)

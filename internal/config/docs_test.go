@@ -61,6 +61,7 @@ func leaves(t reflect.Type, v reflect.Value, path, env string) []setting {
 }
 
 func TestDocsDescribeEverySetting(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +102,7 @@ func TestDocsDescribeEverySetting(t *testing.T) {
 }
 
 func TestExamplesOfTheDocsWork(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 // TestProblems has the exact message of each mistake: its place, what is wrong,
 // what to do.
 func TestProblems(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, yaml string
 		env        []string

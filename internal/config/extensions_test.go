@@ -7,6 +7,7 @@ import (
 )
 
 func TestExtensionsAreReadFromEverySource(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, yaml, env string
 		flags           Flags
@@ -37,6 +38,7 @@ func TestExtensionsAreReadFromEverySource(t *testing.T) {
 }
 
 func TestUnknownExtensionsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"model", "models,,", "All", "models v1Alias"} {
 		_, err := Load(Flags{Extensions: text}, func(string) string { return "" }, nil)
 		if err == nil || !strings.Contains(err.Error(), "--extensions: extensions: there is no extension") {

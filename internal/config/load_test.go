@@ -15,6 +15,7 @@ import (
 )
 
 func TestALaterSourceWins(t *testing.T) {
+	t.Parallel()
 	yaml := "listen: 127.0.0.1:1\ndata: from-file\nlog: {level: warn}\nlimits: {body: 1MiB}\n"
 	environ := env("STOA_CONFIG=stoa.yaml", "STOA_LISTEN=127.0.0.1:2", "STOA_DATA=from-env", "STOA_LIMIT_FILE=5MiB", "STOA_DRAIN=5s")
 	c, err := Load(Flags{Listen: "127.0.0.1:3"}, environ, files(yaml))
@@ -41,6 +42,7 @@ func TestALaterSourceWins(t *testing.T) {
 }
 
 func TestLoadWithoutSettingsIsDefaults(t *testing.T) {
+	t.Parallel()
 	want, err := Load(Flags{}, env(), files(""))
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +62,7 @@ func TestLoadWithoutSettingsIsDefaults(t *testing.T) {
 }
 
 func TestCachedInputCostsInputByDefault(t *testing.T) {
+	t.Parallel()
 	c, err := Load(Flags{Config: "stoa.yaml"}, env(), files(`models:
   a: {family: x, price: {input: 7, output: 9}}
   b: {family: x, price: {input: 7, cachedInput: 0, output: 9}}
@@ -76,6 +79,7 @@ func TestCachedInputCostsInputByDefault(t *testing.T) {
 }
 
 func TestAVendorKeyEnablesItsFamily(t *testing.T) {
+	t.Parallel()
 	local := []string{"STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2", "STOA_UPSTREAM_API_KEY=local"}
 	fronted := []stoa.Route{{Provider: "upstream", Model: "llama3.2"}}
 	upstream := stoa.Provider{Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", APIKey: "local"}
@@ -153,6 +157,7 @@ func TestAVendorKeyEnablesItsFamily(t *testing.T) {
 }
 
 func TestAnchors(t *testing.T) {
+	t.Parallel()
 	c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a"), files(full))
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +181,7 @@ func TestAnchors(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, yaml string
 		env        []string
@@ -200,6 +206,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
 	got := UnknownVariables([]string{
 		"STOA_LISTN=x", "STOA_LISTEN=x", "STOA_WIDGET=1", "PATH=/bin", "STOA_API_KEY=sk_x", "STOA_BASE_URL=x", "STOA_VENDOR_STREAMS=x", "STOA_TEST_POSTGRES=x",
 		"STOA_PORT=tcp://10.0.0.1:80", "STOA_PORT_80_TCP_ADDR=10.0.0.1", "STOA_SERVICE_HOST=10.0.0.1", "STOA_SERVICE_PORT_HTTP=80",
@@ -214,6 +221,7 @@ func TestUnknownVariables(t *testing.T) {
 }
 
 func TestBaseURL(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ public, address, want string }{
 		{"", "127.0.0.1:8080", "http://127.0.0.1:8080"},
 		{"", "0.0.0.0:8080", "http://localhost:8080"},
@@ -236,6 +244,7 @@ func (e *settingError) Error() string       { return e.path + ": wrong" }
 func (e *settingError) SettingPath() string { return e.path }
 
 func TestExplainAddsThePlaceOfASetting(t *testing.T) {
+	t.Parallel()
 	c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a"), files(full))
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +260,7 @@ func TestExplainAddsThePlaceOfASetting(t *testing.T) {
 }
 
 func TestSecretsAreMaskedInEveryFormat(t *testing.T) {
+	t.Parallel()
 	c := Config{BootstrapKey: "sk_hidden", Database: "postgres://u:hidden@h/d", Providers: []Provider{{APIKey: "hidden", key: new("hidden")}}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if got := fmt.Sprintf(format, c); strings.Contains(got, "hidden") {
@@ -260,6 +270,7 @@ func TestSecretsAreMaskedInEveryFormat(t *testing.T) {
 }
 
 func TestAMissingFileIsNamed(t *testing.T) {
+	t.Parallel()
 	_, err := Load(Flags{Config: "elsewhere.yaml"}, env(), files(""))
 	if err == nil || !strings.Contains(err.Error(), "elsewhere.yaml: the configuration file cannot be read") || errors.Is(err, os.ErrExist) {
 		t.Errorf("got %v", err)
@@ -269,6 +280,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 // Every layer says what is wrong, in the order of the lines, and nothing is said
 // twice or about what nobody wrote.
 func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
 	const text = `listen: nowhere
 lisen: x
 keepAlive: soon

@@ -78,6 +78,7 @@ func files(yaml string) func(string) ([]byte, error) {
 }
 
 func TestPrint(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, yaml string
 		env        func(string) string

@@ -81,6 +81,7 @@ const putOrder = `{"name":"put_order","method":"PUT","path":"/orders/{id}/{part}
 	"q":{"in":"query"},"X-Note":{"type":"string","in":"header"},"total":{"type":"number","in":"body"},"lines":{"type":"array","in":"body"}},"required":["id"]}}`
 
 func TestValuesBecomeARequest(t *testing.T) {
+	t.Parallel()
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
 	f.Headers = map[string]string{"X-Team": "docs"}
 	f.Credential = remote.Credential{Header: "Authorization", Value: "Bearer secret-token"}
@@ -107,6 +108,7 @@ func TestValuesBecomeARequest(t *testing.T) {
 }
 
 func TestAValueChangesNoOtherPart(t *testing.T) {
+	t.Parallel()
 	f := serve(t, func(http.ResponseWriter, *http.Request) {})
 	d := definition(t, putOrder)
 	for name, arguments := range map[string]string{
@@ -140,6 +142,7 @@ func TestAValueChangesNoOtherPart(t *testing.T) {
 }
 
 func TestWrongOperations(t *testing.T) {
+	t.Parallel()
 	with := func(change string) string {
 		o := map[string]any{"name": "a", "method": "POST", "path": "/x"}
 		more := map[string]any{}
@@ -184,6 +187,7 @@ func TestWrongOperations(t *testing.T) {
 // TestOutcomesOfRequests has every fault that leaves it open, or not, whether a request
 // was carried out: each is sent once.
 func TestOutcomesOfRequests(t *testing.T) {
+	t.Parallel()
 	reply := func(status int, kind, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
@@ -282,6 +286,7 @@ func TestOutcomesOfRequests(t *testing.T) {
 }
 
 func TestRequestsThatAreNotSent(t *testing.T) {
+	t.Parallel()
 	d := definition(t, `{"name":"a","method":"POST","path":"/a"}`)
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -305,6 +310,7 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 // TestSecretsOfRequestsAreBlanked: a server that repeats the secret, also where the body
 // of an error is cut within it.
 func TestSecretsOfRequestsAreBlanked(t *testing.T) {
+	t.Parallel()
 	const secret = "correct-horse/battery-staple"
 	d := definition(t, `{"name":"a","method":"GET","path":"/a"}`)
 	told := maxErrorText + 2*remote.Credential{Header: "X-Key", Value: secret}.Longest()

@@ -35,6 +35,7 @@ func laughs(lines int) string {
 // number, and is in the documentation. None takes more memory than a document of the
 // largest size does.
 func TestLimitsOfDocumentsAreTold(t *testing.T) {
+	t.Parallel()
 	docs, err := os.ReadFile("../../docs/connections.md")
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +125,7 @@ func allocated(fn func()) uint64 {
 
 // A pattern that the check does not know, or is too long, is left out; others count.
 func TestUnknownPatternsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	tool := read(t, posting(`{"properties":{"ahead":{"pattern":"(?=x)y"},"long":{"pattern":"`+strings.Repeat("a", maxPattern+1)+`"},"short":{"pattern":"^[a-z]+$"}},"patternProperties":{"(?<=x)y":false,"^x-":{"type":"string"}}}`))["a"]
 	schema, err := json.Marshal(remote.Parse(tool.Definition).InputSchema)
 	if text := string(schema); err != nil || tool.Problem != "" || strings.Contains(text, "(?") || strings.Contains(text, "aaaa") || !strings.Contains(text, `"^[a-z]+$"`) || !strings.Contains(text, `"^x-"`) {
@@ -133,6 +135,7 @@ func TestUnknownPatternsAreLeftOut(t *testing.T) {
 
 // What a document refers to outside of itself is never asked for.
 func TestRemoteReferencesAreNeverFetched(t *testing.T) {
+	t.Parallel()
 	var visits atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
 	defer elsewhere.Close()

@@ -81,6 +81,7 @@ components:
 `
 
 func TestADocumentBecomesTools(t *testing.T) {
+	t.Parallel()
 	server := Server{Document: shop}
 	got, err := server.Catalog(t.Context())
 	if err != nil || got.Name != "Shop" || got.Version != "1.2" || got.Instructions != "Sells things." || got.URL != "https://api.example.com/v1" {
@@ -116,6 +117,7 @@ func TestADocumentBecomesTools(t *testing.T) {
 
 // TestADocumentsRequests calls tools of a document that is read from its server.
 func TestADocumentsRequests(t *testing.T) {
+	t.Parallel()
 	text := strings.Replace(strings.Replace(shop, "operationId: getOrder}", "operationId: other}", 1), `{url: "https://{place}.example.com/v1", variables: {place: {default: api}}}`, "{url: /v2/}", 1)
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 	origin := strings.TrimSuffix(f.URL, "/v1?team=docs")
@@ -159,6 +161,7 @@ func TestADocumentsRequests(t *testing.T) {
 }
 
 func TestDocumentsAreBounded(t *testing.T) {
+	t.Parallel()
 	head := `{"openapi":"3.1.0","servers":[{"url":"https://api.example.com"}],`
 	operations := func(n int) string {
 		var b strings.Builder

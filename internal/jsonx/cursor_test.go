@@ -158,6 +158,7 @@ func TestTextsOfAJoinerStayAsTheyWere(t *testing.T) {
 }
 
 func TestJoinerReplacesAnIncompleteHalf(t *testing.T) {
+	t.Parallel()
 	var j Joiner
 	var got []string
 	for _, piece := range []string{`"a\ud83d"`, `"b"`, `"\ude00"`, `"c\ud83d"`, `"\ud83d"`, `"\ude00d"`, "\"\xf0\x9f\"", "\"\x98\"", "\"\x80e\"", `12`, "\"\xed\"", "\"\xa0\"", `"\ud83d"`} {
@@ -172,6 +173,7 @@ func TestJoinerReplacesAnIncompleteHalf(t *testing.T) {
 }
 
 func TestCursorReportsWrongTypesAsAbsent(t *testing.T) {
+	t.Parallel()
 	c := NewCursor([]byte(`{"a":"1","b":1e30,"c":-1e30,"d":1.5,"e":12.0,"f":{},"g":99999999999999999999,"h":null,"i":["x"],"j":"y"}`))
 	type read struct {
 		N  int64
@@ -204,6 +206,7 @@ func TestCursorReportsWrongTypesAsAbsent(t *testing.T) {
 }
 
 func TestCursorLimitsNesting(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{MaxDepth, MaxDepth + 1} {
 		c := NewCursor([]byte(strings.Repeat("[", n) + strings.Repeat("]", n)))
 		if got := c.Done(); got != (n <= MaxDepth) {
@@ -246,6 +249,7 @@ func BenchmarkDecoder(b *testing.B) {
 }
 
 func TestReplyCursorReplacesNUL(t *testing.T) {
+	t.Parallel()
 	in := []byte(`["a\u0000b", "\u0000", "\\u0000\ud83d", "\ude00\u0000"]`)
 	read := func(c Cursor) (texts []string, joined string) {
 		var j Joiner

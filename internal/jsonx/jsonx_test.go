@@ -9,6 +9,7 @@ import (
 )
 
 func TestUnmarshalRejectsAmbiguousJSON(t *testing.T) {
+	t.Parallel()
 	for name, in := range map[string]string{
 		"a duplicate name":      `{"a":1,"a":2}`,
 		"invalid UTF-8":         "{\"a\":\"\xff\"}",
@@ -31,6 +32,7 @@ func TestUnmarshalRejectsAmbiguousJSON(t *testing.T) {
 }
 
 func TestLenientAcceptsMistakes(t *testing.T) {
+	t.Parallel()
 	var v struct {
 		A string `json:"a"`
 	}
@@ -46,6 +48,7 @@ func TestLenientAcceptsMistakes(t *testing.T) {
 }
 
 func TestAppendStringCanBeReadBack(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"":                 `""`,
 		"plain":            `"plain"`,

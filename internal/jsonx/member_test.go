@@ -3,6 +3,7 @@ package jsonx
 import "testing"
 
 func TestWithMemberReplacesOneMember(t *testing.T) {
+	t.Parallel()
 	for given, want := range map[string]string{
 		``:                            `{"key":"cal_1"}`,
 		` {} `:                        `{"key":"cal_1"}`,

@@ -31,6 +31,7 @@ func learnFrom(p *Pattern, text []byte) {
 }
 
 func TestPattern(t *testing.T) {
+	t.Parallel()
 	const text = `{"a":"x","in":{"b":1, "d":[2]},"e":null,"c":{"f":"g"}}`
 	for _, test := range []struct {
 		learned, text string
@@ -78,6 +79,7 @@ func TestPattern(t *testing.T) {
 }
 
 func TestAPatternIsKeptUntilTheNext(t *testing.T) {
+	t.Parallel()
 	var p Pattern
 	learnFrom(&p, []byte(`{"a":1}`))
 	learnFrom(&p, []byte(`{"a":1,"no":1}`))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTreeReadsEveryKind(t *testing.T) {
+	t.Parallel()
 	got, err := jsonx.Tree([]byte(` {"a":[1,2.50,"x\n",true,false,null,{}],"b":{"c":[]}} `), 100)
 	want := map[string]any{
 		"a": []any{json.Number("1"), json.Number("2.50"), "x\n", true, false, nil, map[string]any{}},
@@ -22,6 +23,7 @@ func TestTreeReadsEveryKind(t *testing.T) {
 }
 
 func TestTreeIsStrict(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{``, `{`, `{"a":1,"a":2}`, `[1] 2`, `[1,]`, "\"\xff\"", `nul`, `{"a"}`, `[}`} {
 		if v, err := jsonx.Tree([]byte(text), 100); err == nil || errors.Is(err, jsonx.ErrTooMany) {
 			t.Errorf("%s: %v, %v", text, v, err)
@@ -30,6 +32,7 @@ func TestTreeIsStrict(t *testing.T) {
 }
 
 func TestTreeIsBounded(t *testing.T) {
+	t.Parallel()
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, test := range []struct {
 		text string

@@ -19,6 +19,7 @@ const headed = `{"type":"object","properties":{"region":{"type":"string","x-mcp-
 
 // The SDK's server refuses a call whose headers are not those that its arguments give.
 func TestArgumentsGoIntoHeaders(t *testing.T) {
+	t.Parallel()
 	for _, legacy := range []bool{false, true} {
 		server := sdk.NewServer(&sdk.Implementation{Name: "headed", Version: "1"}, nil)
 		server.AddTool(&sdk.Tool{Name: "look", InputSchema: json.RawMessage(headed)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -64,6 +65,7 @@ func TestArgumentsGoIntoHeaders(t *testing.T) {
 }
 
 func TestWrongHeadersMakeAToolInvalid(t *testing.T) {
+	t.Parallel()
 	many := make([]string, maxHeaders+1)
 	for i := range many {
 		many[i] = `"p` + strings.Repeat("x", i) + `":{"type":"string","x-mcp-header":"P` + strings.Repeat("x", i) + `"}`

@@ -48,6 +48,7 @@ var outcomes = map[string]remote.Class{
 // TestOutcomesOfCalls has every fault that leaves it open, or not, whether a call was
 // carried out. None is made twice, and what counts as refused had no effect.
 func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
 	for _, name := range fakemcp.Orders() {
 		if outcomes[name] == "" {
 			t.Errorf("there is no test of the order %s", name)
@@ -106,6 +107,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 }
 
 func TestACallThatIsNotSent(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t)
 	at := func(change func(s *Server)) Server { s := to(f); change(&s); return s }
 	for name, c := range map[string]struct {
@@ -140,6 +142,7 @@ func TestACallThatIsNotSent(t *testing.T) {
 }
 
 func TestAForgottenSessionIsBegunAgain(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t, fakemcp.Options{Legacy: true})
 	s := to(f)
 	s.Protocol = fakemcp.Legacy
@@ -156,6 +159,7 @@ func TestAForgottenSessionIsBegunAgain(t *testing.T) {
 // TestAServerChangesItsEra has the era found again: at a refresh, and when the server no
 // longer takes the handshake that it took.
 func TestAServerChangesItsEra(t *testing.T) {
+	t.Parallel()
 	for _, legacy := range []bool{false, true} {
 		f := fakemcp.Start(t, fakemcp.Options{Legacy: legacy})
 		s := to(f)
@@ -181,6 +185,7 @@ func TestAServerChangesItsEra(t *testing.T) {
 // sessions, until one is refused as a server of the other era does it: then it is asked
 // once what it speaks, and what it refused it does not get again.
 func TestAModernCallIsOneRequest(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t)
 	s := to(f)
 	s.Protocol = fakemcp.Modern
@@ -227,6 +232,7 @@ func TestAModernCallIsOneRequest(t *testing.T) {
 // TestAHandshakeIsRefusedForItsSecret has one request of a handshake refused, alone: what
 // the SDK does after it does not hide that.
 func TestAHandshakeIsRefusedForItsSecret(t *testing.T) {
+	t.Parallel()
 	for method, legacy := range map[string]bool{"server/discover": false, "initialize": true, "notifications/initialized": true, "tools/list": false} {
 		f := fakemcp.Start(t, fakemcp.Options{Legacy: legacy})
 		for _, status := range []int{401, 403} {
@@ -245,6 +251,7 @@ func TestAHandshakeIsRefusedForItsSecret(t *testing.T) {
 // TestResultsAreReadInPart has results of which something cannot be read, or is not as
 // the tool's definition has it: the call was carried out.
 func TestResultsAreReadInPart(t *testing.T) {
+	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Stream: true}, {Legacy: true}, {Legacy: true, Stream: true}} {
 		f := fakemcp.Start(t, o)
 		for order, want := range map[string]string{
@@ -269,6 +276,7 @@ func TestResultsAreReadInPart(t *testing.T) {
 // TestAServerAsksTheClient has a server that wants a reply of the model, and one that
 // looks whether its client is there.
 func TestAServerAsksTheClient(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t, fakemcp.Options{Legacy: true, Stream: true})
 	result, failed := try(t.Context(), t, to(f), "cal_1", fakemcp.Act, "sampling")
 	if failed != nil || result.Text != "done after two questions" {
@@ -287,6 +295,7 @@ func TestAServerAsksTheClient(t *testing.T) {
 }
 
 func TestHostileCatalogs(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t)
 	for order, of := range map[string]string{"endless": "list of tools has no end", "same": "list of tools has no end", "501": "more than 500 tools"} {
 		f.Always("tools/list", order)
@@ -313,6 +322,7 @@ func TestHostileCatalogs(t *testing.T) {
 // TestACallerWhoLeavesKnowsNothing has callers who leave while a server does what it was
 // asked for: that the reply was not waited for never looks as if nothing was sent.
 func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
+	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Legacy: true}} {
 		f := fakemcp.Start(t, o)
 		for i := range 60 {
@@ -328,6 +338,7 @@ func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
 
 // A call belongs to the trace of its turn, where there is one.
 func TestACallNamesItsTrace(t *testing.T) {
+	t.Parallel()
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled})
 	for want, ctx := range map[string]context.Context{
 		"00-01020000000000000000000000000000-0300000000000000-01": trace.ContextWithSpanContext(t.Context(), span),

@@ -79,6 +79,7 @@ func result(w http.ResponseWriter, id, text string) {
 }
 
 func TestServersOfBothEras(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		legacy bool
 		listed []string
@@ -138,6 +139,7 @@ func TestServersOfBothEras(t *testing.T) {
 }
 
 func TestAWrongToolCostsNoOther(t *testing.T) {
+	t.Parallel()
 	entries := []string{
 		`null`, `{"name":""}`, `{"name":"twice","inputSchema":{"type":"object"}}`, `{"name":"twice","inputSchema":{"type":"object"}}`,
 		`{"name":"annotated","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}`, `{"name":"bare"}`,
@@ -173,6 +175,7 @@ func TestAWrongToolCostsNoOther(t *testing.T) {
 }
 
 func TestCatalogsAreBounded(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(n int) string{
 		"no list":   func(int) string { return `{"tools":7}` },
 		"too large": func(int) string { return `{"tools":[],"x":"` + strings.Repeat("x", remote.MaxCatalog) + `"}` },
@@ -196,6 +199,7 @@ func TestCatalogsAreBounded(t *testing.T) {
 }
 
 func TestResultsBecomeText(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		`{"content":[{"type":"text","text":"a"},{"type":"hologram"},{"type":"text","text":"b"}]}`:               "a\n(A part of the kind \"hologram\", which this service does not know, was left out.)\nb",
 		`{"content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`:                                 `{"id":1915883588174806058,"x":1.0}`,
@@ -217,6 +221,7 @@ func TestResultsBecomeText(t *testing.T) {
 }
 
 func TestSecretsAreBlanked(t *testing.T) {
+	t.Parallel()
 	f := serve(t, modern(func(w http.ResponseWriter, r *http.Request, id, method string, _ json.RawMessage) {
 		if method == "tools/call" {
 			text, _ := json.Marshal(r.Header.Get("Authorization") + " c2VjcmV0LXRva2Vu secret-token")

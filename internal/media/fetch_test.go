@@ -18,6 +18,7 @@ import (
 )
 
 func TestURLsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{
 		"", "http://images.example.com/a.png", "ftp://images.example.com/a", "https:images.example.com", "https://", "//images.example.com/a",
 		"https://user@images.example.com/", "https://user:password@images.example.com/", "https://images.example.com/#a", "https://images.example.com/#",
@@ -57,6 +58,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*outboundtest.Site, *Fetcher
 var public = outboundtest.Public
 
 func TestAddressesAreFetched(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked *http.Request
 		s, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -86,6 +88,7 @@ func TestAddressesAreFetched(t *testing.T) {
 }
 
 func TestAddressesThatCannotBeFetched(t *testing.T) {
+	t.Parallel()
 	private, loopback := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("::ffff:127.0.0.1")
 	for name, c := range map[string]struct {
 		path    string
@@ -172,6 +175,7 @@ func TestAddressesThatCannotBeFetched(t *testing.T) {
 }
 
 func TestAnAccountFetchesFourAtATime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32
 		release := make(chan struct{})

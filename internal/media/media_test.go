@@ -45,6 +45,7 @@ func dataURL(kind string, data []byte) string {
 }
 
 func TestImagesAreToldByTheirContent(t *testing.T) {
+	t.Parallel()
 	for kind, data := range samples(t) {
 		m, err := Image(dataURL(kind, data))
 		if err != nil || m.Type != kind || m.Width != 3 || m.Height != 2 || m.Base64 != base64.StdEncoding.EncodeToString(data) {
@@ -72,6 +73,7 @@ func TestImagesAreToldByTheirContent(t *testing.T) {
 }
 
 func TestBadImagesAreRefused(t *testing.T) {
+	t.Parallel()
 	unmarked := webp("VP8 ", 0, 0)
 	unmarked[20+6], unmarked[20+8] = 2, 1 // its size
 	pic := samples(t)
@@ -133,6 +135,7 @@ func document(pages int, trailer string) []byte {
 }
 
 func TestFilesAreToldByTheirContent(t *testing.T) {
+	t.Parallel()
 	part, err := File("report", dataURL(PDF, document(3, "")))
 	if err != nil || part.Kind != stoa.PartFile || part.Media.Pages != 3 || part.Media.Name != "report.pdf" || part.Media.Type != PDF {
 		t.Errorf("a PDF: %+v, %v", part.Media, err)

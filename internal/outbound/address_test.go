@@ -6,6 +6,7 @@ import (
 )
 
 func TestAddressesThatAreNotPublic(t *testing.T) {
+	t.Parallel()
 	for _, private := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.255", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.8",
 		"192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "100.100.100.200", "168.63.129.16",
@@ -27,6 +28,7 @@ func TestAddressesThatAreNotPublic(t *testing.T) {
 }
 
 func TestDestinationsAreParsed(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"", "http://mcp.internal", "mcp.internal:0", "mcp.internal:70000", "mcp.internal:x", "10.0.0.0/33", "a b", "a/b", "*.internal", "user@host", "a..b", ":80"} {
 		if _, err := ParseDestinations([]string{bad}); err == nil {
 			t.Errorf("%q is a destination", bad)

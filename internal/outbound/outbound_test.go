@@ -68,6 +68,7 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 
 // TestInnerAddressesInEverySpelling has a resolver that knows the odd spellings too.
 func TestInnerAddressesInEverySpelling(t *testing.T) {
+	t.Parallel()
 	spellings := []string{
 		"127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "0", "0.0.0.0", "localhost", "localhost.",
 		"[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[fe80::1%25eth0]",
@@ -93,6 +94,7 @@ func TestInnerAddressesInEverySpelling(t *testing.T) {
 }
 
 func TestANameThatResolvesAnew(t *testing.T) {
+	t.Parallel()
 	s := outboundtest.Serve(t, http.NotFoundHandler())
 	s.Answers["a.example.com"] = [][]netip.Addr{{outboundtest.Public}, {loopback}}
 	s.Answers["b.example.com"] = [][]netip.Addr{{outboundtest.Public, netip.MustParseAddr("::ffff:10.0.0.1")}}
@@ -113,6 +115,7 @@ func TestANameThatResolvesAnew(t *testing.T) {
 }
 
 func TestWhatAnOperatorAllowsAndDenies(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "inner") }))
 	defer server.Close()
 	port := server.URL[strings.LastIndexByte(server.URL, ':')+1:]
@@ -156,6 +159,7 @@ func TestWhatAnOperatorAllowsAndDenies(t *testing.T) {
 // TestWhatIsKnownBeforeARequest has a resolver that knows no name: what is refused
 // already is refused with every request.
 func TestWhatIsKnownBeforeARequest(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		address     string
 		allow, deny []string
@@ -194,6 +198,7 @@ func TestWhatIsKnownBeforeARequest(t *testing.T) {
 }
 
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Value
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Method + " " + r.RequestURI)
@@ -230,6 +235,7 @@ func TestProxies(t *testing.T) {
 }
 
 func TestRepliesAreBounded(t *testing.T) {
+	t.Parallel()
 	compressed := func(w io.Writer) {
 		z := gzip.NewWriter(w)
 		_, _ = z.Write(make([]byte, 1<<20))
@@ -329,6 +335,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // TestWhetherARequestWasSent has servers that are no HTTP servers.
 func TestWhetherARequestWasSent(t *testing.T) {
+	t.Parallel()
 	plain := destinations(t, "a.example.com")
 	read := func(c net.Conn) { _, _ = c.Read(make([]byte, 10_000)) }
 	for name, c := range map[string]struct {
@@ -372,6 +379,7 @@ func TestWhetherARequestWasSent(t *testing.T) {
 
 // TestACertificateOfAnother has a server whose certificate is for example.com.
 func TestACertificateOfAnother(t *testing.T) {
+	t.Parallel()
 	s := outboundtest.Serve(t, http.NotFoundHandler())
 	s.Settings.TLS.ServerName = ""
 	if _, err := exchange(t, s, outbound.Limits{}, http.MethodGet, "https://elsewhere.com/", ""); err == nil || err.Reason != outbound.TLS || err.Sent {
@@ -382,6 +390,7 @@ func TestACertificateOfAnother(t *testing.T) {
 // TestARequestIsSentOnce has a server that closes connections as soon as a reply is
 // out, and clients whose requests could be repeated.
 func TestARequestIsSentOnce(t *testing.T) {
+	t.Parallel()
 	var seen, conns atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := seen.Add(1)
@@ -416,6 +425,7 @@ func TestARequestIsSentOnce(t *testing.T) {
 }
 
 func TestACallersContextEndsIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := outboundtest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		client := s.Network().Client(outbound.Limits{Body: 1})

@@ -13,6 +13,7 @@ import (
 )
 
 func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
+	t.Parallel()
 	const value = `s3cr/t"<&>\x+=é-0123456789`
 	for _, c := range []Credential{{Header: "Authorization", Value: "Bearer " + value}, {Header: "X-Key", Value: value}, {Query: "key", Value: value}} {
 		quoted, _ := json.Marshal(value)
@@ -34,6 +35,7 @@ func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
 // TestSecretsAreBlankedWithinOtherText: what a server repeats is encoded as a whole, so
 // that the secret begins anywhere in it, and more than once.
 func TestSecretsAreBlankedWithinOtherText(t *testing.T) {
+	t.Parallel()
 	const value = `a b/s3cr%+"=\&<z\"0123456789`
 	inner := strings.TrimSpace(value[2:])
 	for _, c := range []Credential{{Header: "Authorization", Value: "Bearer " + inner}, {Header: "X-Key", Value: inner}, {Query: "key", Value: inner}, {Header: "X-Key", Value: value}} {
@@ -59,6 +61,7 @@ func TestSecretsAreBlankedWithinOtherText(t *testing.T) {
 }
 
 func TestOtherTextIsNotBlanked(t *testing.T) {
+	t.Parallel()
 	for _, c := range []Credential{{}, {Header: "X-Key", Value: "short"}, {Header: "Authorization", Value: "Bearer 0123456789abcdef"}} {
 		for _, text := range []string{"", "short", "Bearer 0123456789abcdeg", `\`, `\u004`, `%4`, "Bearer Bearer 01234567"} {
 			if got := string(c.Blank([]byte(text))); got != text {
@@ -124,6 +127,7 @@ func quoted(text string) string {
 // TestSecretsAreBlankedInEveryForm: the forms of the table, each in others, of a text
 // that has the secret anywhere. What is left of a form is what its neighbours share.
 func TestSecretsAreBlankedInEveryForm(t *testing.T) {
+	t.Parallel()
 	value := "Zq7/+w9-" + strings.Repeat("Kx3_%v&", 12) + "~last"
 	for form, encode := range encoders {
 		for in, wrap := range wraps {
@@ -144,6 +148,7 @@ func TestSecretsAreBlankedInEveryForm(t *testing.T) {
 // TestBlankedTextIsStillJSON: a secret that begins after an escape, or ends before one,
 // takes all of it along.
 func TestBlankedTextIsStillJSON(t *testing.T) {
+	t.Parallel()
 	if got := (Credential{Header: "X-Key", Value: "n012345678"}).Blank([]byte(quoted("\n012345678"))); !json.Valid(got) {
 		t.Errorf("%s", got)
 	}

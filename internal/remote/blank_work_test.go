@@ -67,6 +67,7 @@ func random(n int, choices func(*rand.Rand) []string) []byte {
 // there are, each byte is looked at a bounded number of times in each of the layers, of
 // which there are at most 31.
 func TestTheWorkOfBlankingIsLinear(t *testing.T) {
+	t.Parallel()
 	lengths := []int{64 << 10, 256 << 10, 4 << 20}
 	if testing.Short() {
 		lengths = lengths[:2]
@@ -96,6 +97,7 @@ func TestTheWorkOfBlankingIsLinear(t *testing.T) {
 // TestSecretsThatOverlapAreBlanked: where one ends within another, nothing is left of
 // either; a secret that goes on from a part of itself is found from its first byte on.
 func TestSecretsThatOverlapAreBlanked(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		secrets    []string
 		text, want string

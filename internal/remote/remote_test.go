@@ -7,6 +7,7 @@ import (
 )
 
 func TestDefinitionsAreHashed(t *testing.T) {
+	t.Parallel()
 	one := parseTool(json.RawMessage(`{"name":"a","description":"x","inputSchema":{"type":"object","n":1.0}}`))
 	for in, same := range map[string]bool{
 		`{ "inputSchema" : {"n":1.0, "type":"object"}, "description":"x", "name":"a" }`:           true,
@@ -22,6 +23,7 @@ func TestDefinitionsAreHashed(t *testing.T) {
 }
 
 func TestWhatAReviewerSees(t *testing.T) {
+	t.Parallel()
 	if got := Visible("a\u200bb\u202ec\x1b[0m\u00e9\n"); got != `a\u{200b}b\u{202e}c\u{1b}[0mé`+"\n" {
 		t.Errorf("%q", got)
 	}
@@ -36,6 +38,7 @@ func TestWhatAReviewerSees(t *testing.T) {
 }
 
 func TestNamesForModels(t *testing.T) {
+	t.Parallel()
 	for tool, want := range map[string]string{
 		"search": "git__search", "a.b/c": "git__a_b_c_" + hash("a.b/c")[:4], strings.Repeat("x", 80): "git__" + strings.Repeat("x", 54) + "_" + hash(strings.Repeat("x", 80))[:4],
 	} {

@@ -22,6 +22,7 @@ var zoneNames = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/
 // after that moment, in order, at least a minute apart, and within the years that
 // a time on the wire can have.
 func TestInstantsFollowInEveryYear(t *testing.T) {
+	t.Parallel()
 	first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
 	moment := rapid.Custom(func(r *rapid.T) time.Time {
@@ -82,6 +83,7 @@ func checkInstants(t fatal, s stoa.Schedule, w schedule.Window, after time.Time)
 }
 
 func TestAnIntervalFromLongAgoHasItsPhase(t *testing.T) {
+	t.Parallel()
 	s := parse(t, stoa.Schedule{Type: stoa.ScheduleInterval, Every: time.Minute}, schedule.Window{Anchor: at("1700-01-01T00:00:00Z"), From: at("1700-01-01T00:00:00Z")})
 	if got, want := s.Next(at("2026-03-01T08:00:30Z")), at("2026-03-01T08:01:00Z"); !got.Equal(want) {
 		t.Errorf("the next instant is %v, want %v", got, want)

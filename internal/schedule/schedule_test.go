@@ -166,6 +166,7 @@ func difference(got, want []int64) string {
 }
 
 func TestDaylightSaving(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, expression, zone, after string
 		want                          []string
@@ -234,6 +235,7 @@ func TestDaylightSaving(t *testing.T) {
 }
 
 func TestWordsForExpressions(t *testing.T) {
+	t.Parallel()
 	for word, expression := range map[string]string{
 		"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0", " @Monthly ": "0 0 1 * *",
 		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "0 0 * * 7": "0 0 * * 0", "0 0 * jan,Dec sat-sun": "0 0 * 1,12 6,0",
@@ -252,6 +254,7 @@ func TestWordsForExpressions(t *testing.T) {
 }
 
 func TestErrorsNameTheField(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ expression, want string }{
 		{"", "0 fields"},
 		{"* * * *", "4 fields"},
@@ -285,6 +288,7 @@ func TestErrorsNameTheField(t *testing.T) {
 }
 
 func TestZones(t *testing.T) {
+	t.Parallel()
 	for _, zone := range []string{"", "Local", "localtime", "posixrules", "right/UTC", "posix/UTC", "Factory", "CEST", "+02:00", "Europe/Atlantis", "../etc/passwd", "/etc/localtime", "Europe/", strings.Repeat("x", 300)} {
 		_, err := schedule.New(new(schedule.Zones), cron("@daily", zone), schedule.Window{})
 		if stoa.CodeOf(err) != stoa.CodeInvalidTimezone {
@@ -297,6 +301,7 @@ func TestZones(t *testing.T) {
 }
 
 func TestIntervalsAndSingleInstants(t *testing.T) {
+	t.Parallel()
 	anchor := at("2026-01-01T00:00:07Z")
 	list := func(s *schedule.Schedule, after string) []string {
 		var out []string
@@ -346,6 +351,7 @@ func TestIntervalsAndSingleInstants(t *testing.T) {
 // TestRandomExpressions compares random expressions, zones and moments with another
 // implementation.
 func TestRandomExpressions(t *testing.T) {
+	t.Parallel()
 	item := func(low, top int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {
 			a := rapid.IntRange(low, top).Draw(t, "a")
@@ -390,6 +396,7 @@ func TestRandomExpressions(t *testing.T) {
 }
 
 func TestMissedInstantsByPolicy(t *testing.T) {
+	t.Parallel()
 	const window = time.Hour
 	for _, tc := range []struct {
 		policy string

@@ -8,6 +8,7 @@ import (
 )
 
 func TestParametersThatAreRefused(t *testing.T) {
+	t.Parallel()
 	deep := `{"type":"object"}`
 	for range maxLevels {
 		deep = `{"type":"object","properties":{"a":` + deep + `}}`
@@ -42,6 +43,7 @@ func TestParametersThatAreRefused(t *testing.T) {
 }
 
 func TestArgumentsAreCheckedByTheWholeSchema(t *testing.T) {
+	t.Parallel()
 	p, err := ReadParameters(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"orderId":{"type":"string","pattern":"^[A-Z]-[0-9]+$"},
 		"count":{"type":"integer","minimum":1},"tree":{"$ref":"#/$defs/tree"}},"required":["orderId"],"additionalProperties":false,
 		"$defs":{"tree":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}},"additionalProperties":false}}}`)
@@ -73,6 +75,7 @@ func TestArgumentsAreCheckedByTheWholeSchema(t *testing.T) {
 // A short schema can apply itself more often than a check may take: by references
 // that double, or by a value whose levels do.
 func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
+	t.Parallel()
 	var defs []string
 	for i := range 60 {
 		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
@@ -98,6 +101,7 @@ func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
 
 // Regular expressions of usual sizes are taken, and texts of usual lengths checked.
 func TestUsualPatternsAreTaken(t *testing.T) {
+	t.Parallel()
 	var properties []string
 	for i := range 60 {
 		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"string","pattern":"^[A-Za-z0-9._%%+-]{1,64}@[a-z0-9.-]{1,%d}$"}`, i, 64+i))
@@ -119,6 +123,7 @@ func TestUsualPatternsAreTaken(t *testing.T) {
 
 // The count of states is no smaller than what is compiled.
 func TestStatesAreCountedBeforeTheyAreMade(t *testing.T) {
+	t.Parallel()
 	for _, pattern := range []string{
 		"", "a", "abc", "[a-z]+", "a|b|c", "(a)(b)?", "(?i)straße", "a{3,5}", "a{3,}", "(?:ab?){10}", "(?:a*b+c?){2,7}x{4}", "^$", `\pL{20}`, "(?:a{10}){10}", "a{0}", "(a|b){0,9}", "(?:(?:a?a?){50}){20}b",
 	} {

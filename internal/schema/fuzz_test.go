@@ -228,6 +228,7 @@ func (m *maker) schema(depth int) string {
 // TestHostileSchemasStayCheap gives schemas whose rewriting could grow beyond all
 // bounds. Each of them took minutes, or all memory, without the bounds.
 func TestHostileSchemasStayCheap(t *testing.T) {
+	t.Parallel()
 	doubling := `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0","title":"x"}},"$defs":{`
 	for i := range 40 {
 		next := strconv.Itoa(i + 1)

@@ -16,6 +16,7 @@ type fitted struct {
 }
 
 func TestSchemasAreRewrittenForVendors(t *testing.T) {
+	t.Parallel()
 	const weather = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`
 	for name, c := range map[string]fitted{
 		"a plain schema stays":            {OpenAI, true, weather, weather, ""},

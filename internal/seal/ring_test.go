@@ -20,6 +20,7 @@ func ring(t *testing.T, keys ...MasterKey) *Ring {
 }
 
 func TestStoredSecretsOpenWhereTheyBelong(t *testing.T) {
+	t.Parallel()
 	r := ring(t, master("a", 1))
 	sealed, err := r.Seal([]byte("whsec_x"), "acc_1", "whk_1", "2")
 	if err != nil || strings.Contains(sealed, "whsec") || !strings.HasPrefix(sealed, "stoa2.a.") {
@@ -50,6 +51,7 @@ func TestStoredSecretsOpenWhereTheyBelong(t *testing.T) {
 }
 
 func TestMasterKeysAreReplacedInSteps(t *testing.T) {
+	t.Parallel()
 	sealed, err := ring(t, master("a", 1)).Seal([]byte("x"), "b")
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +73,7 @@ func TestMasterKeysAreReplacedInSteps(t *testing.T) {
 }
 
 func TestARingNeedsWholeKeys(t *testing.T) {
+	t.Parallel()
 	for _, keys := range [][]MasterKey{nil, {{ID: "a"}}, {master("", 1)}, {master("a.b", 1)}, {master("a", 1), master("a", 2)}, make([]MasterKey, MaxKeys+1)} {
 		if _, err := NewRing(keys...); err == nil {
 			t.Errorf("%d keys are taken", len(keys))

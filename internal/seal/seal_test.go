@@ -25,6 +25,7 @@ func box(t *testing.T, keys ...byte) *Box {
 var sample = stoa.State{Wire: "messages", Provider: "0123456789abcdef", Model: "m", Tokens: 7, Data: "{\"type\":\"thinking\",\"x\":\"é<>\u2028\xff\"}"}
 
 func TestWhatIsSealedComesBackUnchanged(t *testing.T) {
+	t.Parallel()
 	b := box(t, 1)
 	want := sample
 	want.Data = strings.ToValidUTF8(want.Data, "")
@@ -41,6 +42,7 @@ func TestWhatIsSealedComesBackUnchanged(t *testing.T) {
 }
 
 func TestWhatWasChangedIsNotOpened(t *testing.T) {
+	t.Parallel()
 	b := box(t, 1)
 	sealed := b.Seal("acc_1", sample)
 	raw, _ := base64.RawURLEncoding.DecodeString(sealed[len("stoa1."):])
@@ -67,6 +69,7 @@ func TestWhatWasChangedIsNotOpened(t *testing.T) {
 }
 
 func TestAKeyIsReplacedInTwoSteps(t *testing.T) {
+	t.Parallel()
 	sealed := box(t, 1).Seal("a", sample)
 	if _, ok := box(t, 2, 1).Open("a", sealed); !ok {
 		t.Error("the previous key does not open any more")
@@ -80,6 +83,7 @@ func TestAKeyIsReplacedInTwoSteps(t *testing.T) {
 }
 
 func TestWhatIsTooLargeIsNotSealed(t *testing.T) {
+	t.Parallel()
 	b := box(t, 1)
 	for _, data := range []string{"", strings.Repeat("x", MaxPlain)} {
 		if s := b.Seal("a", stoa.State{Data: data}); s != "" {
@@ -92,6 +96,7 @@ func TestWhatIsTooLargeIsNotSealed(t *testing.T) {
 }
 
 func TestABoxNeedsWholeKeys(t *testing.T) {
+	t.Parallel()
 	for _, keys := range [][][]byte{nil, {NewKey()[1:]}, {NewKey(), nil}, make([][]byte, MaxKeys+1)} {
 		if _, err := New(keys...); err == nil {
 			t.Errorf("%d keys are taken", len(keys))

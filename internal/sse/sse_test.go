@@ -57,6 +57,7 @@ var streams = map[string]struct {
 }
 
 func TestReader(t *testing.T) {
+	t.Parallel()
 	for name, tc := range streams {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
 			"whole":             func(r io.Reader) io.Reader { return r },
@@ -78,6 +79,7 @@ func TestReader(t *testing.T) {
 }
 
 func TestReaderLimitsAnEvent(t *testing.T) {
+	t.Parallel()
 	long := "data: " + strings.Repeat("x", 100_000) + "\n\n"
 	r := NewReader(strings.NewReader("data: a\n\n"+long), 50_000)
 	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" {
@@ -97,6 +99,7 @@ func TestReaderLimitsAnEvent(t *testing.T) {
 }
 
 func TestReaderReturnsTheSourcesError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	r := NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)), 0)
 	if _, err := r.Next(); err != nil {
@@ -129,6 +132,7 @@ func (p *parts) Read(b []byte) (int, error) {
 }
 
 func TestMoreMeansNextDoesNotRead(t *testing.T) {
+	t.Parallel()
 	r := NewReader(&parts{"data: a\n\ndata: b\n\n", "data: c\r\n\r", "\n: comment\n\n", "data: d\n\n: comment\n\nevent: x\n\n", "data: e\n\ndata", ": f\n\n"}, 0)
 	if r.More() {
 		t.Error("more before anything was read")
@@ -147,6 +151,7 @@ func TestMoreMeansNextDoesNotRead(t *testing.T) {
 }
 
 func TestFirstAndRest(t *testing.T) {
+	t.Parallel()
 	r := NewReader(iotest.OneByteReader(strings.NewReader("\ufeff\r\n \t{\"a\": 1}")), 0)
 	if k, err := r.First(); k != '{' || err != nil {
 		t.Errorf("first is %q, %v", k, err)
@@ -170,6 +175,7 @@ func TestFirstAndRest(t *testing.T) {
 }
 
 func TestAppendedEventsCanBeReadBack(t *testing.T) {
+	t.Parallel()
 	var b []byte
 	b = AppendEvent(b, "x", `{"a":1}`)
 	b = AppendComment(b, "keepalive\nevent: no")
@@ -227,6 +233,7 @@ func FuzzReader(f *testing.F) {
 }
 
 func TestPartial(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"":                        "",
 		"data: a\n\n":             "",
@@ -293,6 +300,7 @@ func (w *watched) Read(b []byte) (int, error) {
 }
 
 func TestAWaitingReaderHoldsASmallBuffer(t *testing.T) {
+	t.Parallel()
 	event := func(letter string, n int) string { return "data: " + strings.Repeat(letter, n) + "\n\n" }
 	small, long := event("s", 200), event("l", 200<<10)
 	bursts := strings.Repeat(event("b", 192), 5000/200)
@@ -335,6 +343,7 @@ func (a *ahead) Buffered() (n int) {
 }
 
 func TestWhatASourceHasIsReadAtOnce(t *testing.T) {
+	t.Parallel()
 	event := "data: " + strings.Repeat("x", 200) + "\n\n"
 	for _, test := range []struct {
 		parts []string
@@ -363,6 +372,7 @@ func TestWhatASourceHasIsReadAtOnce(t *testing.T) {
 }
 
 func TestAReleasedReaderHoldsNoBuffer(t *testing.T) {
+	t.Parallel()
 	r := NewReader(strings.NewReader(strings.Repeat("data: a\n\n", bigBuffer)), 0)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
@@ -379,6 +389,7 @@ func TestAReleasedReaderHoldsNoBuffer(t *testing.T) {
 }
 
 func TestReadersDoNotShareABuffer(t *testing.T) {
+	t.Parallel()
 	text := func(letter string) string {
 		return strings.Repeat("data: "+strings.Repeat(letter, 3000)+"\n\n", 3) + "data: " + letter + "\n\n"
 	}
