@@ -1,8 +1,8 @@
 package web_test
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"

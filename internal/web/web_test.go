@@ -273,8 +273,10 @@ func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
 // The explorer's script is dist/browser/standalone.js of the npm package
 // @scalar/api-reference, compressed with gzip -9n into static/scalar.js.gz. Its hundreds of
 // dependencies are in it, so it is not built here.
-const scalarVersion = "1.72.1"
-const scalarDigest = "bf091006bdc3af6067af77c2f534812e3e633e94a94e87138069f570f33b762c"
+const (
+	scalarVersion = "1.72.1"
+	scalarDigest  = "bf091006bdc3af6067af77c2f534812e3e633e94a94e87138069f570f33b762c"
+)
 
 func TestTheExplorersScriptIsAsPublished(t *testing.T) {
 	script := bodyOf(t, ask(t, newHandler(t), "GET", "/static/scalar.js"))

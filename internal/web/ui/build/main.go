@@ -64,8 +64,8 @@ func bundle(ui string) (map[string][]byte, error) {
 		JSX:               api.JSXAutomatic,
 		JSXImportSource:   "preact",
 		Define:            map[string]string{"process.env.NODE_ENV": `"production"`},
-		TsconfigRaw: `{"compilerOptions":{"jsx":"react-jsx","jsxImportSource":"preact","target":"ES2022"}}`,
-		LogLevel:    api.LogLevelSilent,
+		TsconfigRaw:       `{"compilerOptions":{"jsx":"react-jsx","jsxImportSource":"preact","target":"ES2022"}}`,
+		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors) > 0 {
 		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{Kind: api.ErrorMessage})
