@@ -134,7 +134,8 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		body.drain()
 	case fail == nil: // the reader stopped
 	case body.left < 0:
-		return broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
+		fail = broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
+		fail.Cut = true
 	}
 	return fail
 }
@@ -207,6 +208,9 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 
 // accepted yields Started and reports whether the reader wants more.
 func (a *attempt) accepted() bool {
+	if a.call.Trail != nil {
+		a.call.Trail.Void = false
+	}
 	return a.emit(&stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
 }
 
