@@ -172,13 +172,12 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 	}
 	wait, silence := a.provider.timeouts.FirstByte, a.provider.timeouts.Idle
 	first, later := firstByte, idle
-	var sent *sending
 	if a.whole {
 		wait, silence = a.provider.timeouts.Whole, a.provider.timeouts.Whole
 		first, later = inOnePiece, inOnePiece
-		sent = &sending{}
-		ctx = sent.trace(ctx)
 	}
+	sent := &sending{}
+	ctx = sent.trace(ctx)
 	a.span.SetParent(a.request.Header)
 	a.sentAt = time.Now()
 	w.start(first, wait)
@@ -188,8 +187,8 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		if isShortage(err) {
 			return nil, shortage(err)
 		}
-		if a.whole && a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
-			a.accepted() // the vendor has the request and is writing; nobody learns how far it got
+		if a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
+			a.accepted() // the vendor has the request and bills it; nobody learns how far it got
 		}
 		return nil, broken(true, "no reply: %v", err)
 	}
