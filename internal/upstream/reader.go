@@ -34,7 +34,9 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	case inOnePiece:
 		return slow("nothing came within the timeout of whole replies", t.Whole)
 	}
-	return slow("the reply was not complete within the total timeout", t.Total)
+	f := slow("the reply was not complete within the total timeout", t.Total)
+	f.Cut = true
+	return f
 }
 
 // A watch cancels an attempt that waits too long for its upstream. It runs only

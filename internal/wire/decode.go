@@ -232,11 +232,8 @@ func (r *reply) thought(bytes int) {
 	}
 }
 
-// called emits a complete tool call.
+// called emits a complete tool call. Whether the request allows it is not checked here.
 func (r *reply) called(call stoa.ToolCall) error {
-	if !r.want.Tools {
-		return broken("a tool call in a reply to a call without tools")
-	}
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
 	}
@@ -249,6 +246,16 @@ func (r *reply) called(call stoa.ToolCall) error {
 	r.keep = true
 	call.Arguments = withoutNUL(call.Arguments)
 	r.emit(stoa.Event{Kind: stoa.Called, Call: call})
+	return nil
+}
+
+// unreadableCall emits, after the rest of the text, that the model made a call which its
+// vendor could not read or did not pass on.
+func (r *reply) unreadableCall() error {
+	if err := r.emitText(r.join.Rest()); err != nil {
+		return err
+	}
+	r.emit(stoa.Event{Kind: stoa.Called})
 	return nil
 }
 
@@ -402,9 +409,10 @@ func broken(detail string) *Failure {
 	}
 }
 
+// tooMuch is the failure of a reply that exceeds a limit of this service.
 func tooMuch(what string) *Failure {
 	f := broken("too much: " + what)
-	f.Retry = false
+	f.Retry, f.Cut = false, true
 	return f
 }
 
@@ -433,7 +441,9 @@ func bodyFailure(err error) *Failure {
 		return f
 	}
 	if _, ok := errors.AsType[*sse.TooLargeError](err); ok {
-		return tooMuch(err.Error())
+		f := tooMuch(err.Error())
+		f.Cut = false // no model writes such an event
+		return f
 	}
 	f := truncated()
 	f.Detail = bounded(err.Error())

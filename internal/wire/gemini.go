@@ -499,6 +499,16 @@ func (f *geminiReply) end() error {
 			return truncated()
 		}
 		stop = stoa.StopContentFilter
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
+		if f.want.Tools && f.reply.text == 0 && f.calls == 0 {
+			return broken("finishReason " + bounded(f.stop)) // another attempt may write the call well
+		}
+		if err := f.unreadableCall(); err != nil {
+			return err
+		}
+		if f.open, stop = nil, stoa.StopEnd; f.want.Tools {
+			stop = stoa.StopLength
+		}
 	default:
 		return broken("finishReason " + bounded(f.stop))
 	}

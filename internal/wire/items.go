@@ -39,10 +39,7 @@ func (r *reply) beginCall(id, name string) error {
 	if err := r.between(); err != nil {
 		return err
 	}
-	switch name = strings.TrimSpace(name); {
-	case !r.want.Tools:
-		return broken("a tool call in a reply to a call without tools")
-	case name == "":
+	if name = strings.TrimSpace(name); name == "" {
 		return broken("a tool call without a name")
 	}
 	if r.calls++; r.calls > maxCalls {
