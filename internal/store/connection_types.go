@@ -5,20 +5,22 @@ import "time"
 // A Secret is a stored value that requests to one origin need. Its value is encrypted,
 // and opened for one request at a time.
 type Secret struct {
-	ID, AccountID, Name string
-	Kind                string // such as SecretBearer
-	HeaderName          string // of SecretHeader; of SecretQuery the name of the parameter
-	Origin              string // that it is sent to
-	Hint                string // the last characters of the value; empty: it is short
-	Sealed              string
-	Version             int64 // how often a value was set
-	CreatedAt           time.Time
-	UpdatedAt           time.Time // when the value was set
-	SpaceID             string    // whose connections may use it; empty: all
-	ExternalUserID      string    // in whose sessions alone it is sent; empty: in all
-	LastUsedAt          time.Time // exact to a minute; zero: never
-	ExpiresAt           time.Time // it is not sent from then on; zero: never
-	DeletedAt           time.Time // it has no value any more, and calls name it; zero: it was not deleted
+	ID             string    `db:"id"`
+	AccountID      string    `db:"account_id"`
+	Name           string    `db:"name"`
+	Kind           string    `db:"kind"`        // such as SecretBearer
+	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
+	Origin         string    `db:"origin"`      // that it is sent to
+	Hint           string    `db:"hint"`        // the last characters of the value; empty: it is short
+	Sealed         string    `db:"sealed"`
+	Version        int64     `db:"version"` // how often a value was set
+	CreatedAt      time.Time `db:"created_at"`
+	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
+	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty: all
+	ExternalUserID string    `db:"external_user_id"` // in whose sessions alone it is sent; empty: in all
+	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero: never
+	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero: never
+	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero: it was not deleted
 }
 
 // Expired reports whether the secret is not sent any more at a time.
