@@ -21,7 +21,8 @@ import (
 //	words     a list of words with a space before and after each, "*" alone, or ''
 //	fields    a list of words with spaces between
 //	json      JSON
-//	optional  JSON; an empty list is ''
+//	optional  JSON; nil or an empty list is ''
+//	not       a bool whose column has the opposite
 //
 // Rows are found by the columns account_id and id. Statements with other conditions are
 // written by hand around columns and scan.
@@ -29,7 +30,6 @@ type table[T any] struct {
 	name    string
 	columns string // of a SELECT
 	fields  []rowField
-	set     string // UPDATE … WHERE account_id = $1 AND id = $2; created_at stays as it is
 }
 
 type rowField struct {
@@ -45,25 +45,31 @@ var tables = map[string]string{}
 
 func newTable[T any](name string) *table[T] {
 	t := &table[T]{name: name, fields: rowFields(reflect.TypeFor[T](), nil)}
-	var read, set []string
-	for _, f := range t.fields {
-		if f.form == "null" {
-			read = append(read, "COALESCE("+f.column+", '')")
-		} else {
-			read = append(read, f.column)
-		}
-	}
-	place := 2
-	for _, f := range t.fields {
-		if f.changes() {
-			place++
-			set = append(set, f.column+" = $"+strconv.Itoa(place))
-		}
-	}
-	t.columns = strings.Join(read, ", ")
-	t.set = `UPDATE ` + name + ` SET ` + strings.Join(set, ", ") + ` WHERE account_id = $1 AND id = $2`
+	t.columns = t.columnsOf("")
 	tables[name] = t.columns
 	return t
+}
+
+// columnsOf returns the columns of a SELECT from a table with that prefix, such as "t.".
+func (t *table[T]) columnsOf(prefix string) string {
+	var read []string
+	for _, f := range t.fields {
+		if column := prefix + f.column; f.form == "null" {
+			read = append(read, "COALESCE("+column+", '')")
+		} else {
+			read = append(read, column)
+		}
+	}
+	return strings.Join(read, ", ")
+}
+
+// excluded returns the assignments of an INSERT … ON CONFLICT DO UPDATE of all columns.
+func (t *table[T]) excluded() string {
+	var set []string
+	for _, f := range t.fields {
+		set = append(set, f.column+" = EXCLUDED."+f.column)
+	}
+	return strings.Join(set, ", ")
 }
 
 // rowFields returns the fields of a struct that have a column.
@@ -81,11 +87,6 @@ func rowFields(of reflect.Type, index []int) (fields []rowField) {
 		}
 	}
 	return fields
-}
-
-// changes reports whether an update writes the column.
-func (f rowField) changes() bool {
-	return f.column != "id" && f.column != "account_id" && f.column != "created_at"
 }
 
 // insert adds a row. suffix follows the VALUES, such as ON CONFLICT; extra are columns
@@ -111,21 +112,30 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T, suffix string, ex
 	return tx.Exec(ctx, `INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`) VALUES (`+strings.Join(places, ", ")+`)`+suffix, args...)
 }
 
-// update writes all columns of a row that has these ids.
-func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row *T) error {
+// update writes all columns of the row that has these ids, except when it was created;
+// extra as in insert. The row must be locked by this transaction.
+func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row *T, extra ...any) error {
 	v := reflect.ValueOf(row).Elem()
 	args := append(make([]any, 0, len(t.fields)+2), accountID, id)
+	var set []string
+	add := func(column string, value any) {
+		args = append(args, value)
+		set = append(set, column+" = $"+strconv.Itoa(len(args)))
+	}
 	for _, f := range t.fields {
-		if !f.changes() {
+		if f.column == "id" || f.column == "account_id" || f.column == "created_at" {
 			continue
 		}
 		value, err := f.value(v.FieldByIndex(f.index))
 		if err != nil {
 			return err
 		}
-		args = append(args, value)
+		add(f.column, value)
 	}
-	_, err := tx.Exec(ctx, t.set, args...)
+	for i := 0; i < len(extra); i += 2 {
+		add(extra[i].(string), extra[i+1])
+	}
+	_, err := tx.Exec(ctx, `UPDATE `+t.name+` SET `+strings.Join(set, ", ")+` WHERE account_id = $1 AND id = $2`, args...)
 	return err
 }
 
@@ -173,10 +183,12 @@ func (f rowField) value(v reflect.Value) (any, error) {
 	case "json":
 		return jsonText(v.Interface())
 	case "optional":
-		if v.Len() == 0 {
+		if v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Slice && v.Len() == 0 {
 			return "", nil
 		}
 		return jsonText(v.Interface())
+	case "not":
+		return db.Bit(!v.Bool()), nil
 	}
 	switch v.Type() {
 	case timeType:
@@ -206,9 +218,12 @@ func (c column) Scan(stored any) error {
 	text := ""
 	switch s := stored.(type) {
 	case int64:
-		if c.into.Type() == timeType {
+		switch {
+		case c.form == "not":
+			c.into.SetBool(s == 0)
+		case c.into.Type() == timeType:
 			c.into.Set(reflect.ValueOf(db.Time(s)))
-		} else {
+		default:
 			c.into.SetInt(int64(time.Duration(s) * time.Microsecond))
 		}
 		return nil
