@@ -93,25 +93,30 @@ Flags:
 
 func main() {
 	runtime.LockOSThread() // the system ends the processes of a thread with it
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := command(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+func command(args []string) error {
 	files, err := proc.RaiseFileLimit()
 	if err != nil {
 		return err
 	}
+	// The vendor and the proxy end on SIGTERM; only the driver has something to remove.
 	if len(args) == 2 && args[0] == "vendor" {
 		return runVendor(args[1])
 	}
 	if len(args) == 2 && args[0] == "proxy" {
 		return runProxy(args[1])
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, args, files)
+}
+
+func run(ctx context.Context, args []string, files int) (err error) {
 	d := &driver{files: files, postgres: os.Getenv("STOA_TEST_POSTGRES"), out: os.Stdout, note: os.Stderr}
 	if err := d.flags(args); err != nil {
 		return err
