@@ -11,6 +11,7 @@ import (
 // TestTheDoctorsExitCodeSaysWhatItFound: 0 for nothing, 1 for something, in both forms, 2
 // for a wrong command.
 func TestTheDoctorsExitCodeSaysWhatItFound(t *testing.T) {
+	t.Parallel()
 	machine := api.Machine{FreeDisk: 10 << 30, Disk: 20 << 30, OpenFiles: 4096, NeedsOf: 1024}
 	h := apitest.Start(t, apitest.Config{Server: func(s *api.Server) { s.Machine = func() api.Machine { return machine } }})
 	for _, c := range []struct {

@@ -67,6 +67,7 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 }
 
 func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
+	t.Parallel()
 	call := stoa.Call{Instructions: "Be brief.", Messages: []stoa.Message{
 		{Role: stoa.RoleUser, Text: "Hi"}, {Role: stoa.RoleAssistant, Text: "Hello"}, {Role: stoa.RoleUser, Text: "What is a stoa?"},
 	}}
@@ -85,6 +86,7 @@ func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
 }
 
 func TestLongMessageIsQuotedFromItsStart(t *testing.T) {
+	t.Parallel()
 	p := play(t, t.Context(), say("Begin "+strings.Repeat("日 ", 1<<20)))
 	if !strings.Contains(p.text, "“Begin 日 日") || !strings.Contains(p.text, "…”") || len(p.text) > 3000 {
 		t.Errorf("got %d bytes: %.200s", len(p.text), p.text)
@@ -95,6 +97,7 @@ func TestLongMessageIsQuotedFromItsStart(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
+	t.Parallel()
 	unicodeText := "Ünïcödé — 日本語のとても長い文がここにあります、息継ぎなしで。 👩‍👩‍👧‍👦\n\tdata: x\u2028end"
 	for _, tt := range []struct {
 		name, prompt string
@@ -141,6 +144,7 @@ func TestOrders(t *testing.T) {
 }
 
 func TestOrderedUsage(t *testing.T) {
+	t.Parallel()
 	if p := play(t, t.Context(), say("usage: none\nsay: x")); p.end.HasUsage || p.end.Usage != (stoa.Usage{}) {
 		t.Errorf("none: %+v", p.end)
 	}
@@ -152,6 +156,7 @@ func TestOrderedUsage(t *testing.T) {
 }
 
 func TestOrderedFailures(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prompt string
 		deltas       int
@@ -188,6 +193,7 @@ func TestOrderedFailures(t *testing.T) {
 }
 
 func TestOrderedPauses(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prompt string
 		took         time.Duration
@@ -212,6 +218,7 @@ func TestOrderedPauses(t *testing.T) {
 }
 
 func TestReplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	for _, prompt := range []string{"wait: 5m", "slow: 10s\ntokens: 100", "think: 10000\nslow: 10s"} {
 		t.Run(prompt, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -235,6 +242,7 @@ func TestReplyEndsWithItsContext(t *testing.T) {
 }
 
 func TestReaderMayStop(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		n := 0
 		for ev, err := range Reply(t.Context(), say("think: 600\ntokens: 100"), Options{}) {
@@ -262,6 +270,7 @@ func withResult(call stoa.Call, p played, content string, isError bool) stoa.Cal
 }
 
 func TestDriveIsSearchedAndQuoted(t *testing.T) {
+	t.Parallel()
 	call := say("What are the opening hours?")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -304,6 +313,7 @@ func TestDriveIsSearchedAndQuoted(t *testing.T) {
 }
 
 func TestOrderedQuestion(t *testing.T) {
+	t.Parallel()
 	call := say("ask: Which \"colour\"? | red | blue")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -324,6 +334,7 @@ func TestOrderedQuestion(t *testing.T) {
 }
 
 func TestOrderedToolCalls(t *testing.T) {
+	t.Parallel()
 	call := say("call: drive_list {}\ncall: unknown {}\ncall: drive_search {\"query\":\"x\"}\nsay: done")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
