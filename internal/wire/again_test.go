@@ -69,6 +69,7 @@ func checkAlike(t testing.TB, body []byte, route stoa.Route, want Want) int {
 // TestEventsAlikeAreReadAlike reads streams whose events repeat more than a text: what
 // else they bring counts as often as it comes.
 func TestEventsAlikeAreReadAlike(t *testing.T) {
+	t.Parallel()
 	const (
 		chatHead    = `{"id":"x","created":1,"choices":[{"index":0,"delta":`
 		chatEnd     = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n"

@@ -295,6 +295,7 @@ func showFailure(f *Failure) string {
 }
 
 func TestFixturesEncode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		given, ok := f.section("call.json")
 		if !ok {
@@ -327,6 +328,7 @@ func TestFixturesEncode(t *testing.T) {
 }
 
 func TestFixturesDecode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		body, ok := f.reply()
 		if !ok {
@@ -415,6 +417,7 @@ func betweenEvents(body []byte) bool {
 }
 
 func TestFixturesDecodeError(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		raw, ok := f.section("error.raw")
 		if !ok {
