@@ -299,6 +299,7 @@ func showFailure(f *Failure) string {
 }
 
 func TestFixturesEncode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		given, ok := f.section("call.json")
 		if !ok {
@@ -331,6 +332,7 @@ func TestFixturesEncode(t *testing.T) {
 }
 
 func TestFixturesDecode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		body, ok := f.reply()
 		if !ok {
@@ -418,6 +420,7 @@ func betweenEvents(body []byte) bool {
 }
 
 func TestFixturesDecodeError(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		raw, ok := f.section("error.raw")
 		if !ok {

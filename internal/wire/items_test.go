@@ -14,6 +14,7 @@ import (
 // [Want] of its reply, and want.items, the events. The others say the same as without
 // items.
 func TestFixturesDecodeItems(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		body, ok := f.reply()
 		if !ok {
@@ -53,6 +54,7 @@ func sameCall(item, plain stoa.ToolCall) bool {
 // TestWhatAVendorDroppedIsTold reads a reply whose vendor dropped reasoning from the
 // input: the note has it, and the events are those of any reply.
 func TestWhatAVendorDroppedIsTold(t *testing.T) {
+	t.Parallel()
 	const dropped = `[{"type":"thinking_dropped","reason":"prefix_mismatch"}]`
 	stream := func(list string) string {
 		return "data: {\"type\":\"message_start\",\"message\":{\"input_transformations\":" + list + "}}\n\n" +
