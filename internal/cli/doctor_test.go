@@ -23,9 +23,9 @@ func TestTheDoctorsExitCodeSaysWhatItFound(t *testing.T) {
 	}{
 		{10 << 30, nil, exitDone, "ok         disk: 10240 MiB", ""},
 		{10 << 30, []string{"--json"}, exitDone, `"status":"ok"`, ""},
-		{1 << 20, nil, exitFailed, "attention  disk: 1 MiB", "something wants attention"},
-		{1 << 20, []string{"--json"}, exitFailed, `"status":"attention"`, "something wants attention"},
-		{1 << 20, []string{"--jq", `.checks[] | select(.status != "ok").name`}, exitFailed, "disk", "something wants attention"},
+		{1 << 20, nil, exitFailed, "attention  disk: 1 MiB", "1 check needs attention"},
+		{1 << 20, []string{"--json"}, exitFailed, `"status":"attention"`, "1 check needs attention"},
+		{1 << 20, []string{"--jq", `.checks[] | select(.status != "ok").name`}, exitFailed, "disk", "1 check needs attention"},
 		{1 << 20, []string{"more"}, exitUsage, "", "more"},
 	} {
 		machine.FreeDisk = c.free
