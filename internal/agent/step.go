@@ -102,11 +102,17 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	return done, ch.Save()
 }
 
+// errUnreadableCall fails a step, which may be tried again.
+var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
+
 // receive reads a model's reply to its end. broken is why it has none. forget is called
 // when the reply has begun: from then on the call is not made again.
 func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, broken error) {
 	var text strings.Builder
 	for ev, err := range stream.Events(ctx) {
+		if err == nil && ev.Kind == stoa.Called && ev.Call.Name == "" {
+			err = errUnreadableCall
+		}
 		if err != nil {
 			broken = err
 			break

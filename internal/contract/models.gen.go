@@ -2812,7 +2812,7 @@ type Receipt struct {
 	// - `reasoning_unread`: sealed reasoning of the input could not be opened: another service, account or key made it, or it was changed.
 	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
 	// - `media_estimated`: the tokens were counted here, with each image and file at the most that it takes.
-	// - `calls_dropped`: the model made tool calls that the request does not allow. They were left out of the reply, and paid for.
+	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were left out of the reply, and paid for.
 	// - `invalid_arguments`: the arguments of a tool call are no JSON object.
 	// - `invalid_json`: a format was asked for, and the text is no JSON.
 	// - `tools_left_out`: tools that are not functions were left out of the call.

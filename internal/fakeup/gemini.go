@@ -247,6 +247,9 @@ func (gemini) chunk(p plan, parts []any, finish string, usage *Usage) object {
 }
 
 func (gemini) finish(p plan) string {
+	if p.finish != "" && (p.stop == "end" || p.stop == "tool_calls") {
+		return p.finish
+	}
 	return map[string]string{"end": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "tool_calls": "STOP"}[p.stop]
 }
 

@@ -24,6 +24,8 @@ import (
 //	cut-call: N          the reply ends after N bytes of the last call's arguments, for its length
 //	phase: NAME          the phase of the text, in the format responses
 //	chunks: NAME         an odd form of the calls in a stream; see the Chunks constants
+//	stray                calls are made whether or not the request offers tools
+//	finish: REASON       the finishReason of a reply that would end with STOP, in the format gemini
 //	mark: WORD           no effect; makes prompts distinct
 type Orders struct {
 	sandbox.Orders
@@ -40,6 +42,8 @@ type Orders struct {
 	HasCutCall bool
 	Chunks     string
 	Phase      string
+	Stray      bool
+	Finish     string
 	Rest       string // the prompt without its orders
 }
 
@@ -89,8 +93,12 @@ func ParseOrders(prompt string) Orders {
 			others.WriteString(strings.Join(lines[i:], ""))
 			break
 		}
-		if strings.TrimSpace(line) == "interleave" {
+		switch strings.TrimSpace(line) {
+		case "interleave":
 			o.Interleave = true
+			continue
+		case "stray":
+			o.Stray = true
 			continue
 		}
 		word, argument, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -130,6 +138,8 @@ func (o *Orders) take(word, argument string) bool {
 		o.Chunks = argument
 	case "phase":
 		o.Phase = argument
+	case "finish":
+		o.Finish = argument
 	case "mark":
 	default:
 		return false
@@ -167,6 +177,7 @@ type plan struct {
 	cut        bool // the last call is not whole
 	chunks     string
 	phase      string
+	finish     string // of Gemini
 }
 
 type toolCall struct{ id, name, arguments string }
@@ -226,7 +237,7 @@ type ask struct {
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
 	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
-	p.before, p.phase = a.before, o.Phase
+	p.before, p.phase, p.finish = a.before, o.Phase, o.Finish
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:
@@ -238,7 +249,7 @@ func (o Orders) plan(id string, a ask) plan {
 	case o.Tokens > 0:
 		text = strings.TrimSpace(strings.Repeat("word ", o.Tokens))
 	}
-	if a.tools && !a.none && (!a.results || a.rounds < o.Rounds) {
+	if (o.Stray || a.tools && !a.none) && (!a.results || a.rounds < o.Rounds) {
 		mark := ""
 		if o.Think > 0 {
 			mark = thoughtMark + strconv.Itoa(o.Think)

@@ -86,7 +86,8 @@ func (s *Stream) Tried() (model, provider string, attempts int) {
 // error. Another Started means that the reply begins again, on another route or
 // model; unless the request is Buffered, that happens only before the first Delta or
 // Called. A reply that exceeds the limit by far, because its vendor ignores it, ends
-// with StopLength. A failed call is free.
+// with StopLength, and so does one that a limit of this service cuts after its first
+// text, such as the total timeout. A call that ends with an error is free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		for {
@@ -121,14 +122,17 @@ func (s *Stream) explainLimit(err error) error {
 func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bool) error {
 	for ev, err := range s.attempt(ctx) {
 		if err != nil {
-			return err
+			if f, ok := errors.AsType[*wire.Failure](err); !ok || !f.Cut || s.firstText == 0 || s.trail.Void {
+				return err
+			}
+			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 		}
 		s.note(ev)
 		if s.cut = !s.finished && s.overLimit(); s.cut {
 			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 			s.note(ev)
 		}
-		if !yield(ev, nil) || s.cut {
+		if !yield(ev, nil) || s.cut || err != nil {
 			return nil
 		}
 	}
@@ -246,10 +250,11 @@ func (s *Stream) Settle(ctx context.Context, also ...func(context.Context, *stor
 	return s.charge(ctx, also...)
 }
 
-// Abandon is for a caller who disconnected: it charges what had been received by
-// then, and nothing if no upstream had accepted the call.
+// Abandon is for a caller who disconnected: it charges the input and what had been
+// received by then. It charges nothing if no request had left in full, or the last one
+// that had was answered with an error.
 func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-	if !s.accepted || s.closed {
+	if !s.accepted || s.trail.Void || s.closed {
 		s.Close()
 		return stoa.Charge{}, nil
 	}

@@ -7,7 +7,7 @@
 // than the one that it was asked for. The package stores nothing. Its errors are
 // [*Error], whose texts are for owners of connections and hold no token.
 //
-// See docs/decisions/0050-oauth-without-a-library.md. Start with [Client.Discover],
+// See docs/decisions/0050-oauth-exchanges-of-our-own.md. Start with [Client.Discover],
 // [Client.AuthorizeURL] and [Client.Token].
 package oauth
 
@@ -26,6 +26,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"stoa/internal/outbound"
 )
@@ -221,45 +223,20 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 		return nil, nil, err
 	}
 	for _, header := range reply.Header.Values("WWW-Authenticate") {
-		p := parameters(header)
-		if p["resource_metadata"] != "" && places == nil {
-			places = []string{p["resource_metadata"]}
-		}
-		if p["scope"] != "" && scopes == nil {
-			scopes = strings.Fields(p["scope"])
+		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // of one that cannot be parsed nothing is known
+		for _, c := range challenges {
+			if c.Scheme != "bearer" {
+				continue
+			}
+			if at := c.Params["resource_metadata"]; at != "" && places == nil {
+				places = []string{at}
+			}
+			if scope := c.Params["scope"]; scope != "" && scopes == nil {
+				scopes = strings.Fields(scope)
+			}
 		}
 	}
 	return places, scopes[:min(len(scopes), maxScopes)], nil
-}
-
-// parameters returns those of a challenge of the scheme Bearer (RFC 9110, 11.2).
-func parameters(header string) map[string]string {
-	all := map[string]string{}
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(header), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return all
-	}
-	for rest = strings.TrimLeft(rest, " ,"); rest != ""; rest = strings.TrimLeft(rest, " ,") {
-		name, after, ok := strings.Cut(rest, "=")
-		if !ok {
-			break
-		}
-		value := ""
-		if strings.HasPrefix(after, `"`) {
-			end := 1
-			for ; end < len(after) && after[end] != '"'; end++ {
-				if after[end] == '\\' && end+1 < len(after) {
-					end++
-				}
-				value += after[end : end+1]
-			}
-			rest = after[min(end+1, len(after)):]
-		} else {
-			value, rest, _ = strings.Cut(after, ",")
-		}
-		all[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
-	}
-	return all
 }
 
 // server reads the metadata of an authorization server.

@@ -71,13 +71,14 @@ func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, StrictModel: req.Strict,
+		Adjusted: r.adjusted,
 	}
 	if err := r.fetch(ctx); err != nil {
 		return err
 	}
 	if req.wanted.itemized {
 		ask.Call.Prefer = prefers(req.call.Messages)
-		ask.Fit, ask.Adjusted = r.fit, r.adjusted
+		ask.Fit = r.fit
 	}
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream has it for as long as it is needed

@@ -183,6 +183,7 @@ type wanted struct {
 	reasoning  bool     // reasoning items, and the phases of messages
 	summary    bool     // of the reasoning; without it none is shown, whatever the vendor sends
 	noParallel bool     // at most one call
+	noTools    bool     // the request has none: a call in the reply is dropped
 	only       []string // names of the tools that may be called; nil: all
 	json       bool     // the text has to be JSON
 }
@@ -284,7 +285,7 @@ func (b *builder) reasoned(state stoa.State) {
 
 // call begins a tool call and reports whether it is wanted.
 func (b *builder) call(c stoa.ToolCall) bool {
-	b.skipping = b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
+	b.skipping = c.Name == "" || b.noTools || b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
 	if b.skipping {
 		b.dropped++
 		b.held = nil // it belongs to this call
@@ -371,10 +372,10 @@ var errForbiddenCall = stoa.Errorf(stoa.CodeUpstream, "The model called a tool t
 // finish returns the outcome of a reply that ended with stop. Its last item is still
 // open: it is closed when the reply is charged.
 func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
-	if len(b.items) == 0 && b.dropped > 0 {
+	if len(b.items) == 0 && b.dropped > 0 && !b.noTools {
 		return nil, errForbiddenCall
 	}
-	if len(b.items) == 0 && !b.itemized {
+	if len(b.items) == 0 && (!b.itemized || b.dropped > 0) {
 		b.items = append(b.items, &item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
 		b.open = b.items[0]
 	}

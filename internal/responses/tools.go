@@ -589,7 +589,7 @@ func (p *parser) complete() error {
 	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
 	call.Items, call.NoParallel = w.itemized, w.noParallel
-	if len(call.Tools) == 0 {
+	if w.noTools = len(call.Tools) == 0; w.noTools {
 		call.Choice = nil
 	}
 	if w.itemized {

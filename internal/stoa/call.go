@@ -47,6 +47,9 @@ func (c *Call) TextFormat() Format {
 type Trail struct {
 	Provider string // of the route that was taken last
 	Attempts int    // requests to providers
+	// Void: the request that a provider had last has failed by a fault of that provider,
+	// so what came of it counts for nothing.
+	Void bool
 	// LeftOut: the provider was sent less reasoning than the call has, since it cannot
 	// read what others made.
 	LeftOut bool

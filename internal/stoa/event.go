@@ -39,7 +39,7 @@ const (
 	UsageSoFar                       // the provider reported counts before the end
 	Thinking                         // reasoning arrived
 	Delta                            // text arrived
-	Called                           // the model calls a tool
+	Called                           // the model calls a tool; without a name: its vendor could not read the call
 	Finished                         // the provider reported the end of the reply
 	CallStarted                      // a tool call begins
 	CallDelta                        // a piece of its arguments arrived

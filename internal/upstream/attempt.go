@@ -131,7 +131,8 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		body.drain()
 	case fail == nil: // the reader stopped
 	case body.left < 0:
-		return broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
+		fail = broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
+		fail.Cut = true
 	}
 	return fail
 }
@@ -168,13 +169,12 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 	}
 	wait, silence := a.provider.timeouts.FirstByte, a.provider.timeouts.Idle
 	first, later := firstByte, idle
-	var sent *sending
 	if a.whole {
 		wait, silence = a.provider.timeouts.Whole, a.provider.timeouts.Whole
 		first, later = inOnePiece, inOnePiece
-		sent = &sending{}
-		ctx = sent.trace(ctx)
 	}
+	sent := &sending{}
+	ctx = sent.trace(ctx)
 	a.span.SetParent(a.request.Header)
 	a.sentAt = time.Now()
 	w.start(first, wait)
@@ -184,8 +184,8 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		if isShortage(err) {
 			return nil, shortage(err)
 		}
-		if a.whole && a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
-			a.accepted() // the vendor has the request and is writing; nobody learns how far it got
+		if a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
+			a.accepted() // the vendor has the request and bills it; nobody learns how far it got
 		}
 		return nil, broken(true, "no reply: %v", err)
 	}
@@ -203,6 +203,9 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 
 // accepted yields Started and reports whether the reader wants more.
 func (a *attempt) accepted() bool {
+	if a.call.Trail != nil {
+		a.call.Trail.Void = false
+	}
 	return a.emit(&stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
 }
 

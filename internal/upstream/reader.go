@@ -34,7 +34,9 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	case inOnePiece:
 		return slow("nothing came within the timeout of whole replies", t.Whole)
 	}
-	return slow("the reply was not complete within the total timeout", t.Total)
+	f := slow("the reply was not complete within the total timeout", t.Total)
+	f.Cut = true
+	return f
 }
 
 // A watch cancels an attempt that waits too long for its upstream. It runs only
@@ -135,14 +137,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	r.err = err
 	return n, err
-}
-
-// Buffered returns how many bytes the body has without waiting, as far as it says so.
-func (r *reader) Buffered() int {
-	if b, ok := r.from.(interface{ Buffered() int }); ok {
-		return b.Buffered()
-	}
-	return 0
 }
 
 // Limits of what is read after a reply's last event (the terminator of the HTTP

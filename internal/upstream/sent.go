@@ -47,7 +47,8 @@ type sending struct {
 // trace returns ctx with a trace of a request's way to its vendor.
 func (s *sending) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
+		GotConn: func(info httptrace.GotConnInfo) { // once more where a connection turned out to be closed
+			s.reported.Store(false)
 			c := info.Conn
 			if over, ok := c.(*tls.Conn); ok {
 				c = over.NetConn()

@@ -147,6 +147,14 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	for {
 		fail, err = a.send()
 		a.endSpan(fail, err)
+		if fail != nil {
+			if c.call.Trail != nil {
+				c.call.Trail.Void = !fail.Cut
+			}
+			if fail.Cut && a.answered { // the reader keeps what came, and the route is healthy
+				c.committed, fail.Neutral = true, true
+			}
+		}
 		switch {
 		case c.finished:
 			result = succeeded

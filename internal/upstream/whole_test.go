@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"testing"
@@ -172,22 +173,30 @@ func TestVendorThatOnlyStreams(t *testing.T) {
 	}
 }
 
-// TestDisconnectFromWholeReply checks what the reader of a call learns that ends
-// while the vendor writes its reply: that the vendor has the request.
-func TestDisconnectFromWholeReply(t *testing.T) {
+// TestDisconnectBeforeTheHeaders checks what the reader of a call learns that ends
+// before the vendor answers: that the vendor has the request.
+func TestDisconnectBeforeTheHeaders(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {
-		vendor := fakeup.Start(t)
+		vendor := fakeup.Start(t, fakeup.Options{TLS: !whole})
 		pr := vendor.Provider("messages")
 		pr.WholeReplies = map[bool]string{true: "always", false: "never"}[whole]
-		p := open(t, quick(pr))
+		cfg := quick(pr)
+		if !whole { // over HTTP/2
+			transport := newTransport()
+			transport.TLSClientConfig = vendor.TLSConfig()
+			cfg.Transport = transport
+		}
+		p := open(t, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan reply)
-		go func() { done <- collect(ctx, p, at("claude-haiku-4-5", pr), buffered("fault: hang")) }()
+		wrote, done := make(chan struct{}), make(chan reply)
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(wrote) }})
+		go func() { done <- collect(traced, p, at("claude-haiku-4-5", pr), buffered("fault: hang")) }()
+		<-wrote
 		vendor.Wait(t, "the request", func(all []fakeup.Served) bool { return len(all) == 1 && all[0].Attempt == 1 })
 		cancel()
 		r := <-done
-		if r.err != context.Canceled || slices.Equal(r.started, []string{"messages"}) != whole {
+		if r.err != context.Canceled || !slices.Equal(r.started, []string{"messages"}) {
 			t.Errorf("whole %v: %+v", whole, r)
 		}
 		if s := vendor.WaitEnded(t, 1)[0]; s.DisconnectedAt.IsZero() {
@@ -199,18 +208,20 @@ func TestDisconnectFromWholeReply(t *testing.T) {
 // TestRequestThatWasNotSent ends a call while its request waits for a connection.
 func TestRequestThatWasNotSent(t *testing.T) {
 	t.Parallel()
-	vendor := fakeup.Start(t)
-	pr := vendor.Provider("messages")
-	pr.WholeReplies = "always"
-	ctx, cancel := context.WithCancel(t.Context())
-	cfg := quick(pr)
-	cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-		cancel()
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	})
-	if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
-		t.Errorf("%+v", r)
+	for _, whole := range []string{"always", "never"} {
+		vendor := fakeup.Start(t)
+		pr := vendor.Provider("messages")
+		pr.WholeReplies = whole
+		ctx, cancel := context.WithCancel(t.Context())
+		cfg := quick(pr)
+		cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			cancel()
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
+			t.Errorf("whole %s: %+v", whole, r)
+		}
 	}
 }
 
@@ -218,20 +229,22 @@ func TestRequestThatWasNotSent(t *testing.T) {
 // net/http reports it, and has not left.
 func TestRequestThatLiesInABuffer(t *testing.T) {
 	t.Parallel()
-	vendor := fakeup.Start(t)
-	pr := vendor.Provider("messages")
-	pr.WholeReplies = "always"
-	ctx, cancel := context.WithCancel(t.Context())
-	transport := newTransport()
-	transport.DialContext = counted(func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe() // what is written leaves when it is read, so never
-		t.Cleanup(func() { theirs.Close() })
-		return atWrite{ours, cancel}, nil
-	})
-	cfg := quick(pr)
-	cfg.Transport = transport
-	if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
-		t.Errorf("%+v", r)
+	for _, whole := range []string{"always", "never"} {
+		vendor := fakeup.Start(t)
+		pr := vendor.Provider("messages")
+		pr.WholeReplies = whole
+		ctx, cancel := context.WithCancel(t.Context())
+		transport := newTransport()
+		transport.DialContext = counted(func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe() // what is written leaves when it is read, so never
+			t.Cleanup(func() { theirs.Close() })
+			return atWrite{ours, cancel}, nil
+		})
+		cfg := quick(pr)
+		cfg.Transport = transport
+		if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
+			t.Errorf("whole %s: %+v", whole, r)
+		}
 	}
 }
 

@@ -223,7 +223,11 @@ func collect(t testing.TB, events iter.Seq2[*stoa.Event, error]) (o outcome) {
 			}
 			open = stoa.ToolCall{}
 			o.calls = append(o.calls, ev.Call)
-			o.lines = append(o.lines, fmt.Sprintf("called %s %s %s", showID(ev.Call.ID), ev.Call.Name, ev.Call.Arguments))
+			line := fmt.Sprintf("called %s %s %s", showID(ev.Call.ID), ev.Call.Name, ev.Call.Arguments)
+			if ev.Call == (stoa.ToolCall{}) {
+				line = "called, not readable"
+			}
+			o.lines = append(o.lines, line)
 		case stoa.Finished:
 			if open.ID != "" && ev.Stop != stoa.StopLength && ev.Stop != stoa.StopContentFilter {
 				t.Fatalf("the reply ends as %s inside a call, after %v", ev.Stop, o.lines)
@@ -361,7 +365,6 @@ func checkReply(t *testing.T, f fixture, body []byte, want Want) outcome {
 			}
 		}
 	}
-	checkAlike(t, body, f.route, want)
 	if whole.complete() {
 		checkCuts(t, f.wire, f.route, want, body, whole, 1)
 	}

@@ -32,7 +32,6 @@ const (
 // emit events through the [reply] that they embed, and return a [*Failure].
 type format interface {
 	event(sse.Event) error // one event of a stream
-	again() error          // one that differs in the open values of like alone
 	whole([]byte) error    // a reply that is one JSON text
 	end() error            // the stream ended; called unless Finished was emitted
 }
@@ -55,23 +54,11 @@ type reply struct {
 	calls int
 	other string // a kind of output that is neither text nor a call nor reasoning
 	join  jsonx.Joiner
-	like  jsonx.Pattern // of the last event that brought nothing but a piece of text
 	usage counts
 	state []byte // JSON of the state, as far as it was received
 	keep  bool   // the state has to be kept, even if it is empty
 	items *items // where they are wanted; else nil
 }
-
-// Names of the values that differ between the events of a stream that bring pieces
-// of text.
-const (
-	openText uint8 = iota // the piece
-	openUsage
-	openNumber  // of the event
-	openPadding // of random length, against those who measure packets
-	openCandidates
-	openTotal
-)
 
 // read runs a format over a body. list allows a whole reply to be an array.
 func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[*stoa.Event, error] {
@@ -121,7 +108,7 @@ func (r *reply) run(f format, list bool) error {
 		if err != nil {
 			return bodyFailure(err)
 		}
-		if err := r.event(f, ev); err != nil || r.ended {
+		if err := f.event(ev); err != nil || r.ended {
 			return err
 		}
 		if len(r.state) > maxState {
@@ -142,20 +129,11 @@ func (r *reply) last(f format) error {
 		if !ok {
 			return bodyFailure(io.EOF)
 		}
-		if err := r.event(f, ev); err != nil || r.ended {
+		if err := f.event(ev); err != nil || r.ended {
 			return err
 		}
 	}
 	return f.end()
-}
-
-// event reads an event of a stream.
-func (r *reply) event(f format, ev sse.Event) error {
-	if r.like.Match(ev.Data) {
-		return f.again()
-	}
-	r.like.Begin(ev.Data)
-	return f.event(ev)
 }
 
 // emit yields the event before and holds ev back.
@@ -174,18 +152,7 @@ func (r *reply) flush(more bool) {
 
 // delta emits the text at the cursor, as far as its characters are complete.
 func (r *reply) delta(c *jsonx.Cursor) error {
-	r.like.Open(openText, c)
 	return r.emitText(r.join.Next(c))
-}
-
-// learn makes the event that was read the one that later ones are compared with, if
-// all that it did is to bring one piece of text, and reports whether it is.
-func (r *reply) learn() bool { return r.like.Learn(openText) }
-
-// textAgain returns the piece of text of an event that is like an earlier one.
-func (r *reply) textAgain() string {
-	c, _ := r.like.Value(openText)
-	return r.join.Next(&c)
 }
 
 func (r *reply) emitText(text string) error {
@@ -227,16 +194,12 @@ func (r *reply) emitDelta(text string) {
 // thought emits that reasoning arrived.
 func (r *reply) thought(bytes int) {
 	if bytes > 0 {
-		r.like.Spoil()
 		r.emit(stoa.Event{Kind: stoa.Thinking, Thinking: bytes})
 	}
 }
 
-// called emits a complete tool call.
+// called emits a complete tool call. Whether the request allows it is not checked here.
 func (r *reply) called(call stoa.ToolCall) error {
-	if !r.want.Tools {
-		return broken("a tool call in a reply to a call without tools")
-	}
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
 	}
@@ -249,6 +212,16 @@ func (r *reply) called(call stoa.ToolCall) error {
 	r.keep = true
 	call.Arguments = withoutNUL(call.Arguments)
 	r.emit(stoa.Event{Kind: stoa.Called, Call: call})
+	return nil
+}
+
+// unreadableCall emits, after the rest of the text, that the model made a call which its
+// vendor could not read or did not pass on.
+func (r *reply) unreadableCall() error {
+	if err := r.emitText(r.join.Rest()); err != nil {
+		return err
+	}
+	r.emit(stoa.Event{Kind: stoa.Called})
 	return nil
 }
 
@@ -402,9 +375,10 @@ func broken(detail string) *Failure {
 	}
 }
 
+// tooMuch is the failure of a reply that exceeds a limit of this service.
 func tooMuch(what string) *Failure {
 	f := broken("too much: " + what)
-	f.Retry = false
+	f.Retry, f.Cut = false, true
 	return f
 }
 
@@ -433,7 +407,9 @@ func bodyFailure(err error) *Failure {
 		return f
 	}
 	if _, ok := errors.AsType[*sse.TooLargeError](err); ok {
-		return tooMuch(err.Error())
+		f := tooMuch(err.Error())
+		f.Cut = false // no model writes such an event
+		return f
 	}
 	f := truncated()
 	f.Detail = bounded(err.Error())

@@ -118,11 +118,11 @@ func TestMoreIsExact(t *testing.T) {
 	}
 }
 
-func TestToolCallWithoutToolsIsAFailure(t *testing.T) {
+func TestACallWithoutToolsIsPassedOn(t *testing.T) {
 	t.Parallel()
 	body := `data: {"choices":[{"delta":{"content":"a","tool_calls":[{"index":0,"id":"x","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
 	o := collect(t, codecs["chat"].Decode(strings.NewReader(body), stoa.Route{}, Want{Tools: false}))
-	if o.err == nil || o.text != "a" || len(o.calls) != 0 || stoa.CodeOf(o.err) != stoa.CodeUpstream {
+	if !o.complete() || o.text != "a" || len(o.calls) != 1 || o.last.Stop != stoa.StopToolCalls {
 		t.Errorf("got %v", o.lines)
 	}
 	plain := `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"

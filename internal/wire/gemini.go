@@ -112,10 +112,8 @@ type geminiReply struct {
 	id      string // of the reply, for calls that have none
 	stop    string
 	blocked bool
-	counts  geminiCounts // of the last chunk
-	learned geminiCounts // of the event that others are compared with
-	text    []byte       // of parts that are not in the state yet
-	open    *geminiCall  // a call that comes in pieces
+	text    []byte      // of parts that are not in the state yet
+	open    *geminiCall // a call that comes in pieces
 	ready   []stoa.ToolCall
 	said    bool // of a reply wanted item by item: text came since the last other item
 }
@@ -129,7 +127,6 @@ func (f *geminiReply) event(ev sse.Event) error {
 
 func (f *geminiReply) chunk(data []byte) error {
 	before := f.usage
-	f.counts = geminiCounts{}
 	c := jsonx.NewReplyCursor(data)
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
@@ -167,26 +164,6 @@ func (f *geminiReply) chunk(data []byte) error {
 	if err := f.callReady(); err != nil {
 		return err
 	}
-	if f.learn() {
-		f.learned = f.counts
-	}
-	if f.stop == "" {
-		f.count(before)
-	}
-	return nil
-}
-
-// again reads a chunk that is like an earlier one.
-func (f *geminiReply) again() error {
-	before := f.usage
-	if err := f.addText(f.textAgain()); err != nil {
-		return err
-	}
-	n := f.learned
-	if c, ok := f.like.Value(openCandidates); ok {
-		n.readCandidates(&c)
-	}
-	f.replaceUsage(n)
 	if f.stop == "" {
 		f.count(before)
 	}
@@ -240,7 +217,6 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	}
 	switch {
 	case call.Key != nil:
-		f.like.Spoil()
 		return f.call(&call, signature)
 	case text.Key == nil:
 	case thought:
@@ -251,17 +227,14 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 			return f.summary(&text)
 		}
 	case signature != nil && f.want.Items:
-		f.like.Spoil()
 		return f.signedText(&text, signature)
 	case signature != nil:
-		f.like.Spoil()
 		f.keep = true
 		f.keepText()
 		piece := f.join.Next(&text)
 		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
 		return f.emitText(piece)
 	default:
-		f.like.Open(openText, &text)
 		return f.addText(f.join.Next(&text))
 	}
 	return nil
@@ -407,7 +380,6 @@ func (f *geminiReply) callReady() error {
 
 // geminiCounts are the counts of a chunk as the vendor sends them.
 type geminiCounts struct {
-	came                                        bool // the chunk has a usage
 	prompt, tools, cached, thoughts, candidates int64
 	known                                       bool // one of them is known, beside candidates
 	made                                        bool // candidates is
@@ -421,17 +393,9 @@ func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
 	return counted
 }
 
-func (n *geminiCounts) readCandidates(c *jsonx.Cursor) {
-	n.candidates = 0
-	n.made = n.read(c, &n.candidates)
-}
-
-// readUsage reads a usage.
+// readUsage replaces the usage by one of a chunk, if that counts anything.
 func (f *geminiReply) readUsage(c *jsonx.Cursor) {
-	if f.counts.came {
-		f.like.Spoil()
-	}
-	n := geminiCounts{came: true}
+	var n geminiCounts
 	for ok := c.Object(); ok && c.Member(); {
 		counted := false
 		switch string(c.Key) {
@@ -444,23 +408,14 @@ func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 		case "thoughtsTokenCount":
 			counted = n.read(c, &n.thoughts)
 		case "candidatesTokenCount":
-			f.like.Open(openCandidates, c)
-			n.readCandidates(c)
-		case "totalTokenCount":
-			f.like.Open(openTotal, c)
+			n.made = n.read(c, &n.candidates)
 		}
 		n.known = n.known || counted
 	}
-	f.counts = n
-	f.replaceUsage(n)
-}
-
-// replaceUsage replaces the usage by counts that came, if they count anything.
-func (f *geminiReply) replaceUsage(n geminiCounts) {
 	u := counts{known: n.known || n.made, bad: n.bad || f.usage.bad}
 	u.InputTokens, u.CachedTokens = n.prompt+n.tools, n.cached
 	u.OutputTokens, u.ReasoningTokens = n.candidates+n.thoughts, n.thoughts
-	if n.came && (u.known || u.bad) {
+	if u.known || u.bad {
 		f.usage = u
 	}
 }
@@ -499,6 +454,16 @@ func (f *geminiReply) end() error {
 			return truncated()
 		}
 		stop = stoa.StopContentFilter
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
+		if f.want.Tools && f.reply.text == 0 && f.calls == 0 {
+			return broken("finishReason " + bounded(f.stop)) // another attempt may write the call well
+		}
+		if err := f.unreadableCall(); err != nil {
+			return err
+		}
+		if f.open, stop = nil, stoa.StopEnd; f.want.Tools {
+			stop = stoa.StopLength
+		}
 	default:
 		return broken("finishReason " + bounded(f.stop))
 	}

@@ -31,7 +31,7 @@ type Codec interface {
 
 // Want is what a reply may have, and in which detail it is wanted.
 type Want struct {
-	Tools   bool   // the call offered tools; without any, a tool call in the reply is an error
+	Tools   bool   // the call offered tools
 	Items   bool   // [stoa.Call.Items]
 	JSON    bool   // the call asked for a format: a refusal is told apart from text
 	Summary bool   // [stoa.Call.Summary]
@@ -70,6 +70,7 @@ type Failure struct {
 	Caller     bool          // the caller's input is at fault: no other route will help
 	Neutral    bool          // it says nothing about the health of the route: only this request was rejected
 	Ours       bool          // our credentials, our account or our configuration: logged as an alarm
+	Cut        bool          // a limit of this service ended the reply, not a fault of the vendor: what came before is kept and paid for
 	RetryAfter time.Duration // what the vendor asked for; 0: nothing
 	Status     int           // the HTTP status; 0 inside a stream
 	Detail     string        // the vendor's message, bounded, for the log

@@ -4,12 +4,13 @@
 // the test beside it compares it with what is committed. Before that it generates the types of the API's bodies, [typesFile], from the
 // contract.
 //
-// It never downloads anything: third-party sources are in ../vendor. Start
-// reading at [bundle].
+// It never downloads anything: "npm ci" in internal/web/ui installs the libraries that
+// it bundles, as its lock file names them. Start reading at [bundle].
 package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -44,7 +45,6 @@ func bundle(ui string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	third := func(parts ...string) string { return filepath.Join(append([]string{ui, "vendor"}, parts...)...) }
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir:       ui,
 		EntryPointsAdvanced: entries,
@@ -63,16 +63,9 @@ func bundle(ui string) (map[string][]byte, error) {
 		LegalComments:     api.LegalCommentsEndOfFile,
 		JSX:               api.JSXAutomatic,
 		JSXImportSource:   "preact",
-		Alias: map[string]string{
-			"preact":             third("preact", "src", "index.js"),
-			"preact/hooks":       third("preact", "hooks", "src", "index.js"),
-			"preact/jsx-runtime": third("preact", "jsx-runtime", "src", "index.js"),
-			"marked":             third("marked", "src", "marked.ts"),
-			"dompurify":          third("dompurify", "src", "purify.ts"),
-		},
-		Define:      map[string]string{"VERSION": `"3.4.18"`, "process.env.NODE_ENV": `"production"`},
-		TsconfigRaw: `{"compilerOptions":{"jsx":"react-jsx","jsxImportSource":"preact","target":"ES2022"}}`,
-		LogLevel:    api.LogLevelSilent,
+		Define:            map[string]string{"process.env.NODE_ENV": `"production"`},
+		TsconfigRaw:       `{"compilerOptions":{"jsx":"react-jsx","jsxImportSource":"preact","target":"ES2022"}}`,
+		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors) > 0 {
 		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{Kind: api.ErrorMessage})
@@ -93,12 +86,14 @@ func bundle(ui string) (map[string][]byte, error) {
 // every copy, so the program serves them.
 func licenses(ui string) ([]byte, error) {
 	var out bytes.Buffer
-	for _, part := range []string{"Preact", "marked", "DOMPurify", "Scalar"} {
-		text, err := os.ReadFile(filepath.Join(ui, "vendor", strings.ToLower(part), "LICENSE"))
+	for _, part := range []struct{ name, file string }{
+		{"Preact", "node_modules/preact/LICENSE"}, {"marked", "node_modules/marked/LICENSE"}, {"DOMPurify", "node_modules/dompurify/LICENSE"}, {"Scalar", "scalar/LICENSE"},
+	} {
+		text, err := os.ReadFile(filepath.Join(ui, part.file))
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&out, "%s\n%s\n\n%s\n\n", part, strings.Repeat("=", len(part)), bytes.TrimSpace(text))
+		fmt.Fprintf(&out, "%s\n%s\n\n%s\n\n", part.name, strings.Repeat("=", len(part.name)), bytes.TrimSpace(text))
 	}
 	return out.Bytes(), nil
 }
@@ -112,6 +107,9 @@ func run() error {
 	}
 	if err := os.WriteFile(filepath.Join("ui", typesFile), api, 0o644); err != nil {
 		return err
+	}
+	if _, err := os.Stat("ui/node_modules"); err != nil {
+		return errors.New("the libraries of the pages are not installed: run npm ci in internal/web/ui")
 	}
 	files, err := bundle("ui")
 	if err != nil {

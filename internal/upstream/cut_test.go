@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// TestALimitOfOursIsNoFaultOfARoute ends replies at limits of this service after some
+// text: the failure says so, and the circuit stays closed however many there are.
+func TestALimitOfOursIsNoFaultOfARoute(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		prompt string
+		change func(*Config)
+		cut    bool
+	}{
+		"the total timeout": {"fault: hang-body after 2\ntokens: 9", shortTotal, true},
+		"the largest reply": {"fault: endless", smallReply, true},
+		"the idle timeout":  {"fault: hang-body after 2\ntokens: 9", shortWaits, false},
+		"a broken reply":    {"fault: no-end\ntokens: 9", func(*Config) {}, false},
+	} {
+		for _, w := range wires {
+			inBubble(t, name+"/"+w.name, func(t *testing.T) {
+				fake := start(t, "fake.test")
+				pr := fake.Provider(w.name)
+				cfg := quick(pr)
+				tt.change(&cfg)
+				p := openPipe(t, cfg, fake)
+				m := at(w.model, pr)
+				for range breakerFailures {
+					var trail stoa.Trail
+					call := ask(tt.prompt)
+					call.Trail = &trail
+					r := collect(t.Context(), p, m, call)
+					fail, ok := errors.AsType[*wire.Failure](r.err)
+					if !ok || fail.Cut != tt.cut || trail.Void == tt.cut || r.text == "" {
+						t.Fatalf("%q, then %+v, void %v", r.text, r.err, trail.Void)
+					}
+				}
+				if p.Healthy("", m) != tt.cut {
+					t.Errorf("healthy: %v", !tt.cut)
+				}
+			})
+		}
+	}
+}
+
+// TestACutReplyIsNotMadeAgain cuts a reply that nobody has seen, where another route
+// could begin it again.
+func TestACutReplyIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one, two := start(t, "one.test"), start(t, "two.test")
+		a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
+		a.Timeouts.Total = 200 * time.Millisecond
+		p := openPipe(t, quick(a, b), one, two)
+		r := collect(t.Context(), p, at("claude-haiku-4-5", a, b), buffered("fault: hang-body after 2\ntokens: 9"))
+		r.expect(t, stoa.CodeUpstreamTimeout)
+		if len(two.Served()) != 0 || r.text != "word word" {
+			t.Errorf("%q, then %d requests to the second route", r.text, len(two.Served()))
+		}
+	})
+}
+
+// TestAnAttemptThatFailedIsVoid leaves while a retry waits: what the attempt before it
+// brought counts for nothing.
+func TestAnAttemptThatFailedIsVoid(t *testing.T) {
+	t.Parallel()
+	for _, prompt := range []string{"fail: 500", "fault: error-in-stream"} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := start(t, "fake.test")
+			pr := fake.Provider("messages")
+			cfg := quick(pr)
+			cfg.Backoff = time.Hour
+			cfg.DefaultTimeout.Total = 10 * time.Hour
+			var trail stoa.Trail
+			call := ask(prompt)
+			call.Trail = &trail
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(time.Minute, cancel).Stop()
+			if r := collect(ctx, openPipe(t, cfg, fake), at("claude-haiku-4-5", pr), call); r.err != context.Canceled || !trail.Void {
+				t.Errorf("%s: %v, void %v", prompt, r.err, trail.Void)
+			}
+		})
+	}
+}
