@@ -14,6 +14,7 @@ import (
 // TestACallWithoutToolsIsAnswered has every wire call a tool in a session that offers
 // none: the model learns that there is no such tool, goes on, and both steps are paid.
 func TestACallWithoutToolsIsAnswered(t *testing.T) {
+	t.Parallel()
 	for name, tt := range vendors {
 		h, vendor := onVendor(t, name)
 		a := h.Agent(func(a *stoa.Agent) { a.Model = tt.model })
@@ -31,6 +32,7 @@ func TestACallWithoutToolsIsAnswered(t *testing.T) {
 // TestACallThatCannotBeReadIsTriedAgain ends a step at a call that its vendor could not
 // read: the step is free and made again.
 func TestACallThatCannotBeReadIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {

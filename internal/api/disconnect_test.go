@@ -68,6 +68,7 @@ func paidInput(t *testing.T, h *apitest.Service, what string) {
 }
 
 func TestADisconnectBeforeTheHeadersPaysTheInput(t *testing.T) {
+	t.Parallel()
 	for _, model := range allWires {
 		for _, stream := range []bool{true, false} {
 			for _, path := range allFormats {
@@ -85,6 +86,7 @@ func TestADisconnectBeforeTheHeadersPaysTheInput(t *testing.T) {
 // TestADisconnectIsPaidOnce leaves while the second of two providers has the request: the
 // first one answered with an error, or took too long.
 func TestADisconnectIsPaidOnce(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]http.HandlerFunc{
 		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
 		"a timeout": func(_ http.ResponseWriter, r *http.Request) {
@@ -127,6 +129,7 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 
 // TestADisconnectAfterAnErrorIsFree leaves in the pause before a retry.
 func TestADisconnectAfterAnErrorIsFree(t *testing.T) {
+	t.Parallel()
 	for _, model := range allWires {
 		told := failures{slog.DiscardHandler, make(chan struct{}, 1)}
 		h, _ := vendors(t, apitest.Config{Logger: slog.New(told)})
@@ -143,6 +146,7 @@ func TestADisconnectAfterAnErrorIsFree(t *testing.T) {
 // their caller. Beyond the number of those that may, a caller who disconnects pays, and the key is
 // free for another call, which has a receipt of its own.
 func TestADisconnectUnderAKeyIsSeen(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	call := func(input string) body { return body{"model": "alpha-haiku-4-5", "stream": true, "input": input} }
 	const may = 16
@@ -176,6 +180,7 @@ func TestADisconnectUnderAKeyIsSeen(t *testing.T) {
 // TestACancelBeforeTheHeadersPaysTheInput cancels a session whose provider has the
 // request and has not answered.
 func TestACancelBeforeTheHeadersPaysTheInput(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"model": "alpha-haiku-4-5"})
 	_, path := a.begin(t, "fault: hang", nil)

@@ -48,6 +48,7 @@ func paidFor(t *testing.T, h *apitest.Service, r contract.Response, state string
 }
 
 func TestACallThatWasNotOfferedIsLeftOut(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	history := func(prompt string) []body {
@@ -99,6 +100,7 @@ func TestACallThatWasNotOfferedIsLeftOut(t *testing.T) {
 }
 
 func TestACallThatCannotBeReadEndsItsReply(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	tools := body{"tools": []body{{"type": "function", "name": "f"}}}
@@ -141,6 +143,7 @@ func TestACallThatCannotBeReadEndsItsReply(t *testing.T) {
 }
 
 func TestWhatCameBeforeTheTotalTimeoutIsPaid(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	cfg := apitest.Config{Families: map[string][]stoa.Route{}}
 	for family, wire := range map[string]string{"alpha": "messages", "beta": "gemini", "gamma": "responses", "delta": "deepseek"} {

@@ -12,6 +12,7 @@ import (
 
 // TestACutReplyIsCharged ends replies at a limit of this service.
 func TestACutReplyIsCharged(t *testing.T) {
+	t.Parallel()
 	cut := &wire.Failure{Err: stoa.Errorf(stoa.CodeUpstreamTimeout, "too long"), Cut: true}
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
 	text := stoa.Event{Kind: stoa.Delta, Text: "twelve bytes"}
@@ -59,6 +60,7 @@ func (l leaving) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.
 
 // TestADisconnectPaysWhatWasSent leaves calls at each moment.
 func TestADisconnectPaysWhatWasSent(t *testing.T) {
+	t.Parallel()
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
 	text := stoa.Event{Kind: stoa.Delta, Text: "twelve bytes"}
 	for name, c := range map[string]struct {
@@ -92,6 +94,7 @@ func TestADisconnectPaysWhatWasSent(t *testing.T) {
 
 // TestADisconnectIsCoveredByItsHold leaves with the least balance that a call is made for.
 func TestADisconnectIsCoveredByItsHold(t *testing.T) {
+	t.Parallel()
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
 	const grant = 7 + 256*5 // micro-credits: five tokens of input at the rate of cache writes, and the least output
 	h := open(t, leaving{script: script{"alpha-haiku-4-5": {started}}}, catalog.Options{}, grant)

@@ -8,6 +8,7 @@ import (
 // TestTagsNameTheColumns compares the columns of the tables, as the tags of their rows
 // have them, with those of the migrations.
 func TestTagsNameTheColumns(t *testing.T) {
+	t.Parallel()
 	st, err := Open(context.Background(), Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // TestALimitOfOursIsNoFaultOfARoute ends replies at limits of this service after some
 // text: the failure says so, and the circuit stays closed however many there are.
 func TestALimitOfOursIsNoFaultOfARoute(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		prompt string
 		change func(*Config)
@@ -53,6 +54,7 @@ func TestALimitOfOursIsNoFaultOfARoute(t *testing.T) {
 // TestACutReplyIsNotMadeAgain cuts a reply that nobody has seen, where another route
 // could begin it again.
 func TestACutReplyIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := start(t, "one.test"), start(t, "two.test")
 		a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
@@ -69,6 +71,7 @@ func TestACutReplyIsNotMadeAgain(t *testing.T) {
 // TestAnAttemptThatFailedIsVoid leaves while a retry waits: what the attempt before it
 // brought counts for nothing.
 func TestAnAttemptThatFailedIsVoid(t *testing.T) {
+	t.Parallel()
 	for _, prompt := range []string{"fail: 500", "fault: error-in-stream"} {
 		synctest.Test(t, func(t *testing.T) {
 			fake := start(t, "fake.test")
