@@ -15,6 +15,7 @@ import (
 )
 
 func TestAgentsInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range looks() {
@@ -69,6 +70,7 @@ func TestAgentsInABrowser(t *testing.T) {
 }
 
 func TestASessionIsATrace(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -112,6 +114,7 @@ func TestASessionIsATrace(t *testing.T) {
 }
 
 func TestARunningSessionIsLive(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.runs = true
@@ -136,6 +139,7 @@ func TestARunningSessionIsLive(t *testing.T) {
 }
 
 func TestALongTitleFitsAPhone(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.runs, stub.title = true, "Where is the nearest cloakroom and may I bring a folding pram into the east wing?"
@@ -148,6 +152,7 @@ func TestALongTitleFitsAPhone(t *testing.T) {
 }
 
 func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -169,6 +174,7 @@ func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 }
 
 func TestASecretSurvivesEscape(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", sizes()[0])
@@ -186,6 +192,7 @@ func TestASecretSurvivesEscape(t *testing.T) {
 }
 
 func TestFilesAreUploaded(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive", looks()[0])
@@ -205,6 +212,7 @@ func TestFilesAreUploaded(t *testing.T) {
 }
 
 func TestAFolderIsUploaded(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	folder := filepath.Join(t.TempDir(), "manual")
@@ -298,6 +306,7 @@ func zipped(t *testing.T, names ...string) []byte {
 }
 
 func TestAFileHasAHistory(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const files = "/api/v1/api-agents/" + stubAgent + "/drive/files"
@@ -336,6 +345,7 @@ func TestAFileHasAHistory(t *testing.T) {
 }
 
 func TestUnsavedSettingsAreGuarded(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range []look{sizes()[1], sizes()[2]} {
@@ -368,6 +378,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 }
 
 func TestAnUnknownAgentIsSaid(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "agents", sizes()[2])
@@ -381,6 +392,7 @@ func TestAnUnknownAgentIsSaid(t *testing.T) {
 }
 
 func TestThePlaygroundIsKept(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", sizes()[0])
@@ -405,6 +417,7 @@ func TestThePlaygroundIsKept(t *testing.T) {
 }
 
 func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -461,6 +474,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 }
 
 func TestATurnSaysThatHalfIsSpent(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	session := contract.Session{}

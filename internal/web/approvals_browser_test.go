@@ -31,6 +31,7 @@ func (st stage) calls(t *testing.T, path string) []contract.AgentToolCall {
 }
 
 func TestCallsAreApprovedInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 
 // TestACallIsApprovedInItsSession approves where the conversation is.
 func TestACallIsApprovedInItsSession(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
 		t.Run(l.name, func(t *testing.T) {
@@ -111,6 +113,7 @@ func TestACallIsApprovedInItsSession(t *testing.T) {
 // TestAnExpiredCallIsResolved has nobody carry out a call; a person looks, and says what
 // came of it.
 func TestAnExpiredCallIsResolved(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
 		t.Run(l.name, func(t *testing.T) {

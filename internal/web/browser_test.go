@@ -36,8 +36,29 @@ func looks() []look {
 	}
 }
 
-// startBrowser starts a headless browser, or skips the test where none is
-// installed.
+// browsers are those that run and that no test has, with what stops each. One test has a
+// browser at a time: only one of its pages has the focus.
+var browsers struct {
+	sync.Mutex
+	free []runningBrowser
+}
+
+type runningBrowser struct {
+	ctx  context.Context
+	stop func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, b := range browsers.free {
+		b.stop()
+	}
+	os.Exit(code)
+}
+
+// startBrowser gives the test a headless browser to itself, or skips the test where none
+// is installed. Every page is opened in a browser context of its own, so that nothing is
+// left of the test before.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	var path string
@@ -53,18 +74,39 @@ func startBrowser(t *testing.T) context.Context {
 	if testing.Short() {
 		t.Skip("a browser takes long to start")
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
-	limited, release := context.WithTimeout(context.Background(), 10*time.Minute) // a browser that hangs fails one test only
+	b := takeBrowser()
+	if b.stop == nil {
+		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
+		allocated, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+		ctx, cancel := chromedp.NewContext(allocated)
+		b = runningBrowser{ctx, func() { cancel(); stop() }}
+	}
+	t.Cleanup(func() {
+		if t.Failed() { // it may hang
+			b.stop()
+			return
+		}
+		browsers.Lock()
+		defer browsers.Unlock()
+		browsers.free = append(browsers.free, b)
+	})
+	limited, release := context.WithTimeout(b.ctx, 10*time.Minute) // a browser that hangs fails one test only
 	t.Cleanup(release)
-	ctx, stop := chromedp.NewExecAllocator(limited, opts...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
+	if err := chromedp.Do(b.ctx); err != nil {
 		t.Fatalf("start %s: %v", path, err)
 	}
-	return ctx
+	return limited
+}
+
+// takeBrowser returns a browser that no test has, or the zero value.
+func takeBrowser() (b runningBrowser) {
+	browsers.Lock()
+	defer browsers.Unlock()
+	if last := len(browsers.free) - 1; last >= 0 {
+		b, browsers.free = browsers.free[last], browsers.free[:last]
+	}
+	return b
 }
 
 // A tab is a page that is being watched: what it asks for elsewhere, and what

@@ -10,6 +10,7 @@ import (
 // TestACallIsAnsweredInTheConsole gives an agent a tool in its settings, and answers
 // its calls by hand: one among all that wait, one in its session.
 func TestACallIsAnsweredInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	l := sizes()[0]
 	st := newStage(t)

@@ -65,6 +65,7 @@ const (
 // TestAVisitorConfirmsInTheChat reviews a tool for visitors in the console,
 // and then is the visitor: by the keyboard, by buttons, and by a message.
 func TestAVisitorConfirmsInTheChat(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range looks() {
 		t.Run(l.name, func(t *testing.T) {
@@ -138,6 +139,7 @@ func TestAVisitorConfirmsInTheChat(t *testing.T) {
 // What came of a call is not known: the visitor is told before it is done again. The
 // question is in the language of the page.
 func TestAVisitorIsAskedAgainInTheChat(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st, b := newStage(t, onLoopback), newBooth(t)
 	id := b.connect(t, st)

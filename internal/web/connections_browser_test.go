@@ -16,6 +16,7 @@ const typed = `{"name":"order","description":"Orders.","inputSchema":{"type":"ob
 	"item":{"type":"string","description":"What to order."},"count":{"type":"integer"},"size":{"enum":["small","large"]},"gift":{"type":"boolean"},"to":{"type":"object"}}}}`
 
 func TestConnectionsInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {
@@ -185,6 +186,7 @@ func (p *tab) test(tool string) {
 // TestRequestsAreToolsInTheConsole connects servers that know nothing of tools: by
 // requests that are described by hand, and by an OpenAPI document.
 func TestRequestsAreToolsInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -243,6 +245,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 // TestAnAgentGetsToolsOfConnections allows an approved tool in the settings of an agent,
 // stricter than its review, and shows there that it is withheld once it has changed.
 func TestAnAgentGetsToolsOfConnections(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
 		t.Run(l.name, func(t *testing.T) {

@@ -19,6 +19,7 @@ func signIn(t *testing.T, browser context.Context, base, key, path string, l loo
 }
 
 func TestTheConsoleInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range looks() {
@@ -121,6 +122,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 }
 
 func TestAWrongKeyIsShownAtTheField(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/console", looks()[0])
@@ -134,6 +136,7 @@ func TestAWrongKeyIsShownAtTheField(t *testing.T) {
 }
 
 func TestTheKeyStaysInTheTab(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "", looks()[0])
@@ -146,6 +149,7 @@ func TestTheKeyStaysInTheTab(t *testing.T) {
 }
 
 func TestTheKeyIsRememberedIfAsked(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/console", looks()[0])
@@ -167,6 +171,7 @@ func TestTheKeyIsRememberedIfAsked(t *testing.T) {
 // A link with a key fills in the form; it signs nobody in by itself, and the key
 // does not stay in the address.
 func TestALinkBringsAKey(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range looks() {
@@ -184,6 +189,7 @@ func TestALinkBringsAKey(t *testing.T) {
 }
 
 func TestTheStopButtonEndsTheCall(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
@@ -203,6 +209,7 @@ func TestTheStopButtonEndsTheCall(t *testing.T) {
 }
 
 func TestFailedCallsAreShownInThePlayground(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[2])
@@ -221,6 +228,7 @@ func TestFailedCallsAreShownInThePlayground(t *testing.T) {
 }
 
 func TestAGatedModelNamesItsFallback(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, freeKey, "playground", looks()[0])
@@ -232,6 +240,7 @@ func TestAGatedModelNamesItsFallback(t *testing.T) {
 }
 
 func TestACallCanBeCopiedAsCode(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
@@ -248,6 +257,7 @@ func TestACallCanBeCopiedAsCode(t *testing.T) {
 }
 
 func TestModelOutputNeverRunsAsScript(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
@@ -262,6 +272,7 @@ func TestModelOutputNeverRunsAsScript(t *testing.T) {
 }
 
 func TestANewAccountSeesItsNextSteps(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.bare = true
@@ -274,6 +285,7 @@ func TestANewAccountSeesItsNextSteps(t *testing.T) {
 }
 
 func TestALostConnectionCanBeRetried(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[2])
@@ -290,6 +302,7 @@ func TestALostConnectionCanBeRetried(t *testing.T) {
 }
 
 func TestARevokedKeySignsOut(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[0])

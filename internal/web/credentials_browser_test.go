@@ -78,6 +78,7 @@ const (
 )
 
 func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {
@@ -144,6 +145,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 }
 
 func TestATaskIsGivenASecretInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t, onLoopback)
 	o := st.takesSecrets(t)
@@ -208,6 +210,7 @@ func TestATaskIsGivenASecretInTheConsole(t *testing.T) {
 }
 
 func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, kind := range []struct{ path, make, submit string }{
 		{"embed-urls", "Make a link", "Make the link"},
@@ -256,6 +259,7 @@ func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
 }
 
 func TestATagIsGivenASecretInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t, onLoopback)
 	o := st.takesSecrets(t)
@@ -303,6 +307,7 @@ func TestATagIsGivenASecretInTheConsole(t *testing.T) {
 }
 
 func TestSettingsAreTriedWithASecret(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t, onLoopback)
 	o := st.takesSecrets(t)

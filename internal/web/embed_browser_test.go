@@ -59,6 +59,7 @@ func (p *tab) say(text string) {
 }
 
 func TestTheChatInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	for _, l := range looks() {
@@ -152,6 +153,7 @@ const hostile = "say: <script>window.hurt = 1</script>\n" +
 	"`<script>window.hurt = 14</script>`\n\n```html\n<img src=x onerror=window.hurt=15>\n```\n\nThe end."
 
 func TestAHostileReplyLoadsAndRunsNothing(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	_, path := st.link(t, map[string]any{"greeting": strings.TrimPrefix(hostile, "say: "), "maxMessageChars": 10000})
@@ -198,6 +200,7 @@ func TestAHostileReplyLoadsAndRunsNothing(t *testing.T) {
 
 // A link whose text is not its target shows where it leads.
 func TestLinksShowTheirHost(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	_, path := st.link(t, map[string]any{"greeting": "[https://bank.example](https://evil.example/pay) [more](https://example.com) <https://ok.example/auto> " +
@@ -215,6 +218,7 @@ func TestLinksShowTheirHost(t *testing.T) {
 
 // TestTheEndsOfAChat shows what a visitor sees when a chat cannot go on.
 func TestTheEndsOfAChat(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	l := looks()[2]

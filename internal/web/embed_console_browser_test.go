@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheConsoleKeepsScriptTags(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {
@@ -67,6 +68,7 @@ func TestTheConsoleKeepsScriptTags(t *testing.T) {
 // TestServerSnippetsMakeLinks runs the code that the console shows, in each language
 // that is installed here. Of PHP only the text is looked at.
 func TestServerSnippetsMakeLinks(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	agent := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")

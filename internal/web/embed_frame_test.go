@@ -130,6 +130,7 @@ func (p *tab) submit(text string) {
 }
 
 func TestTheChatInAFrame(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	ours, foreign := newHost(t), newHost(t)
@@ -182,6 +183,7 @@ func TestTheChatInAFrame(t *testing.T) {
 }
 
 func TestTheChatPageHasSecurityHeaders(t *testing.T) {
+	t.Parallel()
 	st := newStage(t)
 	made, path := st.link(t, map[string]any{"theme": "dark", "allowedOrigins": []string{"https://*.example.com", "http://localhost:3000"}})
 	path, _, _ = strings.Cut(path, "#")

@@ -53,6 +53,7 @@ func (st stage) curl(t *testing.T, name, origin string, into any) {
 
 // TestTheGuideToEmbedsWorks does what docs/embeds.md says, word for word.
 func TestTheGuideToEmbedsWorks(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	var page atomic.Value

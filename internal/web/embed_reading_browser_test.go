@@ -8,6 +8,7 @@ import (
 
 // TestAChatIsEasyToRead checks what a visitor reads and copies.
 func TestAChatIsEasyToRead(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	for _, l := range []look{looks()[0], looks()[3]} {

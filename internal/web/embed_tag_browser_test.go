@@ -70,6 +70,7 @@ func (p *tab) forgive(parts ...string) {
 const inLauncher = `document.querySelector("[data-stoa]")?.shadowRoot`
 
 func TestAScriptTagOnAStaticPage(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	site := newStaticSite(t, st.h.URL)
@@ -121,6 +122,7 @@ func TestAScriptTagOnAStaticPage(t *testing.T) {
 }
 
 func TestAWrongPageShowsNoLauncher(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	site := newStaticSite(t, st.h.URL)
@@ -151,6 +153,7 @@ func TestAWrongPageShowsNoLauncher(t *testing.T) {
 }
 
 func TestAScriptTagHasAPreview(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
 	tag := st.tag(t, map[string]any{"language": "fr", "position": "left", "theme": "dark"})

@@ -18,6 +18,7 @@ var (
 )
 
 func TestEveryGuideIsListed(t *testing.T) {
+	t.Parallel()
 	names, err := fs.Glob(docs.Guides, "*.md")
 	if err != nil || len(names) < 10 {
 		t.Fatal(names, err)
@@ -36,6 +37,7 @@ func TestEveryGuideIsListed(t *testing.T) {
 // Links between the guides lead to headings that exist, and nothing of the
 // Markdown reaches the page as it was.
 func TestGuidesLeadSomewhere(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	names, _ := fs.Glob(docs.Guides, "*.md")
 	pages := map[string]string{"/docs": bodyOf(t, ask(t, h, "GET", "/docs"))}
@@ -79,6 +81,7 @@ func TestGuidesLeadSomewhere(t *testing.T) {
 }
 
 func TestGuidesAreSearched(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	found := func(q string) string {
 		r := ask(t, h, "GET", "/docs?q="+url.QueryEscape(q))

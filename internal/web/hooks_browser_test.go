@@ -32,6 +32,7 @@ func receiver(t *testing.T) (address string, refuses *atomic.Bool) {
 }
 
 func TestWebhooksInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {

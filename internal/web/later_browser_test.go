@@ -20,6 +20,7 @@ func (s *stub) sent(call string) {
 }
 
 func TestScheduledTasksInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const tasks = "/api/v1/api-agents/" + stubAgent + "/scheduled-tasks"
@@ -67,6 +68,7 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 }
 
 func TestSchedulesAreSaidInWords(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range sizes() {
@@ -109,6 +111,7 @@ func TestSchedulesAreSaidInWords(t *testing.T) {
 }
 
 func TestEmbedsInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const embeds = "/api/v1/api-agents/" + stubAgent + "/embed-"
@@ -152,6 +155,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 }
 
 func TestProvidersInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range looks() {
@@ -170,6 +174,7 @@ func TestProvidersInABrowser(t *testing.T) {
 }
 
 func TestASessionIsDownloaded(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, looks()[2])
@@ -185,6 +190,7 @@ func TestASessionIsDownloaded(t *testing.T) {
 }
 
 func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
@@ -216,6 +222,7 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 }
 
 func TestTabsAreVisibleOnAPhone(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	const seen = `(() => { const row = document.querySelector(%[1]q).getBoundingClientRect(), part = document.querySelector(%[2]q)?.getBoundingClientRect(); return !!part && part.left >= row.left && part.right <= row.right; })()`
@@ -229,6 +236,7 @@ func TestTabsAreVisibleOnAPhone(t *testing.T) {
 }
 
 func TestATaskIsScheduledByKeyboard(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", looks()[0])

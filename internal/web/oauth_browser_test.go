@@ -23,6 +23,7 @@ import (
 // TestAConnectionIsSignedInTo goes from the console to the authorization server of
 // stoa mcp-demo --oauth and back, also with what goes wrong there.
 func TestAConnectionIsSignedInTo(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t, onLoopback, "10.0.0.9")
 	const name = `<b>Ada & Co</b>`

@@ -42,6 +42,7 @@ func (p *tab) choose(selector, value string) {
 }
 
 func TestNodesInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range sizes() {
@@ -58,6 +59,7 @@ func TestNodesInABrowser(t *testing.T) {
 }
 
 func TestTheRequestLogInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -92,6 +94,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 }
 
 func TestTheRequestLogIsFollowed(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[0])
@@ -107,6 +110,7 @@ func TestTheRequestLogIsFollowed(t *testing.T) {
 }
 
 func TestARequestIsFoundByItsId(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[2])
@@ -124,6 +128,7 @@ func TestARequestIsFoundByItsId(t *testing.T) {
 }
 
 func TestTheRequestLogIsSavedAsCSV(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[0])
@@ -135,6 +140,7 @@ func TestTheRequestLogIsSavedAsCSV(t *testing.T) {
 }
 
 func TestUsageInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -168,6 +174,7 @@ func TestUsageInABrowser(t *testing.T) {
 }
 
 func TestTheFirstStepsAreShown(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.bare = true
@@ -193,6 +200,7 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 }
 
 func TestAccountsAreFiltered(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -216,6 +224,7 @@ func TestAccountsAreFiltered(t *testing.T) {
 }
 
 func TestAnAccountHasAPage(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const account = "acc_01k9zqd3m8w5x7y2c4b6n8p0rz"
@@ -264,6 +273,7 @@ func TestAnAccountHasAPage(t *testing.T) {
 }
 
 func TestAProviderIsTestedInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const test = `(() => { const b = document.querySelector('section[aria-label="%s"] header button'); if (!b || b.disabled) return false; b.click(); return true; })()`
@@ -291,6 +301,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 }
 
 func TestTheEndOfCreditsIsSaid(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {

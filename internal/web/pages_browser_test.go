@@ -8,6 +8,7 @@ import (
 )
 
 func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range looks() {
@@ -111,6 +112,7 @@ func TestPagesInABrowser(t *testing.T) {
 }
 
 func TestTheExplorerShowsAStream(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/api/v1/doc", looks()[0])

@@ -25,6 +25,7 @@ func (s *stub) models() []string {
 }
 
 func TestTwoModelsAreCompared(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, l := range sizes() {
@@ -84,6 +85,7 @@ func TestTwoModelsAreCompared(t *testing.T) {
 }
 
 func TestPromptsAreSavedInTheBrowser(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
@@ -112,6 +114,7 @@ func TestPromptsAreSavedInTheBrowser(t *testing.T) {
 }
 
 func TestALinkHoldsAPrompt(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", sizes()[0])

@@ -23,6 +23,7 @@ func extended(t *testing.T, names string) (*stub, string) {
 }
 
 func TestThePlaygroundCallsTools(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, url := extended(t, `"tools","formats"`)
 	for _, l := range sizes() {
@@ -65,6 +66,7 @@ func TestThePlaygroundCallsTools(t *testing.T) {
 }
 
 func TestThePlaygroundTriesASchema(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, url := extended(t, `"formats"`)
 	p := signIn(t, browser, url, goodKey, "playground", sizes()[0])
@@ -81,6 +83,7 @@ func TestThePlaygroundTriesASchema(t *testing.T) {
 }
 
 func TestThePlaygroundTakesImages(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	stub, url := extended(t, `"images"`)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
@@ -113,6 +116,7 @@ func TestThePlaygroundTakesImages(t *testing.T) {
 }
 
 func TestWithoutExtensionsThePlaygroundIsPlain(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", sizes()[0])

@@ -12,6 +12,7 @@ import (
 // calls and with the argument for their id, and switches its connection off and on: who
 // does so sees which agents use it, and these say why the tool is withheld.
 func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for _, l := range []look{sizes()[0], sizes()[3]} {
 		t.Run(l.name, func(t *testing.T) {

@@ -31,6 +31,7 @@ func referencePage(t *testing.T, extensions ...string) string {
 }
 
 func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
+	t.Parallel()
 	page := referencePage(t, config.AllExtensions().Names()...)
 	doc, err := contract.Load()
 	if err != nil {
@@ -86,6 +87,7 @@ const small = `{"openapi":"3.0.3","info":{"title":"T","version":"1","description
 "components":{"schemas":{"Tree":{"type":"object","required":["name"],"properties":{"name":{"type":"string","minLength":1,"maxLength":8,"example":"it's"},"children":{"type":"array","items":{"$ref":"#/components/schemas/Tree"}},"size":{"type":"integer","minimum":0,"nullable":true}}}}}}`
 
 func TestTheLayoutOfASmallContract(t *testing.T) {
+	t.Parallel()
 	ref, err := layOut(t, small)
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +124,7 @@ func TestTheLayoutOfASmallContract(t *testing.T) {
 }
 
 func TestSamplesAreValidShell(t *testing.T) {
+	t.Parallel()
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no shell")
@@ -154,6 +157,7 @@ func TestSamplesAreValidShell(t *testing.T) {
 }
 
 func TestADanglingReferenceIsAnError(t *testing.T) {
+	t.Parallel()
 	broken := strings.ReplaceAll(small, `"$ref":"#/components/schemas/Tree"}}}},"responses"`, `"$ref":"#/components/schemas/Shrub"}}}},"responses"`)
 	if _, err := layOut(t, broken); err == nil || !strings.Contains(err.Error(), "Shrub") {
 		t.Errorf("error %v", err)

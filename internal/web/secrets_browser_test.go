@@ -50,6 +50,7 @@ func (p *tab) keeps(text string) bool {
 
 // TestSecretsInTheConsole stores a secret of each kind, replaces and deletes.
 func TestSecretsInTheConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t, onLoopback)
 	server := httptest.NewServer(nil)

@@ -349,6 +349,7 @@ func stubReplies() map[string]string {
 }
 
 func TestTheStubMatchesTheContract(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)

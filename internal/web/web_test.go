@@ -52,6 +52,7 @@ func pagePaths() []string {
 }
 
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	address := regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 	for _, path := range pagePaths() {
@@ -89,6 +90,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 }
 
 func TestEveryLinkOnThePagesResolves(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	outside := map[string]bool{"/api/v1/openapi.json": true, "/api/v1/health": true} // the API's own
 	for _, path := range append(pagePaths(), "/nowhere") {
@@ -115,6 +117,7 @@ func TestEveryLinkOnThePagesResolves(t *testing.T) {
 }
 
 func TestTheExplorersNonceIsUsedOnce(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	number := regexp.MustCompile(`content="([A-Za-z0-9_-]{22})"`)
 	seen := map[string]bool{}
@@ -132,6 +135,7 @@ func TestTheExplorersNonceIsUsedOnce(t *testing.T) {
 }
 
 func TestFilesAreServedGzippedPlainOr304(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	for _, path := range []string{"/static/scalar.js", "/static/stoa.css", "/docs/api-openapi", "/"} {
 		packed := ask(t, h, "GET", path, "Accept-Encoding", "br, gzip;q=0.8")
@@ -197,6 +201,7 @@ func TestPlainFilesShareOneCopy(t *testing.T) {
 }
 
 func TestAnAddressWithTheDigestMayBeKept(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	address := regexp.MustCompile(`/static/stoa\.css\?[^"]+`).FindString(bodyOf(t, ask(t, h, "GET", "/", "Accept", "text/html")))
 	if address == "" {
@@ -213,6 +218,7 @@ func TestAnAddressWithTheDigestMayBeKept(t *testing.T) {
 }
 
 func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	page := ask(t, h, "GET", "/nowhere", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	if body := bodyOf(t, page); page.StatusCode != 404 || !strings.Contains(body, "There is no such page") {
@@ -244,6 +250,7 @@ func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 }
 
 func TestOldAddressesRedirect(t *testing.T) {
+	t.Parallel()
 	h := newHandler(t)
 	for from, to := range map[string]string{"/docs/": "/docs", "/console/": "/console"} {
 		if r := ask(t, h, "GET", from); r.StatusCode != http.StatusPermanentRedirect || r.Header.Get("Location") != to {
@@ -253,6 +260,7 @@ func TestOldAddressesRedirect(t *testing.T) {
 }
 
 func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
+	t.Parallel()
 	site, err := web.New(web.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +287,7 @@ const (
 )
 
 func TestTheExplorersScriptIsAsPublished(t *testing.T) {
+	t.Parallel()
 	script := bodyOf(t, ask(t, newHandler(t), "GET", "/static/scalar.js"))
 	sum := sha256.Sum256([]byte(script))
 	if got := hex.EncodeToString(sum[:]); got != scalarDigest {
@@ -289,6 +298,7 @@ func TestTheExplorersScriptIsAsPublished(t *testing.T) {
 // Every library of the pages is named with its version in NOTICE, and its licence is
 // served.
 func TestTheLicencesOfOthersAreServed(t *testing.T) {
+	t.Parallel()
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
 		if err != nil {
