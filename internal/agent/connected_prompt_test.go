@@ -78,7 +78,7 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 					begin, rest, _ := strings.Cut(answered, "\n")
 					mark := begin[strings.LastIndexByte(begin, ' ')+1:]
 					want := stoa.Call{
-						Instructions: frame, Items: true,
+						Instructions: frame, Stateful: true,
 						Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "go"}},
 						Tools: []stoa.Tool{
 							asked[0].Tools[0], // ask_user, which is the service's own

@@ -145,7 +145,7 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 // build returns the call for a history: instructions, the rules about file
 // text, the drive's files where they fit, the conversation and the tools.
 func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
-	call := stoa.Call{Tools: p.tools(), Items: true, Prefer: p.madeBy()}
+	call := stoa.Call{Tools: p.tools(), Stateful: true, Prefer: p.madeBy()}
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		frame := frameText

@@ -588,7 +588,7 @@ func (p *parser) complete() error {
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
 	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
-	call.Items, call.NoParallel = w.itemized, w.noParallel
+	call.Stateful, call.NoParallel = w.itemized, w.noParallel
 	if w.noTools = len(call.Tools) == 0; w.noTools {
 		call.Choice = nil
 	}

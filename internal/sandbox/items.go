@@ -103,7 +103,7 @@ func (t turn) inFormat(text string) string {
 // wanted.
 func (r *reply) reason() bool {
 	o := r.turn.orders
-	if !r.turn.call.Items || o.Think == 0 || r.full() {
+	if o.Think == 0 || r.full() {
 		return true
 	}
 	if r.turn.call.Summary {
@@ -158,7 +158,7 @@ func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 // refuse yields a refusal: apart from text, where the caller asked for JSON.
 func (r *reply) refuse(text string) bool {
 	kind := stoa.Delta
-	if r.turn.call.Items && r.turn.call.TextFormat().Kind != stoa.FormatText {
+	if r.turn.call.TextFormat().Kind != stoa.FormatText {
 		kind = stoa.Refusal
 	}
 	for piece := range pieces(text) {

@@ -33,6 +33,7 @@ type played struct {
 func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 	t.Helper()
 	var p played
+	var open stoa.ToolCall
 	for ev, err := range Reply(ctx, call, Options{Model: "alpha-haiku-4-5"}) {
 		if p.err != nil || p.end.Kind != 0 {
 			t.Fatalf("something came after the end: %+v, %v", ev, err)
@@ -49,7 +50,18 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 			p.deltas++
 		case stoa.Thinking:
 			p.think += ev.Thinking
+		case stoa.Reasoned:
+			if p.think == 0 {
+				t.Errorf("reasoning without a thought: %+v", ev)
+			}
+		case stoa.CallStarted:
+			open = ev.Call
+		case stoa.CallDelta:
+			open.Arguments += ev.Text
 		case stoa.Called:
+			if ev.Call != open {
+				t.Errorf("called %+v, begun %+v", ev.Call, open)
+			}
 			p.calls = append(p.calls, ev.Call)
 		case stoa.Finished:
 			if ev.More {

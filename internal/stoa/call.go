@@ -16,13 +16,16 @@ type Call struct {
 	TopP            *float64 // 0 to 1; nil: not set
 	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty: not set
 	Verbosity       string   // low, medium, high; empty: not set
+	// Stateful says that the reply comes back in later calls, with its reasoning. Then the
+	// vendor is asked for what it needs to continue, and what was sent is sent again
+	// unchanged: each message for itself, in its place.
+	Stateful bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
-	Items        bool   // the reply is wanted item by item; see [EventKind]
 	Prefer       *State // without its data: the route that made it is tried first; nil: as configured
 	Trail        *Trail // is told where the call is tried; nil: nothing is
 }
@@ -266,7 +269,7 @@ func (c Call) EstimateInput() int64 {
 	for _, t := range c.Tools {
 		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	if c.Items && len(c.Tools) > 0 {
+	if len(c.Tools) > 0 {
 		tokens += toolsTokens + int64(len(c.Tools))*toolTokens
 	}
 	if f := c.TextFormat(); f.Kind != FormatText {
@@ -348,21 +351,24 @@ func (c *Call) Reasoning() (n int) {
 // Media reports whether the call's parts have images or files, and whether they have
 // files.
 func (c *Call) Media() (any, files bool) {
-	var look func(parts []Part)
-	look = func(parts []Part) {
-		for i := range parts {
-			switch p := &parts[i]; p.Kind {
-			case PartImage:
-				any = true
-			case PartFile:
-				any, files = true, true
-			case PartResult:
-				look(p.Result.Parts)
-			}
-		}
-	}
 	for i := range c.Messages {
-		look(c.Messages[i].Parts)
+		images, pdfs := mediaIn(c.Messages[i].Parts)
+		any, files = any || images, files || pdfs
+	}
+	return any, files
+}
+
+func mediaIn(parts []Part) (any, files bool) {
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case PartImage:
+			any = true
+		case PartFile:
+			any, files = true, true
+		case PartResult:
+			images, pdfs := mediaIn(p.Result.Parts)
+			any, files = any || images, files || pdfs
+		}
 	}
 	return any, files
 }

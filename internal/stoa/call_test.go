@@ -44,8 +44,7 @@ func TestEstimateCountsToolsAndFormats(t *testing.T) {
 		call Call
 		want int64
 	}{
-		"tools":              {Call{Tools: tools, Items: true}, 5 + toolsTokens + 2*toolTokens},
-		"an agent's tools":   {Call{Tools: tools}, 5},
+		"tools":              {Call{Tools: tools}, 5 + toolsTokens + 2*toolTokens},
 		"a schema":           {Call{Format: &Format{Kind: FormatSchema, Schema: "{    }"}}, 2 + formatTokens},
 		"an object":          {Call{Format: &Format{Kind: FormatObject}}, formatTokens},
 		"plain text":         {Call{Format: &Format{Kind: FormatText}}, 0},

@@ -351,7 +351,7 @@ func TestToolCallsCountAsText(t *testing.T) {
 			fake := fakeup.Start(t)
 			pr := fake.Provider(w.name)
 			call := ask(`call: look {"at":"the sky"}`)
-			call.Items = true
+			call.Stateful = true
 			call.Tools = []stoa.Tool{{Name: "look", Description: "look at something", Parameters: `{"type":"object","properties":{"at":{"type":"string"}}}`}}
 			r := collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call)
 			r.expect(t, "")

@@ -110,16 +110,13 @@ type chatReply struct {
 	stop      string
 	deltas    bool // a delta came: a message beside it repeats the text
 	pieces    []chatCall
+	at        int    // the call of pieces that is open or the next
+	late      []byte // text that came inside it
 	reasoning []byte
+	thinks    bool // reasoning came, if only an empty text
+	owed      bool // reasoning came that was not emitted as a state
+	sent      int  // bytes of reasoning that were
 	scratch   []byte
-
-	// What follows is about replies that are wanted item by item.
-
-	at     int    // the call of pieces that is open or the next
-	late   []byte // text that came inside it
-	thinks bool   // reasoning came, if only an empty text
-	owed   bool   // reasoning came that was not emitted as a state
-	sent   int    // bytes of reasoning that were
 }
 
 func (f *chatReply) event(ev sse.Event) error {
@@ -171,11 +168,9 @@ func (f *chatReply) chunk(data []byte) error {
 
 // again reads a chunk that is like an earlier one.
 func (f *chatReply) again() error {
-	if f.want.Items {
-		if c, ok := f.like.Value(openText); ok {
-			if err := f.settle(c); err != nil {
-				return err
-			}
+	if c, ok := f.like.Value(openText); ok {
+		if err := f.settle(c); err != nil {
+			return err
 		}
 	}
 	if err := f.say(f.textAgain()); err != nil {
@@ -234,7 +229,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 		var err error
 		switch string(c.Key) {
 		case "content":
-			if f.reply.whole && f.want.Items { // the reasoning comes before it, wherever it is
+			if f.reply.whole { // the reasoning comes before it, wherever it is
 				content = *c
 				break
 			}
@@ -279,14 +274,11 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 		return tooMuch("reasoning")
 	}
 	if first || len(f.reasoning) > n {
-		f.owed = f.keepsReasoning()
+		f.owed = f.route.Dialect == "deepseek" // which wants it back
 	}
 	f.thought(len(f.reasoning) - n)
 	return nil
 }
-
-// keepsReasoning reports whether the server wants the reasoning back.
-func (f *chatReply) keepsReasoning() bool { return f.want.Items && f.route.Dialect == "deepseek" }
 
 // content reads a piece of text, which may be a list of parts.
 func (f *chatReply) content(c *jsonx.Cursor) error {
@@ -381,17 +373,7 @@ func (f *chatReply) done() error {
 	default: // stop
 		stop = stoa.StopEnd
 	}
-	if f.want.Items {
-		return f.doneItems(stop)
-	}
-	if err := f.plainCalls(); err != nil {
-		return err
-	}
-	state := ""
-	if f.route.Dialect == "deepseek" && len(f.reasoning) > 0 && f.keep {
-		state = string(jsonx.Mend(f.reasoning))
-	}
-	return f.finish(stop, f.route, state)
+	return f.endCalls(stop)
 }
 
 func (f *chatReply) whole(data []byte) error {

@@ -187,7 +187,7 @@ func TestEndlessReplyIsRejected(t *testing.T) {
 		"calls":     {"messages", "", `data: {"type":"content_block_start","content_block":{"type":"tool_use","name":"n"}}` + "\n\n"},
 		"an event":  {"gemini", "data: ", "x"},
 		"a body":    {"gemini", "[", " "},
-		"parts":     {"gemini", "", `data: {"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"` + big + `"}]}}]}` + "\n\n"},
+		"parts":     {"gemini", "", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"n"},"thoughtSignature":"` + big + `"}]}}]}` + "\n\n"},
 		"pieces":    {"gemini", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"n","willContinue":true}}]}}]}` + "\n\n", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"willContinue":true,"partialArgs":[{"jsonPath":"$.a","stringValue":"` + big + `"}]}}]}}]}` + "\n\n"},
 		"items":     {"responses", "", `data: {"type":"response.output_item.done","item":{"type":"reasoning","encrypted_content":"` + big + `"}}` + "\n\n"},
 		"functions": {"responses", "", `data: {"type":"response.output_item.done","item":{"type":"function_call","name":"n","arguments":"{}"}}` + "\n\n"},

@@ -1,13 +1,11 @@
 package wire
 
 import (
-	"cmp"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -109,15 +107,12 @@ func (gemini) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*sto
 type geminiReply struct {
 	*reply
 	route   stoa.Route
-	id      string // of the reply, for calls that have none
 	stop    string
 	blocked bool
 	counts  geminiCounts // of the last chunk
 	learned geminiCounts // of the event that others are compared with
-	text    []byte       // of parts that are not in the state yet
 	open    *geminiCall  // a call that comes in pieces
-	ready   []stoa.ToolCall
-	said    bool // of a reply wanted item by item: text came since the last other item
+	said    bool         // text came since the last other item
 }
 
 func (f *geminiReply) event(ev sse.Event) error {
@@ -150,10 +145,6 @@ func (f *geminiReply) chunk(data []byte) error {
 					f.blocked = len(c.Name()) > 0
 				}
 			}
-		case "responseId":
-			if f.id == "" {
-				f.id, _ = c.Text()
-			}
 		case "error":
 			failed = c.Kind() == '{' || c.Kind() == '"'
 		}
@@ -163,9 +154,6 @@ func (f *geminiReply) chunk(data []byte) error {
 	}
 	if failed {
 		return streamError(data)
-	}
-	if err := f.callReady(); err != nil {
-		return err
 	}
 	if f.learn() {
 		f.learned = f.counts
@@ -246,20 +234,13 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	case thought:
 		piece := text
 		f.thought(len(piece.Name()))
-		if f.want.Items && f.want.Summary {
+		if f.want.Summary {
 			f.said = false
 			return f.summary(&text)
 		}
-	case signature != nil && f.want.Items:
-		f.like.Spoil()
-		return f.signedText(&text, signature)
 	case signature != nil:
 		f.like.Spoil()
-		f.keep = true
-		f.keepText()
-		piece := f.join.Next(&text)
-		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
-		return f.emitText(piece)
+		return f.signedText(&text, signature)
 	default:
 		f.like.Open(openText, &text)
 		return f.addText(f.join.Next(&text))
@@ -267,30 +248,10 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	return nil
 }
 
-// addText adds a piece of text to the state and emits it.
+// addText emits a piece of text.
 func (f *geminiReply) addText(text string) error {
-	if f.want.Items {
-		f.said = f.said || text != ""
-		return f.emitText(text)
-	}
-	f.text = append(f.text, text...)
+	f.said = f.said || text != ""
 	return f.emitText(text)
-}
-
-// keepText adds the text so far to the state, as one part.
-func (f *geminiReply) keepText() {
-	if len(f.text) > 0 {
-		f.keepPart(`{"text":`, jsonx.AppendString(nil, f.text), nil)
-		f.text = f.text[:0]
-	}
-}
-
-func (f *geminiReply) keepPart(head string, value, signature []byte) {
-	f.state = append(append(append(f.state, ','), head...), value...)
-	if signature != nil {
-		f.state = append(append(f.state, `,"thoughtSignature":`...), signature...)
-	}
-	f.state = append(f.state, '}')
 }
 
 // A geminiCall is a call, or a piece of one.
@@ -356,8 +317,7 @@ func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	return f.closeCall()
 }
 
-// closeCall queues the open call for [geminiReply.callReady] and adds it to the
-// state in the form in which it has to be sent back.
+// closeCall emits the open call.
 func (f *geminiReply) closeCall() error {
 	open := f.open
 	if open == nil {
@@ -370,39 +330,10 @@ func (f *geminiReply) closeCall() error {
 	if open.arguments == nil {
 		open.arguments = []byte("{}")
 	}
-	if f.want.Items {
-		if err := f.wholeCall(open); err != nil {
-			return err
-		}
-		return f.endCall()
+	if err := f.wholeCall(open); err != nil {
+		return err
 	}
-	w := builder{}
-	w.open('{')
-	if open.id != "" {
-		w.member("id", open.id)
-	}
-	w.member("name", open.name)
-	w.key("args").raw(string(open.arguments))
-	w.close('}')
-	f.keepText()
-	f.keepPart(`{"functionCall":`, w.b, open.signature)
-	f.ready = append(f.ready, stoa.ToolCall{ID: open.id, Name: open.name, Arguments: string(open.arguments)})
-	return nil
-}
-
-// callReady emits the calls of a chunk once all of it was read: calls without an id
-// get one from the reply's id, which comes last.
-func (f *geminiReply) callReady() error {
-	for _, call := range f.ready {
-		if call.ID == "" {
-			call.ID = cmp.Or(f.id, "call") + "-" + strconv.Itoa(f.calls)
-		}
-		if err := f.called(call); err != nil {
-			return err
-		}
-	}
-	f.ready = f.ready[:0]
-	return nil
+	return f.endCall()
 }
 
 // geminiCounts are the counts of a chunk as the vendor sends them.
@@ -516,13 +447,10 @@ func (f *geminiReply) end() error {
 		if stop == stoa.StopEnd {
 			return broken("a function call that does not end")
 		}
-		if f.want.Items {
-			if err := f.cutOpen(); err != nil {
-				return err
-			}
+		if err := f.cutOpen(); err != nil {
+			return err
 		}
 		f.open = nil // cut with the reply
 	}
-	f.keepText()
-	return f.finish(stop, f.route, f.listState())
+	return f.finish(stop)
 }

@@ -112,14 +112,17 @@ type messagesReply struct {
 	stop  string
 	begun bool // a block of content came
 	block messagesBlock
-	itemized
+
+	after  string // the mark of the last segment of reasoning
+	isJSON bool   // the text begins like JSON
+	unsure []byte // text of which that is not known
 }
 
 // A messagesBlock is the block of content that is being received.
 type messagesBlock struct {
 	kind      string // text, thinking, tool_use; empty for others
 	id, name  string
-	body      []byte // text, thinking or the pieces of the input
+	body      []byte // thinking
 	signature []byte
 	input     string // of a block that came whole
 	raw       []byte // the block as it began, where it is sent back so
@@ -246,13 +249,13 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 			return nil
 		}
 		f.like.Open(openText, c)
-		return f.addText(f.join.Next(c))
+		return f.itemText(f.join.Next(c))
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
 			piece := *c
 			b.body, _ = c.AppendPiece(b.body)
 			f.thought(len(b.body) - before)
-			if f.want.Items && f.want.Summary {
+			if f.want.Summary {
 				if err := f.summary(&piece); err != nil {
 					return err
 				}
@@ -268,28 +271,16 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		if string(c.Key) != "partial_json" {
 			return nil
 		}
-		if f.want.Items {
-			return f.inputPiece(c)
-		}
-		b.body, _ = c.AppendPiece(b.body)
+		return f.inputPiece(c)
 	}
-	if len(b.body) > maxState || len(b.signature) > maxState || kind == "input_json_delta" && len(b.body) > maxArguments {
+	if len(b.body) > maxState || len(b.signature) > maxState {
 		return tooMuch("content of one block")
 	}
 	return nil
 }
 
-// addText adds a piece of text to the block and emits it.
-func (f *messagesReply) addText(text string) error {
-	if f.want.Items {
-		return f.itemText(text)
-	}
-	f.block.body = append(f.block.body, text...)
-	return f.emitText(text)
-}
-
 // again reads an event that is like an earlier one.
-func (f *messagesReply) again() error { return f.addText(f.textAgain()) }
+func (f *messagesReply) again() error { return f.itemText(f.textAgain()) }
 
 // openBlock reads the start of a block; in a whole reply, all of it.
 func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
@@ -315,8 +306,11 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 			b.input = string(c.Raw())
 		}
 	}
-	if f.want.Items {
-		if err := f.openItem(kind, raw); err != nil {
+	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained
+		return err
+	}
+	if kind != "text" {
+		if err := f.freeText(); err != nil {
 			return err
 		}
 	}
@@ -328,67 +322,22 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 		}
 	case "thinking":
 		b.kind = kind
+		if f.reply.whole {
+			b.raw = raw
+		}
 		if thought.Key != nil {
 			return f.change("thinking_delta", &thought)
 		}
 	case "tool_use":
 		b.kind = kind
-	case "redacted_thinking":
-		f.keep = true
-		f.keepBlock(raw)
+		return f.beginCall(b.id, b.name)
 	default:
-		f.other = kind
+		b.raw = append([]byte(nil), raw...)
+		if kind != "redacted_thinking" {
+			f.other = kind
+		}
 	}
 	return nil
-}
-
-// closeBlock adds the block to the state, and emits it if it is a tool call.
-func (f *messagesReply) closeBlock() error {
-	if f.want.Items {
-		return f.closeItem()
-	}
-	b := &f.block
-	kind := b.kind
-	b.kind = ""
-	body := jsonx.Mend(b.body)
-	switch kind {
-	case "text":
-		if len(body) > 0 {
-			w := builder{b: []byte(`{"type":"text","text":`)}
-			w.b = append(jsonx.AppendString(w.b, body), '}')
-			f.keepBlock(w.b)
-		}
-	case "thinking":
-		if len(b.signature) > 0 { // the vendor rejects thinking that it did not sign
-			f.keep = true
-			w := builder{b: []byte(`{"type":"thinking","thinking":`)}
-			w.b = append(jsonx.AppendString(w.b, body), `,"signature":`...)
-			w.b = append(jsonx.AppendString(w.b, b.signature), '}')
-			f.keepBlock(w.b)
-		}
-	case "tool_use":
-		call := stoa.ToolCall{ID: b.id, Name: b.name, Arguments: string(body)}
-		if call.Arguments == "" {
-			call.Arguments = b.input
-		}
-		if call.Arguments == "" {
-			call.Arguments = "{}"
-		}
-		w := builder{}
-		w.open('{')
-		w.member("type", "tool_use")
-		w.member("id", call.ID)
-		w.member("name", call.Name)
-		w.key("input").object(call.Arguments)
-		w.close('}')
-		f.keepBlock(w.b)
-		return f.called(call)
-	}
-	return nil
-}
-
-func (f *messagesReply) keepBlock(raw []byte) {
-	f.state = append(append(f.state, ','), raw...)
 }
 
 // readUsage reads a usage; last marks the one that counts the finished output.
@@ -452,7 +401,7 @@ func (f *messagesReply) done() error {
 	if err := f.freeText(); err != nil {
 		return err
 	}
-	return f.finish(stop, f.route, f.listState())
+	return f.finish(stop)
 }
 
 func (f *messagesReply) whole(data []byte) error {

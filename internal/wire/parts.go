@@ -16,7 +16,7 @@ import (
 // parts. All calls of one conversation are sent alike, so that what was sent before is
 // sent again unchanged.
 func inParts(call *stoa.Call) bool {
-	if call.Items || len(call.Tools) > 0 {
+	if call.Stateful || len(call.Tools) > 0 {
 		return true
 	}
 	for i := range call.Messages {

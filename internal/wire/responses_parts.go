@@ -265,7 +265,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			if err != nil {
 				return err
 			}
-			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can
+			if t.Strict != nil || !call.Stateful { // left out, the vendor enforces what it can
 				w.key("strict").raw(strconv.FormatBool(strict))
 			}
 			w.close('}')
@@ -277,7 +277,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		}
 	}
 	// A model that does not reason refuses this.
-	if len(call.Tools) > 0 && !call.Items || call.Items && len(route.Traits.Efforts) > 0 {
+	if len(call.Tools) > 0 && !call.Stateful || call.Stateful && len(route.Traits.Efforts) > 0 {
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
 	return nil
