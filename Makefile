@@ -38,7 +38,7 @@ clients: ## the official clients against a live server
 	cd e2e/openai-go && go test ./...
 	go test ./e2e -run OfficialJavaScript -v
 
-bench: ## what a call costs beside Go's ReverseProxy and nginx; FLAGS=-help lists the flags
+bench: ## the cost of a call, compared with Go's ReverseProxy; FLAGS=-help lists the flags
 	CGO_ENABLED=0 go run -trimpath ./e2e/bench $(FLAGS)
 
 microbench: ## the benchmarks of the packages, with allocations

@@ -21,7 +21,8 @@ import (
 type sample struct {
 	Mode    string `json:"mode"`
 	Gateway string `json:"gateway"`
-	Wire    string `json:"wire"` // of the vendor
+	Vendor  string `json:"vendor"` // its protocol
+	Wire    string `json:"wire"`   // its format
 	Round   int    `json:"round"`
 
 	Requests int64 `json:"requests,omitempty"` // in the measured time
@@ -303,7 +304,7 @@ func (d *driver) slow(r *running, wire string) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.IdleMB = mb(idle.RSS)
+	s.IdleMB = mb(idle)
 	ramp := max(2*delay, time.Second)
 	const settle = time.Second // after the last has begun
 	deltas := int((7*ramp+settle+d.time)/delay) + 2
@@ -371,8 +372,8 @@ func (d *driver) slow(r *running, wire string) (s sample, err error) {
 	s.CPUDelta = micros(after.CPU-before.CPU) / float64(n)
 	s.Calls = float64(after.Calls-before.Calls) / float64(n)
 	s.P50, s.P99 = gaps.quantiles()
-	s.FullMB = mb(full.RSS)
-	s.EachKB = float64(full.PSS-idle.PSS) / float64(opened) / 1024
+	s.FullMB = mb(full)
+	s.EachKB = float64(full-idle) / float64(opened) / 1024
 	return s, nil
 }
 
@@ -382,7 +383,7 @@ func (d *driver) idle(r *running, wire string) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.IdleMB = mb(before.RSS)
+	s.IdleMB = mb(before)
 	plan := null.Plan{Deltas: d.deltas, Bytes: d.bytes}
 	callers := make([]*caller, d.idleConnections)
 	defer func() {
@@ -428,8 +429,8 @@ func (d *driver) idle(r *running, wire string) (s sample, err error) {
 		return s, err
 	}
 	s.Requests = int64(len(callers))
-	s.FullMB = mb(after.RSS)
-	s.EachKB = float64(after.PSS-before.PSS) / float64(len(callers)) / 1024
+	s.FullMB = mb(after)
+	s.EachKB = float64(after-before) / float64(len(callers)) / 1024
 	// All of them still work.
 	return s, calls(func(i int) error { return callers[i].call() })
 }

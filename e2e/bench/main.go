@@ -1,16 +1,20 @@
 //go:build linux
 
-// Command bench measures what a call through Stoa costs, beside Go's ReverseProxy
-// and nginx in the same run. Every program is a process of its own: a vendor that
-// costs next to nothing, the gateway, and this one, which is the callers. What is
-// printed is the processor time and memory of the gateway alone.
+// Command bench measures the cost of a call through Stoa, next to Go's ReverseProxy
+// before the same vendor in the same run. Each program is a separate process: a
+// vendor that does as little as possible, the gateway, and this one, which makes
+// the calls. It prints the processor time and memory of the gateway alone.
 //
-// Rounds are interleaved: each round measures every gateway once, with a process
-// started for it, so that a machine that is busy for a while disturbs all of them.
-// A ratio is the median of the ratios of the rounds. Every reply is checked; a
-// wrong one ends the run. docs/performance.md has results and what they mean.
+// The vendor speaks HTTP/2 over TLS, as the public vendors do, HTTP/1.1 over TLS,
+// and plain HTTP. Its certificate comes from an authority that is created for the
+// run; gateways trust it through SSL_CERT_FILE.
 //
-// Start at main; gateways.go is what is measured, calls.go how.
+// Rounds are interleaved: each round measures every gateway once, in a new process,
+// so that a machine that is busy for a while disturbs all of them. A ratio is the
+// median of the ratios of the rounds. Every reply is checked; a wrong one ends the
+// run. docs/performance.md has results and explains them.
+//
+// Start at main; gateways.go starts what is measured, calls.go measures it.
 package main
 
 import (
@@ -21,7 +25,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -39,6 +42,7 @@ import (
 // A driver is one run.
 type driver struct {
 	modes    []string
+	vendors  []string
 	targets  []string
 	wires    []string
 	stores   []string
@@ -59,23 +63,25 @@ type driver struct {
 	soak                 time.Duration
 	soakRate             float64
 
-	dir     string // for everything that is written
-	files   int    // limit of open files
-	vendor  string // host:port
-	cleanUp []func()
-	out     io.Writer
-	note    io.Writer
+	dir       string            // for everything that is written
+	files     int               // limit of open files
+	vendorURL map[string]string // of each of allVendors
+	trust     string            // environment variable with the vendor's authority
+	cleanUp   []func()
+	out       io.Writer
+	note      io.Writer
 }
 
 const usage = `usage: bench [flags]      measure
-       bench vendor       be the null vendor
-       bench proxy ADDR   be Go's ReverseProxy before ADDR
+       bench vendor DIR   be the null vendor, with the certificate in DIR
+       bench proxy URL    be Go's ReverseProxy before URL
 
 From the root of the repository: go run ./e2e/bench [flags], or make bench.
-The default takes two to three minutes. Some runs:
+The default takes five minutes. Some runs:
 
   go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
-  go run ./e2e/bench -modes whole -wires chat -rounds 9  one number, well
+  go run ./e2e/bench -modes whole -vendors h2 -rounds 9  one number, well
+  go run ./e2e/bench -wires chat,responses,messages,gemini
   go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
   go run ./e2e/bench -stores postgres -nodes 1,2,3       nodes of one PostgreSQL, side by side
   go run ./e2e/bench -modes slow -streams 9900           many streams; needs twice the open files
@@ -87,25 +93,30 @@ Flags:
 
 func main() {
 	runtime.LockOSThread() // the system ends the processes of a thread with it
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := command(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+func command(args []string) error {
 	files, err := proc.RaiseFileLimit()
 	if err != nil {
 		return err
 	}
-	if len(args) == 1 && args[0] == "vendor" {
-		return runVendor()
+	// The vendor and the proxy end on SIGTERM; only the driver has something to remove.
+	if len(args) == 2 && args[0] == "vendor" {
+		return runVendor(args[1])
 	}
 	if len(args) == 2 && args[0] == "proxy" {
 		return runProxy(args[1])
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, args, files)
+}
+
+func run(ctx context.Context, args []string, files int) (err error) {
 	d := &driver{files: files, postgres: os.Getenv("STOA_TEST_POSTGRES"), out: os.Stdout, note: os.Stderr}
 	if err := d.flags(args); err != nil {
 		return err
@@ -126,12 +137,11 @@ func run(ctx context.Context, args []string) (err error) {
 			f()
 		}
 	}()
-	vendor, address, err := d.self("vendor")
+	stop, err := d.startVendor()
 	if err != nil {
 		return err
 	}
-	defer vendor.Stop()
-	d.vendor = address
+	defer func() { err = errors.Join(err, stop()) }()
 	gateways, err := d.gateways(ctx)
 	if err != nil {
 		return err
@@ -164,8 +174,9 @@ func (d *driver) flags(args []string) error {
 		})
 	}
 	list(&d.modes, "modes", "whole,stream,slow,idle", "what is measured, with commas; also sessions, of an agent on the sandbox model")
-	list(&d.targets, "targets", "proxy,nginx,stoa", "which gateways: proxy is Go's ReverseProxy, to which all ratios are")
-	list(&d.wires, "wires", strings.Join(allWires, ","), "formats of the vendor behind Stoa; slow and idle use the first")
+	list(&d.vendors, "vendors", strings.Join(allVendors, ","), "protocols of the vendor: HTTP/2 over TLS, HTTP/1.1 over TLS, plain HTTP; idle and sessions use the first")
+	list(&d.targets, "targets", "proxy,stoa", "which gateways: proxy is Go's ReverseProxy, the base of all ratios")
+	list(&d.wires, "wires", "chat", "formats of the vendor behind Stoa, of "+strings.Join(allWires, ", ")+"; slow and idle use the first")
 	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
 	d.nodes = []int{1}
 	f.Func("nodes", "how many nodes Stoa has on PostgreSQL, with commas (default 1)", func(s string) error {
@@ -191,7 +202,7 @@ func (d *driver) flags(args []string) error {
 	f.IntVar(&d.bytes, "bytes", 1024, "text of a reply in bytes")
 	f.IntVar(&d.streams, "streams", 1000, "slow streams at a time")
 	f.DurationVar(&d.slowDelay, "delay", 0, "between two deltas of a slow stream (default: 10,000 deltas a second in all)")
-	f.IntVar(&d.idleConnections, "idle", 5000, "idle connections")
+	f.IntVar(&d.idleConnections, "idle", 10000, "idle connections")
 	f.DurationVar(&d.soak, "soak", 0, "instead: work of all kinds for so long on the first store, and fail if the process grows")
 	f.Float64Var(&d.soakRate, "soak-rate", 20, "requests a second of a soak")
 	f.StringVar(&d.dir, "dir", "", "directory for stores and logs, kept (default: a temporary one)")
@@ -205,19 +216,19 @@ func (d *driver) flags(args []string) error {
 		return err
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("%q is no flag; see bench -help", f.Arg(0))
+		return fmt.Errorf("%q is not a flag; see bench -help", f.Arg(0))
 	}
 	if *env != "" {
 		d.stoaEnv = strings.Split(*env, ",")
 	}
-	for _, m := range d.modes {
-		if !slices.Contains(allModes, m) {
-			return fmt.Errorf("no mode is called %q; the modes are %s", m, strings.Join(allModes, ", "))
-		}
-	}
-	for _, w := range d.wires {
-		if !slices.Contains(allWires, w) {
-			return fmt.Errorf("no wire is called %q; the wires are %s", w, strings.Join(allWires, ", "))
+	for _, c := range []struct {
+		what       string
+		given, all []string
+	}{{"modes", d.modes, allModes}, {"vendors", d.vendors, allVendors}, {"wires", d.wires, allWires}} {
+		for _, g := range c.given {
+			if !slices.Contains(c.all, g) {
+				return fmt.Errorf("%q is not one of the %s %s", g, c.what, strings.Join(c.all, ", "))
+			}
 		}
 	}
 	const spare = 200
@@ -239,12 +250,6 @@ func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 		switch t {
 		case "proxy":
 			out = append(out, d.proxy())
-		case "nginx":
-			if _, err := exec.LookPath("nginx"); err != nil {
-				fmt.Fprintln(d.note, "bench: skipped: nginx is not installed")
-				continue
-			}
-			out = append(out, d.nginx())
 		case "stoa":
 			if d.binary == "" {
 				if d.binary, err = d.build(ctx); err != nil {
@@ -281,7 +286,7 @@ func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 				}
 			}
 		default:
-			return nil, fmt.Errorf("no target is called %q; the targets are proxy, nginx and stoa", t)
+			return nil, fmt.Errorf("no target is called %q; the targets are proxy and stoa", t)
 		}
 	}
 	return out, nil
@@ -344,30 +349,36 @@ func (d *driver) postmaster() int {
 // measure runs all rounds.
 func (d *driver) measure(ctx context.Context, gateways []*gateway) (all []sample, err error) {
 	for _, mode := range d.modes {
+		vendors := d.vendors
+		if mode == "idle" || mode == "sessions" {
+			vendors = vendors[:1]
+		}
 		for round := range d.rounds {
-			order := slices.Clone(gateways)
-			if round%2 == 1 { // what is first has the cold caches: not always the same
-				slices.Reverse(order)
-			}
-			for _, g := range order {
-				wires := g.wires
-				if mode == "sessions" && !strings.Contains(g.name, "/") {
-					continue // a proxy has none
+			for _, vendor := range vendors {
+				order := slices.Clone(gateways)
+				if round%2 == 1 { // the first one has cold caches: not always the same
+					slices.Reverse(order)
 				}
-				if mode != "whole" && mode != "stream" {
-					wires = wires[:1]
-				}
-				for _, wire := range wires {
-					if err := ctx.Err(); err != nil {
-						return all, err
+				for _, g := range order {
+					wires := g.wires
+					if mode == "sessions" && g.name == "proxy" {
+						continue
 					}
-					s, err := d.sample(g, mode, wire)
-					if err != nil {
-						return all, fmt.Errorf("%s of %s on %s, round %d: %w", mode, g.name, wire, round+1, err)
+					if mode != "whole" && mode != "stream" {
+						wires = wires[:1]
 					}
-					s.Mode, s.Gateway, s.Wire, s.Round = mode, g.name, wire, round+1
-					all = append(all, s)
-					fmt.Fprintf(d.note, "%-7s round %d  %-14s %-10s %s\n", mode, round+1, g.name, wire, s.line())
+					for _, wire := range wires {
+						if err := ctx.Err(); err != nil {
+							return all, err
+						}
+						s, err := d.sample(g, mode, vendor, wire)
+						if err != nil {
+							return all, fmt.Errorf("%s of %s on %s over %s, round %d: %w", mode, g.name, wire, vendor, round+1, err)
+						}
+						s.Mode, s.Gateway, s.Vendor, s.Wire, s.Round = mode, g.name, vendor, wire, round+1
+						all = append(all, s)
+						fmt.Fprintf(d.note, "%-7s round %d  %-5s %-10s %-10s %s\n", mode, round+1, vendor, g.name, wire, s.line())
+					}
 				}
 			}
 		}
@@ -375,13 +386,13 @@ func (d *driver) measure(ctx context.Context, gateways []*gateway) (all []sample
 	return all, nil
 }
 
-// sample measures a gateway once, with a process started for it.
-func (d *driver) sample(g *gateway, mode, wire string) (s sample, err error) {
+// sample measures a gateway once, in a new process.
+func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err error) {
 	var env []string
 	if mode == "sessions" {
 		env = []string{"STOA_SANDBOX=always"}
 	}
-	r, err := g.start(env...)
+	r, err := g.start(vendor, env...)
 	if err != nil {
 		return s, err
 	}
@@ -401,7 +412,7 @@ func (d *driver) sample(g *gateway, mode, wire string) (s sample, err error) {
 }
 
 // settled returns the memory of a process after it was left alone for a while.
-func (r *running) settled(t time.Duration) (proc.Memory, error) {
+func (r *running) settled(t time.Duration) (int64, error) {
 	time.Sleep(t)
 	return r.Memory()
 }

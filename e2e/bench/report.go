@@ -47,6 +47,7 @@ func (s sample) line() string {
 type result struct {
 	Mode    string  `json:"mode"`
 	Gateway string  `json:"gateway"`
+	Vendor  string  `json:"vendor"`
 	Wire    string  `json:"wire"`
 	Metric  string  `json:"metric"`
 	Median  float64 `json:"median"`
@@ -58,39 +59,45 @@ type result struct {
 
 // results summarizes samples, in their order of modes and gateways.
 func results(samples []sample, gateways []*gateway) (out []result) {
-	find := func(mode, gateway, wire string, round int) (sample, bool) {
+	find := func(mode, vendor, gateway, wire string, round int) (sample, bool) {
 		i := slices.IndexFunc(samples, func(s sample) bool {
-			return s.Mode == mode && s.Gateway == gateway && (wire == "" || s.Wire == wire) && s.Round == round
+			return s.Mode == mode && s.Vendor == vendor && s.Gateway == gateway && (wire == "" || s.Wire == wire) && s.Round == round
 		})
 		if i < 0 {
 			return sample{}, false
 		}
 		return samples[i], true
 	}
+	summarize := func(of result, g *gateway, m metric) {
+		var values, ratios, toBase []float64
+		for round := 1; ; round++ {
+			s, ok := find(of.Mode, of.Vendor, g.name, of.Wire, round)
+			if !ok {
+				break
+			}
+			v := m.value(s)
+			if v == 0 {
+				continue
+			}
+			values = append(values, v)
+			if p, ok := find(of.Mode, of.Vendor, "proxy", "", round); ok && m.value(p) != 0 {
+				ratios = append(ratios, v/m.value(p))
+			}
+			if b, ok := find(of.Mode, of.Vendor, g.base, of.Wire, round); ok && m.value(b) != 0 {
+				toBase = append(toBase, v/m.value(b))
+			}
+		}
+		if len(values) > 0 {
+			of.Median, of.Ratio, of.ToBase = median(values), median(ratios), median(toBase)
+			out = append(out, of)
+		}
+	}
 	for _, mode := range allModes {
-		for _, g := range gateways {
-			for _, wire := range g.wires {
-				for _, m := range metrics {
-					var values, ratios, toBase []float64
-					for round := 1; ; round++ {
-						s, ok := find(mode, g.name, wire, round)
-						if !ok {
-							break
-						}
-						v := m.value(s)
-						if v == 0 {
-							continue
-						}
-						values = append(values, v)
-						if p, ok := find(mode, "proxy", "", round); ok && m.value(p) != 0 {
-							ratios = append(ratios, v/m.value(p))
-						}
-						if b, ok := find(mode, g.base, wire, round); ok && m.value(b) != 0 {
-							toBase = append(toBase, v/m.value(b))
-						}
-					}
-					if len(values) > 0 {
-						out = append(out, result{Mode: mode, Gateway: g.name, Wire: wire, Metric: m.name, Median: median(values), Ratio: median(ratios), ToBase: median(toBase)})
+		for _, vendor := range allVendors {
+			for _, g := range gateways {
+				for _, wire := range g.wires {
+					for _, m := range metrics {
+						summarize(result{Mode: mode, Vendor: vendor, Gateway: g.name, Wire: wire, Metric: m.name}, g, m)
 					}
 				}
 			}
@@ -136,13 +143,13 @@ func (d *driver) print(all []result) error {
 		})
 		fmt.Fprintf(d.out, "\n%s\n\n", d.title(mode))
 		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-		fmt.Fprint(w, "gateway\twire")
+		fmt.Fprint(w, "vendor\tgateway\twire")
 		for _, c := range columns {
 			fmt.Fprint(w, "\t", c.name)
 		}
 		for i, r := range rows {
-			if i == 0 || rows[i-1].Gateway != r.Gateway || rows[i-1].Wire != r.Wire {
-				fmt.Fprintf(w, "\n%s\t%s", r.Gateway, r.Wire)
+			if i == 0 || !sameRow(rows[i-1], r) {
+				fmt.Fprintf(w, "\n%s\t%s\t%s", r.Vendor, r.Gateway, r.Wire)
 				for _, c := range columns {
 					fmt.Fprint(w, "\t", cell(rows, r, c))
 				}
@@ -157,10 +164,14 @@ func (d *driver) print(all []result) error {
 	return nil
 }
 
+func sameRow(a, b result) bool {
+	return a.Vendor == b.Vendor && a.Gateway == b.Gateway && a.Wire == b.Wire
+}
+
 // cell is the text of one metric of the gateway and wire of a row.
 func cell(rows []result, of result, m metric) string {
 	i := slices.IndexFunc(rows, func(r result) bool {
-		return r.Gateway == of.Gateway && r.Wire == of.Wire && r.Metric == m.name
+		return sameRow(r, of) && r.Metric == m.name
 	})
 	if i < 0 {
 		return "-"

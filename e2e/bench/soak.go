@@ -215,7 +215,7 @@ var grows = []struct {
 func (s *soak) state(since time.Time) (state, error) {
 	memory, err1 := s.r.Memory()
 	counts, err2 := s.r.Counts()
-	out := state{at: time.Since(since), rss: mb(memory.RSS), threads: float64(counts.Threads), descriptors: float64(counts.Descriptors)}
+	out := state{at: time.Since(since), rss: mb(memory), threads: float64(counts.Threads), descriptors: float64(counts.Descriptors)}
 	logs, err3 := filepath.Glob(filepath.Join(s.r.home, "data", "*-wal"))
 	for _, l := range logs {
 		if i, err := os.Stat(l); err == nil {
@@ -291,7 +291,7 @@ func most(of []state, value func(state) float64) (n float64) {
 // soakOnce works for a time and returns the goroutines that the process has at
 // rest afterwards.
 func (d *driver) soakOnce(ctx context.Context, g *gateway, t time.Duration) (stacks []string, states []state, err error) {
-	r, err := g.start("GOTRACEBACK=all")
+	r, err := g.start(d.vendors[0], "GOTRACEBACK=all")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,14 +38,14 @@ func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
 	tests := []struct {
 		body, param, message string
 	}{
-		{`{}`, "name", `The member "name" is missing.`},
-		{`{"name":5}`, "name", `The member "name" has the wrong type: it takes a string.`},
-		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `The member "scopes[1]" is not right: it takes one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, approvals:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, operator, *.`},
-		{`{"name":"x","scopes":[]}`, "scopes", `The member "scopes" is not right: it needs at least 1 items.`},
-		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `The member "requestsPerMinute" is not right: it must be at least 1.`},
-		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `The member "requestsPerMinute" has the wrong type: it takes an integer.`},
-		{`{"name":"x","expiresAt":"soon"}`, "expiresAt", `The member "expiresAt" is not right: it takes an RFC 3339 time such as 2026-11-20T12:00:00Z.`},
-		{`{"name":"x","Name":"y"}`, "Name", `There is no member "Name" here. The members are expiresAt, maxCreditsMicroPerDay, name, requestsPerMinute, scopes.`},
+		{`{}`, "name", `"name" is missing.`},
+		{`{"name":5}`, "name", `"name" must be a string.`},
+		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `"scopes[1]" must be one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, approvals:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, operator, *.`},
+		{`{"name":"x","scopes":[]}`, "scopes", `"scopes" must have at least 1 item.`},
+		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `"requestsPerMinute" must be at least 1.`},
+		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `"requestsPerMinute" must be an integer.`},
+		{`{"name":"x","expiresAt":"soon"}`, "expiresAt", `"expiresAt" must be an RFC 3339 time such as 2026-11-20T12:00:00Z.`},
+		{`{"name":"x","Name":"y"}`, "Name", `Unknown member "Name". The members are expiresAt, maxCreditsMicroPerDay, name, requestsPerMinute, scopes.`},
 	}
 	for _, test := range tests {
 		e := h.Client(t).WantError(stoa.Code(c.Do("POST", "/api/v1/keys", test.body).Error().Code), "POST", "/api/v1/keys", test.body)

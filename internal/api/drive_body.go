@@ -63,13 +63,13 @@ func (b *driveBody) members(must, may []string, set func(name string)) {
 		case !slices.Contains(must, name) && !slices.Contains(may, name):
 			names := slices.Sorted(slices.Values(slices.Concat(must, may)))
 			name = shortName(name)
-			b.fail(stoa.CodeUnknownField, name, "There is no member %q here. The members are %s.", b.at+name, strings.Join(names, ", "))
+			b.fail(stoa.CodeUnknownField, name, "Unknown member %q. The members are %s.", b.at+name, strings.Join(names, ", "))
 			b.cursor.Skip()
 			continue
 		case b.cursor.Kind() == 'n':
 			b.cursor.Skip()
 			if slices.Contains(must, name) {
-				b.fail(stoa.CodeMissingParameter, name, "The member %q must not be null.", b.at+name)
+				b.fail(stoa.CodeMissingParameter, name, "%q must not be null.", b.at+name)
 				seen[name] = true
 			}
 			continue
@@ -79,7 +79,7 @@ func (b *driveBody) members(must, may []string, set func(name string)) {
 	}
 	for _, name := range must {
 		if !seen[name] {
-			b.fail(stoa.CodeMissingParameter, name, "The member %q is missing.", b.at+name)
+			b.fail(stoa.CodeMissingParameter, name, "%q is missing.", b.at+name)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (b *driveBody) text(name string) string {
 func (b *driveBody) tag(name string) string {
 	s := b.text(name)
 	if utf8.RuneCountInString(s) > maxTag {
-		b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it takes at most %d characters.", b.at+name, maxTag)
+		b.fail(stoa.CodeInvalidValue, name, "%q must have at most %d characters.", b.at+name, maxTag)
 	}
 	return s
 }
@@ -132,7 +132,7 @@ func (b *driveBody) truth(name string) bool {
 func (b *driveBody) word(name string, allowed ...string) string {
 	s, _ := b.cursor.Text() // empty for another type, which is no allowed word either
 	if b.err == nil && !slices.Contains(allowed, s) {
-		b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it takes one of %s.", b.at+name, strings.Join(allowed, ", "))
+		b.fail(stoa.CodeInvalidValue, name, "%q must be one of %s.", b.at+name, strings.Join(allowed, ", "))
 	}
 	return s
 }
@@ -250,9 +250,9 @@ func parseDriveRestore(raw []byte) (drive.Op, error) {
 			if !whole {
 				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes an integer.", name)
 			} else if v < 1 {
-				b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it must be at least 1.", name)
+				b.fail(stoa.CodeInvalidValue, name, "%q must be at least 1.", name)
 			} else if v > maxVersion {
-				b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it must be at most %d.", name, int64(maxVersion))
+				b.fail(stoa.CodeInvalidValue, name, "%q must be at most %d.", name, int64(maxVersion))
 			}
 			op.Version = v
 		}
@@ -276,7 +276,7 @@ func parseDriveBatch(raw []byte, most int) ([]drive.Op, error) {
 		b.cursor.Array()
 		for i := 0; b.cursor.Element(); i++ {
 			if b.err != nil || i >= most {
-				b.fail(stoa.CodeInvalidValue, "operations", "The member \"operations\" is not right: it takes at most %d items.", most)
+				b.fail(stoa.CodeInvalidValue, "operations", "\"operations\" must have at most %d items.", most)
 				b.cursor.Skip()
 				continue
 			}
@@ -288,7 +288,7 @@ func parseDriveBatch(raw []byte, most int) ([]drive.Op, error) {
 			b.at = ""
 		}
 		if len(ops) == 0 {
-			b.fail(stoa.CodeInvalidValue, "operations", "The member \"operations\" is not right: it needs at least 1 items.")
+			b.fail(stoa.CodeInvalidValue, "operations", "\"operations\" must have at least 1 item.")
 		}
 	})
 	return ops, b.err
@@ -360,9 +360,9 @@ func (b *driveBody) operation(verb string) drive.Op {
 	}
 	b.cursor.Skip()
 	if verb == "" {
-		b.fail(stoa.CodeMissingParameter, "op", "The member %q is missing. It takes one of put, delete, move.", b.at+"op")
+		b.fail(stoa.CodeMissingParameter, "op", "%q is missing. It must be one of put, delete, move.", b.at+"op")
 	} else {
-		b.fail(stoa.CodeInvalidValue, "op", "The member %q is not right: it takes one of put, delete, move.", b.at+"op")
+		b.fail(stoa.CodeInvalidValue, "op", "%q must be one of put, delete, move.", b.at+"op")
 	}
 	return drive.Op{}
 }

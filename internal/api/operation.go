@@ -199,27 +199,27 @@ func bodyError(body any, err error) error {
 	at := memberPath(body, se.JSONPointer())
 	name := strconv.Quote(at)
 	if at == "" {
-		name = "the body"
+		name = "The body"
 	}
 	switch se.SchemaField {
 	case "required":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The member %s is missing.", name).At(at)
+		return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing.", name).At(at)
 	case "nullable":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The member %s must not be null.", name).At(at)
+		return stoa.Errorf(stoa.CodeMissingParameter, "%s must not be null.", name).At(at)
 	case "properties":
 		unknown := unknownMember(se)
 		if at != "" {
 			unknown = at + "." + unknown
 		}
-		return stoa.Errorf(stoa.CodeUnknownField, "There is no member %q here. The members are %s.", unknown, strings.Join(slices.Sorted(memberNames(se.Schema)), ", ")).At(unknown)
+		return stoa.Errorf(stoa.CodeUnknownField, "Unknown member %q. The members are %s.", unknown, strings.Join(slices.Sorted(memberNames(se.Schema)), ", ")).At(unknown)
 	case "type":
-		return stoa.Errorf(stoa.CodeInvalidType, "The member %s has the wrong type: %s.", name, reason(se)).At(at)
+		return stoa.Errorf(stoa.CodeInvalidType, "%s must %s.", name, requirement(se)).At(at)
 	}
 	code := stoa.CodeInvalidValue
 	if own, ok := se.Schema.Extensions["x-code"].(string); ok {
 		code = stoa.Code(own)
 	}
-	return stoa.Errorf(code, "The member %s is not right: %s.", name, reason(se)).At(at)
+	return stoa.Errorf(code, "%s must %s.", name, requirement(se)).At(at)
 }
 
 // unknownMember is the first member of the value that its schema lacks.
@@ -258,13 +258,14 @@ func memberNames(s *openapi3.Schema) func(func(string) bool) {
 	}
 }
 
-// reason describes what a schema requires, without the value that was sent.
-func reason(se *openapi3.SchemaError) string {
+// requirement returns what a schema requires, to follow "must", without the value that
+// was sent. A pattern has its sentence in x-must.
+func requirement(se *openapi3.SchemaError) string {
 	s := se.Schema
 	switch se.SchemaField {
 	case "type":
 		if types := s.Type.Slice(); len(types) == 1 {
-			return "it takes " + article(types[0])
+			return "be " + article(types[0])
 		}
 	case "enum":
 		var allowed []string
@@ -273,40 +274,47 @@ func reason(se *openapi3.SchemaError) string {
 				allowed = append(allowed, fmt.Sprint(v))
 			}
 		}
-		return "it takes one of " + strings.Join(allowed, ", ")
+		return "be one of " + strings.Join(allowed, ", ")
 	case "minLength":
 		if s.MinLength == 1 {
-			return "it must not be empty"
+			return "not be empty"
 		}
-		return fmt.Sprintf("it needs at least %d characters", s.MinLength)
+		return fmt.Sprintf("have at least %d characters", s.MinLength)
 	case "maxLength":
-		return fmt.Sprintf("it takes at most %d characters", *s.MaxLength)
+		return fmt.Sprintf("have at most %d characters", *s.MaxLength)
 	case "minimum":
-		return "it must be at least " + number(*s.Min)
+		return "be at least " + number(*s.Min)
 	case "maximum":
-		return "it must be at most " + number(*s.Max)
+		return "be at most " + number(*s.Max)
 	case "minItems":
-		return fmt.Sprintf("it needs at least %d items", s.MinItems)
+		return "have at least " + counted(s.MinItems, "item")
 	case "maxItems":
-		return fmt.Sprintf("it takes at most %d items", *s.MaxItems)
+		return "have at most " + counted(*s.MaxItems, "item")
 	case "uniqueItems":
-		return "it has an item twice"
+		return "not have an item twice"
 	case "maxProperties":
-		return fmt.Sprintf("it takes at most %d members", *s.MaxProps)
+		return "have at most " + counted(*s.MaxProps, "member")
 	case "minProperties":
-		return fmt.Sprintf("it needs at least %d members", s.MinProps)
+		return "have at least " + counted(s.MinProps, "member")
 	case "format":
 		if s.Format == "date-time" {
-			return "it takes an RFC 3339 time such as 2026-11-20T12:00:00Z"
+			return "be an RFC 3339 time such as 2026-11-20T12:00:00Z"
 		}
-		return "it does not have the format " + s.Format
+		return "have the format " + s.Format
 	case "pattern":
-		if s.Description != "" {
-			return "it does not have its form; " + strings.ToLower(s.Description[:1]) + strings.TrimSuffix(s.Description[1:], ".")
+		if must, ok := s.Extensions["x-must"].(string); ok {
+			return must
 		}
-		return "it must match " + s.Pattern
+		return "match " + s.Pattern
 	}
-	return se.Reason
+	return "fit its schema: " + se.Reason
+}
+
+func counted(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -25,7 +25,7 @@ var chooses = map[string]string{
 
 // ofFiles are test files that are about the files of SQLite, and why.
 var ofFiles = map[string]string{
-	"internal/drive/bench_test.go":    "benchmarks on SQLite; those of PostgreSQL are in e2e/bench",
+	"internal/drive/bench_test.go":    "benchmarks, which are run on SQLite",
 	"internal/store/copy_test.go":     "what is copied is a directory",
 	"internal/store/identity_test.go": "which two files are one store",
 }

@@ -95,9 +95,7 @@ func inFlags(c *cobra.Command, err error) error {
 		}
 	}
 	text := answer.Message
-	for _, what := range []string{"member", "parameter"} {
-		text = strings.TrimPrefix(text, fmt.Sprintf("The %s %q is not right: ", what, answer.Param))
-	}
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "The parameter "), strconv.Quote(answer.Param)+" ")
 	if answer.RequestID != "" {
 		text += " (" + answer.RequestID + ")"
 	}

@@ -109,10 +109,10 @@ func Parse(body []byte, o Options) (*Request, error) {
 		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body goes on after its JSON object. Send one object and nothing else.")
 	}
 	if !p.hasModel {
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "The member \"model\" is missing. Name a model, or send \"auto\".").At("model")
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
 	}
 	if !p.hasInput {
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "The member \"input\" is missing. Send a text or an array of messages.").At("input")
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"input\" is missing. Send a text or an array of messages.").At("input")
 	}
 	if err := p.complete(); err != nil {
 		return nil, err

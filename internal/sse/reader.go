@@ -31,13 +31,10 @@ func (e *TooLargeError) Error() string {
 // A Reader reads events. It allocates when its buffer has to grow, not per event.
 // While it waits for a source that brings an event now and then, it holds
 // smallBuffer bytes; it takes a larger buffer from a pool for bursts and long events.
-// A source with a method Buffered() int says by it how many bytes it has already, so
-// that they are read at once.
 type Reader struct {
 	src     io.Reader
-	ahead   interface{ Buffered() int } // src, if it has that method
 	buf     []byte
-	small   []byte  // the reader's own buffer; nil before the first read
+	small   *[]byte // the buffer of smallBuffer bytes; nil before the first read
 	lent    *[]byte // buf, when it is not small
 	busy    bool    // the last read brought so much that more has probably arrived
 	start   int     // of what was not consumed
@@ -57,9 +54,7 @@ func NewReader(src io.Reader, limit int) *Reader {
 	if limit <= 0 {
 		limit = DefaultMaxEvent
 	}
-	r := &Reader{src: src, max: limit}
-	r.ahead, _ = src.(interface{ Buffered() int })
-	return r
+	return &Reader{src: src, max: limit}
 }
 
 // A span is a range of the buffer, relative to start so that it stays valid when
@@ -290,11 +285,10 @@ func (r *Reader) fill() error {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
-	much := r.busy || r.ahead != nil && r.ahead.Buffered() > smallBuffer
 	switch {
-	case r.end == 0 && !much:
+	case r.end == 0 && !r.busy:
 		r.shrink()
-	case r.end == len(r.buf) || much && r.lent == nil:
+	case r.end == len(r.buf) || r.busy && r.lent == nil:
 		r.grow()
 	}
 	for range 100 {
@@ -316,21 +310,24 @@ func (r *Reader) fill() error {
 
 // Sizes in bytes.
 const (
-	smallBuffer = 1 << 10  // holds an event of a few words
+	smallBuffer = 4 << 10  // holds a short whole reply, or the events that arrive while others are written
 	bigBuffer   = 32 << 10 // the least that is lent: a burst of a hundred events takes one read
 	keepBuffer  = 64 << 10 // the most that is kept for another reader
 	burst       = 3 * smallBuffer / 4
 )
 
-var buffers = sync.Pool{New: func() any { return new(make([]byte, bigBuffer)) }}
+var (
+	buffers      = sync.Pool{New: func() any { return new(make([]byte, bigBuffer)) }}
+	smallBuffers = sync.Pool{New: func() any { return new(make([]byte, smallBuffer)) }}
+)
 
-// shrink gives an empty reader its own buffer back.
+// shrink gives an empty reader its small buffer back.
 func (r *Reader) shrink() {
 	r.giveBack()
 	if r.small == nil {
-		r.small = make([]byte, smallBuffer)
+		r.small = smallBuffers.Get().(*[]byte)
 	}
-	r.buf = r.small
+	r.buf = *r.small
 }
 
 // grow moves what was read to a larger buffer.
@@ -356,5 +353,8 @@ func (r *Reader) giveBack() {
 // read from it any more, and bytes that it returned are not valid any more.
 func (r *Reader) Release() {
 	r.giveBack()
+	if r.small != nil {
+		smallBuffers.Put(r.small)
+	}
 	r.buf, r.small, r.start, r.end = nil, nil, 0, 0
 }

@@ -40,18 +40,23 @@ type Embed struct {
 
 // An EmbedTag is a launcher for pages that have no server. Its id is public.
 type EmbedTag struct {
-	ID, AccountID, AgentID string
-	KeyID                  string // that it ends with; the receipts of its chats name it
-	Origins                []string
-	Greeting, Theme        string
-	Accent                 string // #rrggbb; empty: the service's own
-	Position, Language     string
-	MaxCredits             Credits // of a chat
-	ChatsPerDay            int
-	Disabled               string // why it is not shown; empty: it is
-	Refused                int64  // requests of origins that are not listed
-	Revision               int64
-	CreatedAt, UpdatedAt   time.Time
+	ID          string    `db:"id"`
+	AccountID   string    `db:"account_id"`
+	AgentID     string    `db:"agent_id"`
+	KeyID       string    `db:"key_id"` // that it ends with; the receipts of its chats name it
+	Origins     []string  `db:"origins,json"`
+	Greeting    string    `db:"greeting"`
+	Theme       string    `db:"theme"`
+	Accent      string    `db:"accent"` // #rrggbb; empty: the service's own
+	Position    string    `db:"position"`
+	Language    string    `db:"language"`
+	MaxCredits  Credits   `db:"max_credits"` // of a chat
+	ChatsPerDay int       `db:"chats_per_day"`
+	Disabled    string    `db:"disabled"` // why it is not shown; empty: it is
+	Refused     int64     `db:"refused"`  // requests of origins that are not listed
+	Revision    int64     `db:"revision"`
+	CreatedAt   time.Time `db:"created_at"`
+	UpdatedAt   time.Time `db:"updated_at"`
 }
 
 // Status returns revoked, pending (before the exchange), active or expired.

@@ -4,41 +4,52 @@ import "time"
 
 // A Space groups agents of an account.
 type Space struct {
-	ID, AccountID, Name, Description, ExternalID string
-	Metadata                                     map[string]string
-	Revision                                     int64 // number of changes
-	CreatedAt, UpdatedAt                         time.Time
+	ID          string            `db:"id"`
+	AccountID   string            `db:"account_id"`
+	ExternalID  string            `db:"external_id,null"`
+	Name        string            `db:"name"`
+	Description string            `db:"description"`
+	Metadata    map[string]string `db:"metadata,json"`
+	Revision    int64             `db:"revision"` // number of changes
+	CreatedAt   time.Time         `db:"created_at"`
+	UpdatedAt   time.Time         `db:"updated_at"`
 }
 
 // An Agent is instructions, a model and a drive that sessions run with.
 // Version counts the changes of what a session pins: instructions, model,
 // tools, limits, drive access, visitor drive.
 type Agent struct {
-	ID, AccountID, SpaceID, Name, Description, ExternalID string
-	Instructions                                          string
-	Model                                                 string
-	DriveAccess                                           DriveAccess
-	VisitorDrive                                          VisitorDrive
-	Tools                                                 []AgentTool
-	Limits                                                TurnLimits
-	EmbedEnabled                                          bool
-	Metadata                                              map[string]string
-	Version                                               int64
-	Revision                                              int64 // counts all changes
-	CreatedAt, UpdatedAt                                  time.Time
+	ID           string       `db:"id"`
+	AccountID    string       `db:"account_id"`
+	SpaceID      string       `db:"space_id"`
+	ExternalID   string       `db:"external_id,null"`
+	Name         string       `db:"name"`
+	Description  string       `db:"description"`
+	Instructions string       `db:"instructions"`
+	Model        string       `db:"model"`
+	DriveAccess  DriveAccess  `db:"drive_access"`
+	VisitorDrive VisitorDrive `db:"visitor_drive"`
+	Tools        []AgentTool  `db:"tools,optional"`
+	Limits       TurnLimits
+	EmbedEnabled bool              `db:"embed_enabled"`
+	Metadata     map[string]string `db:"metadata,json"`
+	Version      int64             `db:"version"`
+	Revision     int64             `db:"revision"` // counts all changes
+	CreatedAt    time.Time         `db:"created_at"`
+	UpdatedAt    time.Time         `db:"updated_at"`
 }
 
 // An AgentVersion is what a session pins, immutable.
 type AgentVersion struct {
-	AgentID      string
-	Version      int64
-	Instructions string
-	Model        string
-	DriveAccess  DriveAccess
-	VisitorDrive VisitorDrive
-	Tools        []AgentTool
+	AgentID      string       `db:"agent_id"`
+	Version      int64        `db:"version"`
+	Instructions string       `db:"instructions"`
+	Model        string       `db:"model"`
+	DriveAccess  DriveAccess  `db:"drive_access"`
+	VisitorDrive VisitorDrive `db:"visitor_drive"`
+	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
-	CreatedAt    time.Time
+	CreatedAt    time.Time `db:"created_at"`
 }
 
 // DriveAccess is what an agent may do with its drive.
@@ -76,9 +87,9 @@ func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
 
 // TurnLimits bound one turn. Zero means the configured default.
 type TurnLimits struct {
-	MaxCredits Credits       // of all its model calls; 0: none beside the balance
-	Timeout    time.Duration // from its first claim, waiting not counted
-	MaxSteps   int           // model calls
+	MaxCredits Credits       `db:"max_credits"` // of all its model calls; 0: none beside the balance
+	Timeout    time.Duration `db:"timeout"`     // from its first claim, waiting not counted
+	MaxSteps   int           `db:"max_steps"`   // model calls
 }
 
 // SessionStatus is the status of a session: that of its newest turn.

@@ -4,11 +4,11 @@ import "time"
 
 // A Schedule is when something happens. Type decides which other members apply.
 type Schedule struct {
-	Type       string        // cron, interval or once
-	Expression string        // cron: five fields, or a word such as @daily
-	Timezone   string        // cron: an IANA name
-	Every      time.Duration // interval
-	RunAt      time.Time     // once
+	Type       string        `db:"schedule_type"` // cron, interval or once
+	Expression string        `db:"expression"`    // cron: five fields, or a word such as @daily
+	Timezone   string        `db:"timezone"`      // cron: an IANA name
+	Every      time.Duration `db:"every"`         // interval
+	RunAt      time.Time     `db:"run_at"`        // once
 }
 
 // The types of a [Schedule].
@@ -20,39 +20,49 @@ const (
 
 // A ScheduledTask starts sessions of an agent at the instants of its schedule.
 type ScheduledTask struct {
-	ID, AccountID, AgentID string
-	KeyID                  string // that created it; its limits apply, and receipts name it
-	Name, Message          string
-	Mode                   SessionMode
-	Schedule               Schedule
-	StartAt, EndAt         time.Time // no instant before, none after; zero: no bound
-	MaxRuns                int64     // of its schedule; 0: no bound
-	Enabled                bool
-	PauseReason            string // why it is not enabled: user or failures
-	SessionPolicy          string // new or reuse
-	MissedPolicy           string // run_latest, skip or run_all
-	CatchUpWindow          time.Duration
-	OverlapPolicy          string     // skip, queue or allow
-	PauseAfter             int        // failures in a row; 0: never
-	MaxCredits             Credits    // of one run; 0: none beside the agent's
-	SessionID              string     // that is reused; empty: none yet
-	Anchor                 time.Time  // an interval is counted from here
-	Cursor                 time.Time  // instants up to here are dealt with
-	NextAt                 time.Time  // the next instant; zero: none
-	PlannedAt              time.Time  // when it was created or resumed, or its instants were changed
-	TrimmedAt              time.Time  // runs up to here may have been removed
-	RecordedThrough        time.Time  // instants after Cursor and up to here may have a run already; see decision 0025
-	Failures               int        // in a row
-	Counts                 TaskCounts // of all its runs
-	LastRun                *TaskRun   // that was not skipped; nil: none yet
-	Revision               int64
-	CreatedAt, UpdatedAt   time.Time
+	ID              string      `db:"id"`
+	AccountID       string      `db:"account_id"`
+	AgentID         string      `db:"agent_id"`
+	KeyID           string      `db:"key_id"` // that created it; its limits apply, and receipts name it
+	Name            string      `db:"name"`
+	Message         string      `db:"message"`
+	Mode            SessionMode `db:"mode"`
+	Schedule        Schedule
+	StartAt         time.Time     `db:"start_at"` // no instant before; zero: no bound
+	EndAt           time.Time     `db:"end_at"`   // none after; zero: no bound
+	MaxRuns         int64         `db:"max_runs"` // of its schedule; 0: no bound
+	Enabled         bool          `db:"enabled"`
+	PauseReason     string        `db:"pause_reason"`   // why it is not enabled: user or failures
+	SessionPolicy   string        `db:"session_policy"` // new or reuse
+	MissedPolicy    string        `db:"missed_policy"`  // run_latest, skip or run_all
+	CatchUpWindow   time.Duration `db:"catch_up_window"`
+	OverlapPolicy   string        `db:"overlap_policy"`   // skip, queue or allow
+	PauseAfter      int           `db:"pause_after"`      // failures in a row; 0: never
+	MaxCredits      Credits       `db:"max_credits"`      // of one run; 0: none beside the agent's
+	SessionID       string        `db:"session_id"`       // that is reused; empty: none yet
+	Anchor          time.Time     `db:"anchor"`           // an interval is counted from here
+	Cursor          time.Time     `db:"cursor"`           // instants up to here are dealt with
+	NextAt          time.Time     `db:"next_at"`          // the next instant; zero: none
+	PlannedAt       time.Time     `db:"planned_at"`       // when it was created or resumed, or its instants were changed
+	TrimmedAt       time.Time     `db:"trimmed_at"`       // runs up to here may have been removed
+	RecordedThrough time.Time     `db:"recorded_through"` // instants after Cursor and up to here may have a run already; see decision 0025
+	Failures        int           `db:"failures"`         // in a row
+	Counts          TaskCounts    // of all its runs
+	LastRun         *TaskRun      // that was not skipped; nil: none yet
+	Revision        int64         `db:"revision"`
+	CreatedAt       time.Time     `db:"created_at"`
+	UpdatedAt       time.Time     `db:"updated_at"`
 }
 
 // TaskCounts counts the runs of a task. Started has those in it that still run;
 // Scheduled, of those, has what the schedule started.
 type TaskCounts struct {
-	Started, Scheduled, Completed, Failed, Cancelled, Skipped int64
+	Started   int64 `db:"count_started"`
+	Scheduled int64 `db:"count_scheduled"`
+	Completed int64 `db:"count_completed"`
+	Failed    int64 `db:"count_failed"`
+	Cancelled int64 `db:"count_cancelled"`
+	Skipped   int64 `db:"count_skipped"`
 }
 
 // The policies of a [ScheduledTask].

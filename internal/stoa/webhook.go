@@ -4,23 +4,24 @@ import "time"
 
 // A Webhook is an address to which the events of an account are sent.
 type Webhook struct {
-	ID, AccountID string
-	KeyID         string   // that it ends with
-	URL           string   // empty: its events are kept to be read
-	Events        []string // types, or "*" alone
-	SpaceIDs      []string // whose events it gets; empty: of all
-	Description   string
-	CreditsLow    Credits // of the event credits.low; 0: the default
-	Sealed        string  // its secrets, encrypted
-	SecretVersion int64   // counts their changes
-	Disabled      string  // why nothing is sent; empty: it is
-	FailingSince  time.Time
-	Failed        int       // deliveries given up since the newest success
-	LastSuccessAt time.Time // zero: never
-	EnabledAt     time.Time
-	Revision      int64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
+	ID            string    `db:"id"`
+	AccountID     string    `db:"account_id"`
+	KeyID         string    `db:"key_id"`       // that it ends with
+	URL           string    `db:"url"`          // empty: its events are kept to be read
+	Events        []string  `db:"events,words"` // types, or "*" alone
+	SpaceIDs      []string  `db:"spaces,words"` // whose events it gets; empty: of all
+	Description   string    `db:"description"`
+	CreditsLow    Credits   `db:"credits_low"`    // of the event credits.low; 0: the default
+	Sealed        string    `db:"sealed"`         // its secrets, encrypted
+	SecretVersion int64     `db:"secret_version"` // counts their changes
+	Disabled      string    `db:"disabled"`       // why nothing is sent; empty: it is
+	FailingSince  time.Time `db:"failing_since"`
+	Failed        int       `db:"failed"`          // deliveries given up since the newest success
+	LastSuccessAt time.Time `db:"last_success_at"` // zero: never
+	EnabledAt     time.Time `db:"enabled_at"`
+	Revision      int64     `db:"revision"`
+	CreatedAt     time.Time `db:"created_at"`
+	UpdatedAt     time.Time `db:"updated_at"`
 }
 
 // Why a webhook is disabled.

@@ -3,35 +3,16 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
-	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
-const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access, visitor_drive, tools,
-	max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at`
-
-// scanAgent reads a row of agentColumns.
-func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
-	var a stoa.Agent
-	var metadata, tools string
-	var timeout, created, updated int64
-	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess, &a.VisitorDrive, &tools,
-		&a.Limits.MaxCredits, &timeout, &a.Limits.MaxSteps, &a.EmbedEnabled, &metadata, &a.Version, &a.Revision, &created, &updated)
-	if err != nil {
-		return a, err
-	}
-	a.Limits.Timeout = time.Duration(timeout) * time.Microsecond
-	a.CreatedAt, a.UpdatedAt = db.Time(created), db.Time(updated)
-	if err := readOptional(tools, &a.Tools); err != nil {
-		return a, err
-	}
-	return a, jsonx.Unmarshal([]byte(metadata), &a.Metadata)
-}
+var (
+	agents        = newTable[stoa.Agent]("agents")
+	agentVersions = newTable[stoa.AgentVersion]("agent_versions")
+)
 
 // InsertAgent adds an agent to a space, and its first version. An empty ID is
 // filled in, as is an empty VisitorDrive; version, revision and times are set. CodeSpaceNotFound where the
@@ -48,20 +29,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	}
 	a.VisitorDrive = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead)
 	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
-	metadata, err := jsonText(a.Metadata)
-	if err != nil {
-		return a, err
-	}
-	tools, err := optionalText(a.Tools)
-	if err != nil {
-		return a, err
-	}
-	n, err := tx.Exec(ctx, `INSERT INTO agents (id, account_id, space_id, external_id, name, description, instructions, model, drive_access,
-			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at, tools, visitor_drive)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0, $18, $19) ON CONFLICT (account_id, external_id) DO NOTHING`,
-		a.ID, a.AccountID, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
-		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.CreatedAt), tools, string(a.VisitorDrive))
+	n, err := agents.insert(ctx, tx, &a, ` ON CONFLICT (account_id, external_id) DO NOTHING`, "deleted_at", 0)
 	if err != nil {
 		return a, err
 	}
@@ -74,14 +42,11 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 // freeze records the agent's current version and drops the oldest ones beyond the
 // quota.
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
-	tools, err := optionalText(a.Tools)
-	if err != nil {
-		return err
+	v := stoa.AgentVersion{
+		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
+		Tools: a.Tools, Limits: a.Limits, CreatedAt: tx.Now,
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools, visitor_drive)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now), tools, string(a.VisitorDrive))
-	if err != nil {
+	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
 		return err
 	}
 	return tx.dropVersions(ctx, a.ID, a.Version)
@@ -100,7 +65,7 @@ func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Age
 }
 
 func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
-	a, found, err := first(ctx, tx, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
+	a, found, err := agents.first(ctx, tx, `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 	if err == nil && !found {
 		err = noAgent()
 	}
@@ -119,7 +84,7 @@ type AgentFilter struct {
 // Agents lists an account's agents.
 func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, bool, error) {
 	args, cond := narrow([]any{accountID}, "space_id", f.SpaceID, "external_id", f.ExternalID)
-	return page(ctx, tx, p, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND deleted_at = 0`+cond, args...)
+	return agents.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`+cond, args...)
 }
 
 // EditAgent lets fn change an agent and writes the result. The agent is locked
@@ -141,14 +106,6 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	metadata, err := jsonText(a.Metadata)
-	if err != nil {
-		return a, err
-	}
-	tools, err := optionalText(a.Tools)
-	if err != nil {
-		return a, err
-	}
 	a.Revision++
 	a.UpdatedAt = tx.Now
 	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
@@ -157,12 +114,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	_, err = tx.Exec(ctx, `UPDATE agents SET space_id = $3, external_id = $4, name = $5, description = $6, instructions = $7, model = $8, drive_access = $9,
-			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17, tools = $18, visitor_drive = $19
-		WHERE account_id = $1 AND id = $2`,
-		accountID, id, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
-		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.UpdatedAt), tools, string(a.VisitorDrive))
+	err = agents.update(ctx, tx, accountID, id, &a)
 	if db.IsUnique(err) {
 		err = externalIDTaken("agent", a.ExternalID)
 	}
@@ -196,25 +148,10 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 	return tx.InsertAgent(ctx, a)
 }
 
-const versionColumns = `agent_id, version, instructions, model, drive_access, visitor_drive, max_credits, timeout, max_steps, created_at, tools`
-
-func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
-	var v stoa.AgentVersion
-	var timeout, created int64
-	var tools string
-	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.VisitorDrive, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created, &tools)
-	if err == nil {
-		err = readOptional(tools, &v.Tools)
-	}
-	v.Limits.Timeout = time.Duration(timeout) * time.Microsecond
-	v.CreatedAt = db.Time(created)
-	return v, err
-}
-
 // AgentVersion returns one version of an account's agent; CodeNotFound where
 // there is none. Versions of a deleted agent exist until its last turn has ended.
 func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
-	v, found, err := first(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version = $3
+	v, found, err := agentVersions.first(ctx, tx, `agent_id = $2 AND version = $3
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2)`, accountID, id, version)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
@@ -225,7 +162,7 @@ func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version in
 // PinnedVersion returns the version that a session pinned or, where that was
 // dropped (see [Quota]), the oldest one that is kept.
 func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
-	v, found, err := first(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version >= $3
+	v, found, err := agentVersions.first(ctx, tx, `agent_id = $2 AND version >= $3
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2) ORDER BY version LIMIT 1`, accountID, id, version)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
@@ -244,7 +181,7 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 	if asc {
 		cond = ` AND version > $2 ORDER BY version`
 	}
-	return listPage(ctx, tx, p, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
+	return listPage(ctx, tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
 }
 
 // HideAgent marks an agent as deleted: no list or query finds it any more, and

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"strings"
 	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -20,35 +18,10 @@ const MaxConnections = 50
 // were approved and are gone.
 const MaxCatalog = 1000
 
-const connectionColumns = `id, account_id, space_id, kind, name, url, secret_id, headers, metadata, protocol, server_name, server_version, instructions,
-	error_code, error_message, revision, checked_at, created_at, updated_at, document_url, on_change, timeout_seconds, max_result_bytes, max_concurrent, calls_per_minute,
-	oauth, client_secret_id, credentials_per_session, enabled`
-
-func scanConnection(rows *sql.Rows) (Connection, error) {
-	var c Connection
-	var headers, metadata, oauth string
-	var checked, created, updated, enabled int64
-	if err := rows.Scan(&c.ID, &c.AccountID, &c.SpaceID, &c.Kind, &c.Name, &c.URL, &c.SecretID, &headers, &metadata, &c.Protocol, &c.ServerName, &c.ServerVersion,
-		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated, &c.DocumentURL, &c.OnChange,
-		&c.Limits.TimeoutSeconds, &c.Limits.MaxResultBytes, &c.Limits.MaxConcurrent, &c.Limits.CallsPerMinute,
-		&oauth, &c.ClientSecretID, &c.PerSession, &enabled); err != nil {
-		return c, err
-	}
-	c.Disabled = enabled == 0
-	if checked != 0 {
-		c.CheckedAt = db.Time(checked)
-	}
-	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
-	if oauth != "" {
-		if err := jsonx.Unmarshal([]byte(oauth), &c.OAuth); err != nil {
-			return c, err
-		}
-	}
-	if err := jsonx.Unmarshal([]byte(headers), &c.Headers); err != nil {
-		return c, err
-	}
-	return c, jsonx.Unmarshal([]byte(metadata), &c.Metadata)
-}
+var (
+	connections     = newTable[Connection]("connections")
+	connectionTools = newTable[ConnectionTool]("connection_tools")
+)
 
 // InsertConnection adds a connection to a space. ID, times and revision are set, and what
 // it says nothing of has the usual values.
@@ -66,41 +39,11 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 	if c.Limits == (ConnectionLimits{}) {
 		c.Limits = DefaultConnectionLimits
 	}
-	headers, metadata, oauth, err := connectionTexts(c)
-	if err != nil {
-		return c, err
-	}
-	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $21, $11, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $22) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
-		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt),
-		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute,
-		oauth, c.ClientSecretID, c.PerSession, checkedMicros(c), db.Bit(!c.Disabled))
+	n, err := connections.insert(ctx, tx, &c, ` ON CONFLICT (account_id, space_id, name) DO NOTHING`)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
 	return c, err
-}
-
-func checkedMicros(c Connection) int64 {
-	if c.CheckedAt.IsZero() {
-		return 0
-	}
-	return db.Micros(c.CheckedAt)
-}
-
-func connectionTexts(c Connection) (headers, metadata, oauth string, err error) {
-	if headers, err = jsonText(c.Headers); err != nil {
-		return "", "", "", err
-	}
-	if c.OAuth != nil {
-		text, err := json.Marshal(c.OAuth)
-		if err != nil {
-			return "", "", "", err
-		}
-		oauth = string(text)
-	}
-	metadata, err = jsonText(c.Metadata)
-	return headers, metadata, oauth, err
 }
 
 // Connection returns an account's connection with the numbers of its tools;
@@ -110,7 +53,7 @@ func (tx *Tx) Connection(ctx context.Context, accountID, id string) (Connection,
 }
 
 func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Connection, error) {
-	c, found, err := first(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	c, found, err := connections.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err != nil {
 		return c, err
 	}
@@ -145,7 +88,7 @@ func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (
 // Connections lists an account's connections; a space narrows it.
 func (tx *Tx) Connections(ctx context.Context, accountID, spaceID string, p Page) ([]Connection, bool, error) {
 	args, cond := narrow([]any{accountID}, "space_id", spaceID)
-	all, more, err := page(ctx, tx, p, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE account_id = $1`+cond, args...)
+	all, more, err := connections.page(ctx, tx, p, `account_id = $1`+cond, args...)
 	for i := range all {
 		if err == nil {
 			err = tx.countTools(ctx, accountID, &all[i])
@@ -165,22 +108,9 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	if err != nil {
 		return c, err
 	}
-	headers, metadata, oauth, err := connectionTexts(c)
-	if err != nil {
-		return c, err
-	}
 	c.Revision++
 	c.UpdatedAt = tx.Now
-	checked := checkedMicros(c)
-	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
-			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15,
-			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21,
-			oauth = $22, client_secret_id = $23, credentials_per_session = $24, enabled = $25
-		WHERE account_id = $1 AND id = $2`,
-		accountID, id, c.URL, c.SecretID, headers, metadata, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage,
-		c.Revision, checked, db.Micros(c.UpdatedAt), c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent,
-		c.Limits.CallsPerMinute, oauth, c.ClientSecretID, c.PerSession, db.Bit(!c.Disabled))
-	if err != nil {
+	if err := connections.update(ctx, tx, accountID, id, &c); err != nil {
 		return c, err
 	}
 	return c, tx.countTools(ctx, accountID, &c)
@@ -253,7 +183,7 @@ func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]strin
 // catalogs are due to be refreshed, and puts each off to the time that next returns: no
 // other node gets it before.
 func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
-	due, err := list(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
+	due, err := list(ctx, tx, connections.scan, `SELECT `+connections.columns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
 		ORDER BY refresh_at, id LIMIT $2`, db.Micros(tx.Now), limit)
 	var claimed []Connection
 	for _, c := range due {
@@ -290,43 +220,17 @@ func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bo
 	return tx.Get(ctx, `SELECT id FROM connections WHERE account_id = $1 AND space_id = $2 LIMIT 1`, []any{accountID, spaceID}, &id)
 }
 
-const toolColumns = `account_id, connection_id, name, model_name, definition, sha256, problem, present, approved_definition, approved_sha256, rejected_sha256,
-	approval, effects, state, visitors, visitor_title, public_fields, on_unknown, idempotency_argument`
-
-func scanTool(rows *sql.Rows) (ConnectionTool, error) {
-	var t ConnectionTool
-	var present int
-	var public string
-	err := rows.Scan(&t.AccountID, &t.ConnectionID, &t.Name, &t.ModelName, &t.Definition, &t.SHA256, &t.Problem, &present, &t.ApprovedDefinition, &t.ApprovedSHA256,
-		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors, &t.VisitorTitle, &public, &t.OnUnknown, &t.IdempotencyArgument)
-	t.Present = present != 0
-	if err == nil {
-		err = readOptional(public, &t.PublicFields)
-	}
-	return t, err
-}
-
 // ConnectionTools returns the catalog of an account's connection, by name.
 func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID string) ([]ConnectionTool, error) {
-	return list(ctx, tx, scanTool, `SELECT `+toolColumns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
+	return list(ctx, tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
 }
 
 // PutConnectionTool writes a tool of a catalog, in place of the one of that name, with
 // the state that follows from it.
 func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	t.Judge()
-	public, err := optionalText(t.PublicFields)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-		ON CONFLICT (account_id, connection_id, name) DO UPDATE SET model_name = EXCLUDED.model_name, definition = EXCLUDED.definition, sha256 = EXCLUDED.sha256,
-			problem = EXCLUDED.problem, present = EXCLUDED.present, approved_definition = EXCLUDED.approved_definition, approved_sha256 = EXCLUDED.approved_sha256,
-			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state, visitors = EXCLUDED.visitors,
-			visitor_title = EXCLUDED.visitor_title, public_fields = EXCLUDED.public_fields,
-			on_unknown = EXCLUDED.on_unknown, idempotency_argument = EXCLUDED.idempotency_argument`,
-		t.AccountID, t.ConnectionID, t.Name, t.ModelName, t.Definition, t.SHA256, t.Problem, db.Bit(t.Present), t.ApprovedDefinition, t.ApprovedSHA256, t.RejectedSHA256,
-		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo), t.VisitorTitle, public, t.OnUnknown, t.IdempotencyArgument)
+	t.Visitors = cmp.Or(t.Visitors, VisitorsNo)
+	_, err := connectionTools.insert(ctx, tx, &t, ` ON CONFLICT (account_id, connection_id, name) DO UPDATE SET `+connectionTools.excluded())
 	return err
 }
 

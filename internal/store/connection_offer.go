@@ -25,13 +25,13 @@ func (tx *Tx) NamedTools(ctx context.Context, accountID, connectionID string, na
 		args = append(args, name)
 		in.WriteString(", $" + strconv.Itoa(len(args)))
 	}
-	return list(ctx, tx, scanTool, `SELECT `+toolColumns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 64`, args...)
+	return list(ctx, tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 64`, args...)
 }
 
 // LocateConnection is [Tx.Connection] without the numbers of its tools; nil where there
 // is none.
 func (tx *Tx) LocateConnection(ctx context.Context, accountID, id string) (*Connection, error) {
-	c, found, err := first(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE account_id = $1 AND id = $2`, accountID, id)
+	c, found, err := connections.first(ctx, tx, `account_id = $1 AND id = $2`, accountID, id)
 	if err != nil || !found {
 		return nil, err
 	}

@@ -5,20 +5,22 @@ import "time"
 // A Secret is a stored value that requests to one origin need. Its value is encrypted,
 // and opened for one request at a time.
 type Secret struct {
-	ID, AccountID, Name string
-	Kind                string // such as SecretBearer
-	HeaderName          string // of SecretHeader; of SecretQuery the name of the parameter
-	Origin              string // that it is sent to
-	Hint                string // the last characters of the value; empty: it is short
-	Sealed              string
-	Version             int64 // how often a value was set
-	CreatedAt           time.Time
-	UpdatedAt           time.Time // when the value was set
-	SpaceID             string    // whose connections may use it; empty: all
-	ExternalUserID      string    // in whose sessions alone it is sent; empty: in all
-	LastUsedAt          time.Time // exact to a minute; zero: never
-	ExpiresAt           time.Time // it is not sent from then on; zero: never
-	DeletedAt           time.Time // it has no value any more, and calls name it; zero: it was not deleted
+	ID             string    `db:"id"`
+	AccountID      string    `db:"account_id"`
+	Name           string    `db:"name"`
+	Kind           string    `db:"kind"`        // such as SecretBearer
+	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
+	Origin         string    `db:"origin"`      // that it is sent to
+	Hint           string    `db:"hint"`        // the last characters of the value; empty: it is short
+	Sealed         string    `db:"sealed"`
+	Version        int64     `db:"version"` // how often a value was set
+	CreatedAt      time.Time `db:"created_at"`
+	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
+	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty: all
+	ExternalUserID string    `db:"external_user_id"` // in whose sessions alone it is sent; empty: in all
+	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero: never
+	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero: never
+	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero: it was not deleted
 }
 
 // Expired reports whether the secret is not sent any more at a time.
@@ -35,30 +37,35 @@ const (
 
 // A Connection is a server that has tools.
 type Connection struct {
-	ID, AccountID, SpaceID string
-	Kind, Name             string
-	URL                    string // empty: an OpenAPI document that was not read yet says it
-	DocumentURL            string // of an OpenAPI document; empty: there is none, or its text is stored
-	SecretID               string // empty: requests carry none
-	Headers, Metadata      map[string]string
-	Protocol               string // that was spoken at the last refresh; empty: none yet
-	ServerName             string
-	ServerVersion          string
-	Instructions           string // what the server says of itself
-	ErrorCode              string // of the last refresh; empty: it was well
-	ErrorMessage           string
-	Revision               int64
-	CheckedAt              time.Time // of the last refresh; zero: there was none
-	CreatedAt, UpdatedAt   time.Time
-	OnChange               string // OnChangeBlock or OnChangeKeep
-	Limits                 ConnectionLimits
-	OAuth                  *OAuth            // how it is authorized; nil: not by OAuth
-	ClientSecretID         string            // of the OAuth client; empty: it has none that is stored
-	PerSession             string            // PerSessionOff, PerSessionOptional or PerSessionRequired
-	Disabled               bool              // it is switched off: its server is not asked
-	Authorized             bool              // there are tokens; not stored with it
-	Authorization          *Authorization    // the newest one; nil: there was none. Not stored with it
-	Tools                  map[ToolState]int // numbers of tools; not stored with it
+	ID             string            `db:"id"`
+	AccountID      string            `db:"account_id"`
+	SpaceID        string            `db:"space_id"`
+	Kind           string            `db:"kind"`
+	Name           string            `db:"name"`
+	URL            string            `db:"url"`          // empty: an OpenAPI document that was not read yet says it
+	DocumentURL    string            `db:"document_url"` // of an OpenAPI document; empty: there is none, or its text is stored
+	SecretID       string            `db:"secret_id"`    // empty: requests carry none
+	Headers        map[string]string `db:"headers,json"`
+	Metadata       map[string]string `db:"metadata,json"`
+	Protocol       string            `db:"protocol"` // that was spoken at the last refresh; empty: none yet
+	ServerName     string            `db:"server_name"`
+	ServerVersion  string            `db:"server_version"`
+	Instructions   string            `db:"instructions"` // what the server says of itself
+	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty: it was well
+	ErrorMessage   string            `db:"error_message"`
+	Revision       int64             `db:"revision"`
+	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero: there was none
+	CreatedAt      time.Time         `db:"created_at"`
+	UpdatedAt      time.Time         `db:"updated_at"`
+	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
+	Limits         ConnectionLimits
+	OAuth          *OAuth            `db:"oauth,optional"`          // how it is authorized; nil: not by OAuth
+	ClientSecretID string            `db:"client_secret_id"`        // of the OAuth client; empty: it has none that is stored
+	PerSession     string            `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
+	Disabled       bool              `db:"enabled,not"`             // it is switched off: its server is not asked
+	Authorized     bool              // there are tokens; not stored with it
+	Authorization  *Authorization    // the newest one; nil: there was none. Not stored with it
+	Tools          map[ToolState]int // numbers of tools; not stored with it
 }
 
 // OAuth says how a connection is authorized.
@@ -96,7 +103,10 @@ const (
 
 // ConnectionLimits bound the calls of a connection's tools.
 type ConnectionLimits struct {
-	TimeoutSeconds, MaxResultBytes, MaxConcurrent, CallsPerMinute int64
+	TimeoutSeconds int64 `db:"timeout_seconds"`
+	MaxResultBytes int64 `db:"max_result_bytes"`
+	MaxConcurrent  int64 `db:"max_concurrent"`
+	CallsPerMinute int64 `db:"calls_per_minute"`
 }
 
 // Limits of calls: where a connection says no other, and the most that one may say.
@@ -134,22 +144,25 @@ const (
 // A ConnectionTool is a tool of a server, with the definition that was approved beside
 // that of now.
 type ConnectionTool struct {
-	ConnectionID, AccountID string
-	Name, ModelName         string
-	Definition              string // canonical JSON
-	SHA256                  string // of Definition
-	Problem                 string // why it cannot be used; empty: it can
-	Present                 bool   // at the last refresh
-	ApprovedDefinition      string // empty: none is
-	ApprovedSHA256          string
-	RejectedSHA256          string
-	Approval, Effects       string   // as reviewed; empty: not yet
-	Visitors                string   // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
-	VisitorTitle            string   // of what a visitor is asked; empty: that of the definition
-	PublicFields            []string // JSON Pointers into the arguments: what a visitor is shown
-	OnUnknown               string   // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty: not yet
-	IdempotencyArgument     string   // as reviewed: the argument that carries the id of a call; empty: none does
-	State                   ToolState
+	AccountID           string    `db:"account_id"`
+	ConnectionID        string    `db:"connection_id"`
+	Name                string    `db:"name"`
+	ModelName           string    `db:"model_name"`
+	Definition          string    `db:"definition"`          // canonical JSON
+	SHA256              string    `db:"sha256"`              // of Definition
+	Problem             string    `db:"problem"`             // why it cannot be used; empty: it can
+	Present             bool      `db:"present"`             // at the last refresh
+	ApprovedDefinition  string    `db:"approved_definition"` // empty: none is
+	ApprovedSHA256      string    `db:"approved_sha256"`
+	RejectedSHA256      string    `db:"rejected_sha256"`
+	Approval            string    `db:"approval"`               // as reviewed; empty: not yet
+	Effects             string    `db:"effects"`                // as reviewed; empty: not yet
+	Visitors            string    `db:"visitors"`               // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
+	VisitorTitle        string    `db:"visitor_title"`          // of what a visitor is asked; empty: that of the definition
+	PublicFields        []string  `db:"public_fields,optional"` // JSON Pointers into the arguments: what a visitor is shown
+	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty: not yet
+	IdempotencyArgument string    `db:"idempotency_argument"`   // as reviewed: the argument that carries the id of a call; empty: none does
+	State               ToolState `db:"state"`
 }
 
 // Judge sets the state of a tool from what is known of it.

@@ -194,7 +194,7 @@ func (tx *Tx) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 
 // AnyWebhook returns a webhook of whatever account, and whether there is one.
 func (tx *Tx) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, error) {
-	return first(ctx, tx, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE id = $1`, id)
+	return webhooks.first(ctx, tx, `id = $1`, id)
 }
 
 // ClaimDeliveries gives a sender at most limit deliveries of a webhook that are due at

@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -19,20 +17,7 @@ const (
 	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
 )
 
-const tagColumns = `id, account_id, agent_id, key_id, origins, greeting, theme, accent, position, language, max_credits, chats_per_day,
-	disabled, refused, revision, created_at, updated_at`
-
-func scanTag(rows *sql.Rows) (stoa.EmbedTag, error) {
-	var t stoa.EmbedTag
-	var origins string
-	var created, updated int64
-	if err := rows.Scan(&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &origins, &t.Greeting, &t.Theme, &t.Accent, &t.Position, &t.Language,
-		&t.MaxCredits, &t.ChatsPerDay, &t.Disabled, &t.Refused, &t.Revision, &created, &updated); err != nil {
-		return t, err
-	}
-	t.CreatedAt, t.UpdatedAt = db.Time(created), db.Time(updated)
-	return t, jsonx.Unmarshal([]byte(origins), &t.Origins)
-}
+var embedTags = newTable[stoa.EmbedTag]("embed_tags")
 
 // InsertEmbedTag adds a script tag. ID, times and revision are set.
 func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTag, error) {
@@ -41,13 +26,7 @@ func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTa
 		return t, err
 	}
 	t.ID, t.CreatedAt, t.UpdatedAt, t.Revision = stoa.NewID("pub"), tx.Now, tx.Now, 1
-	origins, err := jsonText(t.Origins)
-	if err != nil {
-		return t, err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO embed_tags (`+tagColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $15, $15)`,
-		t.ID, t.AccountID, t.AgentID, t.KeyID, origins, t.Greeting, t.Theme, t.Accent, t.Position, t.Language,
-		int64(t.MaxCredits), t.ChatsPerDay, t.Disabled, t.Revision, db.Micros(t.CreatedAt))
+	_, err = embedTags.insert(ctx, tx, &t, "")
 	return t, err
 }
 
@@ -58,7 +37,7 @@ func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa
 }
 
 func (tx *Tx) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
-	t, found, err := first(ctx, tx, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
+	t, found, err := embedTags.first(ctx, tx, `account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
 	if err == nil && !found {
 		err = noTag()
 	}
@@ -71,12 +50,12 @@ func noTag() error {
 
 // EmbedTagByID returns a script tag of any account: its id is public.
 func (tx *Tx) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool, error) {
-	return first(ctx, tx, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE id = $1`, id)
+	return embedTags.first(ctx, tx, `id = $1`, id)
 }
 
 // EmbedTags lists the script tags of an agent.
 func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID string, p Page) ([]stoa.EmbedTag, bool, error) {
-	return page(ctx, tx, p, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE account_id = $1 AND agent_id = $2`, accountID, agentID)
+	return embedTags.page(ctx, tx, p, `account_id = $1 AND agent_id = $2`, accountID, agentID)
 }
 
 // EditEmbedTag lets fn change a script tag and writes the result. The row is locked
@@ -89,17 +68,9 @@ func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, f
 	if err != nil {
 		return t, err
 	}
-	origins, err := jsonText(t.Origins)
-	if err != nil {
-		return t, err
-	}
 	t.Revision++
 	t.UpdatedAt = tx.Now
-	_, err = tx.Exec(ctx, `UPDATE embed_tags SET key_id = $4, origins = $5, greeting = $6, theme = $7, accent = $8, position = $9, language = $10,
-			max_credits = $11, chats_per_day = $12, disabled = $13, revision = $14, updated_at = $15
-		WHERE account_id = $1 AND agent_id = $2 AND id = $3`,
-		accountID, agentID, id, t.KeyID, origins, t.Greeting, t.Theme, t.Accent, t.Position, t.Language,
-		int64(t.MaxCredits), t.ChatsPerDay, t.Disabled, t.Revision, db.Micros(t.UpdatedAt))
+	err = embedTags.update(ctx, tx, accountID, id, &t)
 	return t, err
 }
 

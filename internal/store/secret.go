@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"stoa/internal/db"
@@ -12,25 +11,7 @@ import (
 // MaxSecrets is how many secrets an account may have.
 const MaxSecrets = 500
 
-const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at, space_id, external_user_id, last_used_at, expires_at, deleted_at`
-
-func scanSecret(rows *sql.Rows) (Secret, error) {
-	var s Secret
-	var created, updated, used, expires, deleted int64
-	err := rows.Scan(&s.ID, &s.AccountID, &s.Name, &s.Kind, &s.HeaderName, &s.Origin, &s.Hint, &s.Sealed, &s.Version, &created, &updated,
-		&s.SpaceID, &s.ExternalUserID, &used, &expires, &deleted)
-	if used != 0 {
-		s.LastUsedAt = db.Time(used)
-	}
-	if expires != 0 {
-		s.ExpiresAt = db.Time(expires)
-	}
-	if deleted != 0 {
-		s.DeletedAt = db.Time(deleted)
-	}
-	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
-	return s, err
-}
+var secrets = newTable[Secret]("secrets")
 
 // InsertSecret adds a secret, whose value is sealed. Times are set.
 func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
@@ -43,18 +24,8 @@ func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 		}
 	}
 	s.CreatedAt, s.UpdatedAt = tx.Now, tx.Now
-	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12, 0, $13, 0)`,
-		s.ID, s.AccountID, s.Name, s.Kind, s.HeaderName, s.Origin, s.Hint, s.Sealed, s.Version, db.Micros(s.CreatedAt),
-		s.SpaceID, s.ExternalUserID, expiry(s))
+	_, err := secrets.insert(ctx, tx, &s, "")
 	return s, err
-}
-
-// expiry returns when a secret expires, as it is stored.
-func expiry(s Secret) int64 {
-	if s.ExpiresAt.IsZero() {
-		return 0
-	}
-	return db.Micros(s.ExpiresAt)
 }
 
 // Secret returns an account's secret; CodeSecretNotFound where there is none.
@@ -86,7 +57,7 @@ func (tx *Tx) AnySecret(ctx context.Context, accountID, id string) (Secret, erro
 }
 
 func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret, error) {
-	s, found, err := first(ctx, tx, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	s, found, err := secrets.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err == nil && !found {
 		err = noSecret()
 	}
@@ -95,7 +66,7 @@ func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret
 
 // Secrets lists an account's secrets.
 func (tx *Tx) Secrets(ctx context.Context, accountID string, p Page) ([]Secret, bool, error) {
-	return page(ctx, tx, p, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1 AND deleted_at = 0`, accountID)
+	return secrets.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`, accountID)
 }
 
 // SetSecret lets fn give a secret another value. The secret is locked meanwhile, and its
@@ -110,8 +81,7 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 	if err := fn(&s); err != nil {
 		return s, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE secrets SET hint = $3, sealed = $4, version = $5, updated_at = $6, expires_at = $7 WHERE account_id = $1 AND id = $2`,
-		accountID, id, s.Hint, s.Sealed, s.Version, db.Micros(s.UpdatedAt), expiry(s))
+	err = secrets.update(ctx, tx, accountID, id, &s)
 	return s, err
 }
 

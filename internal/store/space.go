@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"strconv"
 	"strings"
 
@@ -11,18 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-const spaceColumns = `id, account_id, COALESCE(external_id, ''), name, description, metadata, revision, created_at, updated_at`
-
-func scanSpace(rows *sql.Rows) (stoa.Space, error) {
-	var s stoa.Space
-	var metadata string
-	var created, updated int64
-	if err := rows.Scan(&s.ID, &s.AccountID, &s.ExternalID, &s.Name, &s.Description, &metadata, &s.Revision, &created, &updated); err != nil {
-		return s, err
-	}
-	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
-	return s, jsonx.Unmarshal([]byte(metadata), &s.Metadata)
-}
+var spaces = newTable[stoa.Space]("spaces")
 
 // InsertSpace adds a space. An empty ID is filled in; times and revision are
 // set. An external id that the account has used for a space is CodeConflict.
@@ -34,13 +22,7 @@ func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error)
 		s.ID = stoa.NewID("spc")
 	}
 	s.CreatedAt, s.UpdatedAt, s.Revision = tx.Now, tx.Now, 1
-	metadata, err := jsonText(s.Metadata)
-	if err != nil {
-		return s, err
-	}
-	n, err := tx.Exec(ctx, `INSERT INTO spaces (id, account_id, external_id, name, description, metadata, revision, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (account_id, external_id) DO NOTHING`,
-		s.ID, s.AccountID, orNull(s.ExternalID), s.Name, s.Description, metadata, s.Revision, db.Micros(s.CreatedAt))
+	n, err := spaces.insert(ctx, tx, &s, ` ON CONFLICT (account_id, external_id) DO NOTHING`)
 	if err == nil && n == 0 {
 		err = externalIDTaken("space", s.ExternalID)
 	}
@@ -74,7 +56,7 @@ func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, erro
 }
 
 func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Space, err error) {
-	s, found, err := first(ctx, tx, scanSpace, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	s, found, err := spaces.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
 	}
@@ -84,7 +66,7 @@ func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Spa
 // Spaces lists an account's spaces; an external id narrows it.
 func (tx *Tx) Spaces(ctx context.Context, accountID, externalID string, p Page) ([]stoa.Space, bool, error) {
 	args, cond := narrow([]any{accountID}, "external_id", externalID)
-	return page(ctx, tx, p, scanSpace, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1`+cond, args...)
+	return spaces.page(ctx, tx, p, `account_id = $1`+cond, args...)
 }
 
 // EditSpace lets fn change a space and writes the result: name, description,
@@ -98,15 +80,9 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	if err != nil {
 		return s, err
 	}
-	metadata, err := jsonText(s.Metadata)
-	if err != nil {
-		return s, err
-	}
 	s.Revision++
 	s.UpdatedAt = tx.Now
-	_, err = tx.Exec(ctx, `UPDATE spaces SET external_id = $3, name = $4, description = $5, metadata = $6, revision = $7, updated_at = $8
-		WHERE account_id = $1 AND id = $2`,
-		accountID, id, orNull(s.ExternalID), s.Name, s.Description, metadata, s.Revision, db.Micros(s.UpdatedAt))
+	err = spaces.update(ctx, tx, accountID, id, &s)
 	if db.IsUnique(err) {
 		err = externalIDTaken("space", s.ExternalID)
 	}

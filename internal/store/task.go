@@ -9,34 +9,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-const taskColumns = `t.id, t.account_id, t.agent_id, t.key_id, t.name, t.message, t.mode, t.schedule_type, t.expression, t.timezone, t.every, t.run_at,
-	t.start_at, t.end_at, t.max_runs, t.enabled, t.pause_reason, t.session_policy, t.missed_policy, t.catch_up_window, t.overlap_policy,
-	t.pause_after, t.max_credits, t.session_id, t.anchor, t.cursor, t.next_at, t.planned_at, t.trimmed_at, t.recorded_through, t.failures,
-	t.count_started, t.count_scheduled, t.count_completed, t.count_failed, t.count_cancelled, t.count_skipped,
-	t.revision, t.created_at, t.updated_at`
+var (
+	tasks       = newTable[stoa.ScheduledTask]("tasks")
+	taskColumns = tasks.columnsOf("t.") + `, ` + lastRunColumns
+)
 
 const taskFrom = ` FROM tasks t LEFT JOIN task_runs r ON r.id = t.last_run_id `
 
-// scanTask reads taskColumns and lastRunColumns.
-func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
-	var t stoa.ScheduledTask
-	var every, runAt, start, end, window, anchor, cursor, next, planned, trimmed, recorded, created, updated int64
+// scanTask reads taskColumns.
+func scanTask(rows *sql.Rows) (t stoa.ScheduledTask, err error) {
 	var r runScan
-	dest := []any{
-		&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &t.Name, &t.Message, &t.Mode, &t.Schedule.Type, &t.Schedule.Expression, &t.Schedule.Timezone, &every, &runAt,
-		&start, &end, &t.MaxRuns, &t.Enabled, &t.PauseReason, &t.SessionPolicy, &t.MissedPolicy, &window, &t.OverlapPolicy,
-		&t.PauseAfter, &t.MaxCredits, &t.SessionID, &anchor, &cursor, &next, &planned, &trimmed, &recorded, &t.Failures,
-		&t.Counts.Started, &t.Counts.Scheduled, &t.Counts.Completed, &t.Counts.Failed, &t.Counts.Cancelled, &t.Counts.Skipped,
-		&t.Revision, &created, &updated,
-	}
-	if err := rows.Scan(append(dest, r.dest()...)...); err != nil {
+	if err := rows.Scan(append(tasks.dest(&t), r.dest()...)...); err != nil {
 		return t, err
 	}
-	t.Schedule.Every, t.CatchUpWindow = micros(every), micros(window)
-	t.Schedule.RunAt, t.StartAt, t.EndAt = db.Time(runAt), db.Time(start), db.Time(end)
-	t.Anchor, t.Cursor, t.NextAt = db.Time(anchor), db.Time(cursor), db.Time(next)
-	t.PlannedAt, t.TrimmedAt, t.RecordedThrough = db.Time(planned), db.Time(trimmed), db.Time(recorded)
-	t.CreatedAt, t.UpdatedAt = db.Time(created), db.Time(updated)
 	if r.run.ID != "" {
 		t.LastRun = new(r.done())
 	}
@@ -45,20 +30,12 @@ func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// taskArgs returns the values of a task in the order of the UPDATE.
-func taskArgs(t stoa.ScheduledTask) []any {
-	last := ""
-	if t.LastRun != nil {
-		last = t.LastRun.ID
+// lastRunID returns the id of a task's last run; empty where there is none.
+func lastRunID(t *stoa.ScheduledTask) string {
+	if t.LastRun == nil {
+		return ""
 	}
-	return []any{
-		t.AccountID, t.ID, t.Name, t.Message, string(t.Mode), t.Schedule.Type, t.Schedule.Expression, t.Schedule.Timezone,
-		t.Schedule.Every.Microseconds(), db.Micros(t.Schedule.RunAt), db.Micros(t.StartAt), db.Micros(t.EndAt), t.MaxRuns, db.Bit(t.Enabled), t.PauseReason,
-		t.SessionPolicy, t.MissedPolicy, t.CatchUpWindow.Microseconds(), t.OverlapPolicy, t.PauseAfter, int64(t.MaxCredits), t.SessionID,
-		db.Micros(t.Anchor), db.Micros(t.Cursor), db.Micros(t.NextAt), t.Failures,
-		t.Counts.Started, t.Counts.Scheduled, t.Counts.Completed, t.Counts.Failed, t.Counts.Cancelled, t.Counts.Skipped,
-		last, t.Revision, db.Micros(t.UpdatedAt), db.Micros(t.PlannedAt), db.Micros(t.TrimmedAt), db.Micros(t.RecordedThrough),
-	}
+	return t.LastRun.ID
 }
 
 // InsertTask adds a scheduled task. An empty ID is filled in; revision and times
@@ -71,13 +48,7 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 		t.ID = stoa.NewID("tsk")
 	}
 	t.Revision, t.CreatedAt, t.UpdatedAt = 1, tx.Now, tx.Now
-	_, err := tx.Exec(ctx, `INSERT INTO tasks (account_id, id, name, message, mode, schedule_type, expression, timezone, every, run_at, start_at, end_at,
-			max_runs, enabled, pause_reason, session_policy, missed_policy, catch_up_window, overlap_policy, pause_after, max_credits, session_id,
-			anchor, cursor, next_at, failures, count_started, count_scheduled, count_completed, count_failed, count_cancelled, count_skipped,
-			last_run_id, revision, updated_at, planned_at, trimmed_at, recorded_through, agent_id, key_id, created_at, deleted_at, retry_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $35, 0, 0)`,
-		append(taskArgs(t), t.AgentID, t.KeyID)...)
+	_, err := tasks.insert(ctx, tx, &t, "", "last_run_id", lastRunID(&t), "deleted_at", 0, "retry_at", 0)
 	return t, err
 }
 
@@ -86,19 +57,13 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 	t.Revision++
 	t.UpdatedAt = tx.Now
-	_, err := tx.Exec(ctx, `UPDATE tasks SET name = $3, message = $4, mode = $5, schedule_type = $6, expression = $7, timezone = $8, every = $9, run_at = $10,
-			start_at = $11, end_at = $12, max_runs = $13, enabled = $14, pause_reason = $15, session_policy = $16, missed_policy = $17, catch_up_window = $18,
-			overlap_policy = $19, pause_after = $20, max_credits = $21, session_id = $22, anchor = $23, cursor = $24, next_at = $25, failures = $26,
-			count_started = $27, count_scheduled = $28, count_completed = $29, count_failed = $30, count_cancelled = $31, count_skipped = $32,
-			last_run_id = $33, revision = $34, updated_at = $35, planned_at = $36, trimmed_at = $37, recorded_through = $38
-		WHERE account_id = $1 AND id = $2`, taskArgs(*t)...)
-	return err
+	return tasks.update(ctx, tx, t.AccountID, t.ID, t, "last_run_id", lastRunID(t))
 }
 
 // Task returns a scheduled task of an account's agent; CodeTaskNotFound where
 // there is none. An empty agentID matches any agent.
 func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
-	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
+	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
 	if err == nil && !found {
 		err = noTask()
 	}
@@ -142,7 +107,7 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 	if p.Asc {
 		dir = ` ORDER BY t.created_at, t.id`
 	}
-	return listPage(ctx, tx, p, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
+	return listPage(ctx, tx, p, scanTask, `SELECT `+taskColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
 		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
 }
 

@@ -13,20 +13,7 @@ import (
 // MaxWebhooks is how many webhooks an account may have.
 const MaxWebhooks = 20
 
-const webhookColumns = `id, account_id, key_id, url, events, spaces, description, credits_low, sealed, secret_version, disabled,
-	failing_since, failed, last_success_at, enabled_at, revision, created_at, updated_at`
-
-func scanWebhook(rows *sql.Rows) (stoa.Webhook, error) {
-	var w stoa.Webhook
-	var events, spaces string
-	var failing, success, enabled, created, updated int64
-	err := rows.Scan(&w.ID, &w.AccountID, &w.KeyID, &w.URL, &events, &spaces, &w.Description, &w.CreditsLow, &w.Sealed, &w.SecretVersion, &w.Disabled,
-		&failing, &w.Failed, &success, &enabled, &w.Revision, &created, &updated)
-	w.Events, w.SpaceIDs = strings.Fields(events), strings.Fields(spaces)
-	w.FailingSince, w.LastSuccessAt, w.EnabledAt = db.Time(failing), db.Time(success), db.Time(enabled)
-	w.CreatedAt, w.UpdatedAt = db.Time(created), db.Time(updated)
-	return w, err
-}
+var webhooks = newTable[stoa.Webhook]("webhooks")
 
 // words returns a list as the columns events and spaces have it.
 func words(list []string) string {
@@ -65,10 +52,7 @@ func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, 
 		w.ID = stoa.NewID("whk")
 	}
 	w.CreatedAt, w.UpdatedAt, w.EnabledAt, w.Revision = tx.Now, tx.Now, tx.Now, 1
-	_, err = tx.Exec(ctx, `INSERT INTO webhooks (`+webhookColumns+`, mark)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $12, $12, $14)`,
-		w.ID, w.AccountID, w.KeyID, w.URL, words(w.Events), words(w.SpaceIDs), w.Description, int64(w.CreditsLow), w.Sealed, w.SecretVersion, w.Disabled,
-		db.Micros(tx.Now), w.Revision, mark)
+	_, err = webhooks.insert(ctx, tx, &w, "", "mark", mark)
 	return w, err
 }
 
@@ -78,7 +62,7 @@ func (tx *Tx) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, 
 }
 
 func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Webhook, error) {
-	w, found, err := first(ctx, tx, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	w, found, err := webhooks.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeWebhookNotFound, "There is no such webhook.").At("id")
 	}
@@ -87,7 +71,7 @@ func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Web
 
 // Webhooks lists the webhooks of an account.
 func (tx *Tx) Webhooks(ctx context.Context, accountID string, p Page) ([]stoa.Webhook, bool, error) {
-	return page(ctx, tx, p, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE account_id = $1`, accountID)
+	return webhooks.page(ctx, tx, p, `account_id = $1`, accountID)
 }
 
 // EditWebhook lets fn change a webhook and writes the result. The row is locked
@@ -102,16 +86,7 @@ func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*st
 	}
 	w.Revision++
 	w.UpdatedAt = tx.Now
-	return w, tx.writeWebhook(ctx, w)
-}
-
-func (tx *Tx) writeWebhook(ctx context.Context, w stoa.Webhook) error {
-	_, err := tx.Exec(ctx, `UPDATE webhooks SET key_id = $3, url = $4, events = $5, spaces = $6, description = $7, credits_low = $8, sealed = $9,
-			secret_version = $10, disabled = $11, failing_since = $12, failed = $13, last_success_at = $14, enabled_at = $15, revision = $16, updated_at = $17
-		WHERE account_id = $1 AND id = $2`,
-		w.AccountID, w.ID, w.KeyID, w.URL, words(w.Events), words(w.SpaceIDs), w.Description, int64(w.CreditsLow), w.Sealed,
-		w.SecretVersion, w.Disabled, db.Micros(w.FailingSince), w.Failed, db.Micros(w.LastSuccessAt), db.Micros(w.EnabledAt), w.Revision, db.Micros(w.UpdatedAt))
-	return err
+	return w, webhooks.update(ctx, tx, accountID, id, &w)
 }
 
 // DeleteWebhook removes a webhook; its deliveries go later, see [Tx.PurgeDeliveries].

@@ -139,14 +139,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Buffered returns how many bytes the body has without waiting, as far as it says so.
-func (r *reader) Buffered() int {
-	if b, ok := r.from.(interface{ Buffered() int }); ok {
-		return b.Buffered()
-	}
-	return 0
-}
-
 // Limits of what is read after a reply's last event (the terminator of the HTTP
 // framing, which has usually arrived) so that the connection can be reused.
 const (

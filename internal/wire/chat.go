@@ -145,10 +145,7 @@ func (f *chatReply) chunk(data []byte) error {
 				}
 			}
 		case "usage":
-			f.like.Open(openUsage, &c)
 			f.readUsage(&c)
-		case "obfuscation":
-			f.like.Open(openPadding, &c)
 		case "error":
 			failed = c.Kind() == '{' || c.Kind() == '"'
 		}
@@ -159,29 +156,6 @@ func (f *chatReply) chunk(data []byte) error {
 	if failed {
 		return streamError(data)
 	}
-	f.learn()
-	if f.stop == "" {
-		f.count(before)
-	}
-	return nil
-}
-
-// again reads a chunk that is like an earlier one.
-func (f *chatReply) again() error {
-	if c, ok := f.like.Value(openText); ok {
-		if err := f.settle(c); err != nil {
-			return err
-		}
-	}
-	if err := f.say(f.textAgain()); err != nil {
-		return err
-	}
-	c, ok := f.like.Value(openUsage)
-	if !ok {
-		return nil
-	}
-	before := f.usage
-	f.readUsage(&c)
 	if f.stop == "" {
 		f.count(before)
 	}
@@ -292,7 +266,6 @@ func (f *chatReply) text(c *jsonx.Cursor) error {
 	if err := f.settle(*c); err != nil {
 		return err
 	}
-	f.like.Open(openText, c)
 	return f.say(f.join.Next(c))
 }
 

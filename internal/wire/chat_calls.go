@@ -21,7 +21,6 @@ type chatCall struct {
 
 // piece reads a piece of a tool call and adds it to its call.
 func (f *chatReply) piece(c *jsonx.Cursor) error {
-	f.like.Spoil()
 	index := int64(-1)
 	var id, name, signature string
 	f.scratch = f.scratch[:0]

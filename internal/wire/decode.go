@@ -32,7 +32,6 @@ const (
 // emit events through the [reply] that they embed, and return a [*Failure].
 type format interface {
 	event(sse.Event) error // one event of a stream
-	again() error          // one that differs in the open values of like alone
 	whole([]byte) error    // a reply that is one JSON text
 	end() error            // the stream ended; called unless Finished was emitted
 }
@@ -55,21 +54,9 @@ type reply struct {
 	calls int
 	other string // a kind of output that is neither text nor a call nor reasoning
 	join  jsonx.Joiner
-	like  jsonx.Pattern // of the last event that brought nothing but a piece of text
 	usage counts
 	items items
 }
-
-// Names of the values that differ between the events of a stream that bring pieces
-// of text.
-const (
-	openText uint8 = iota // the piece
-	openUsage
-	openNumber  // of the event
-	openPadding // of random length, against those who measure packets
-	openCandidates
-	openTotal
-)
 
 // read runs a format over a body. list allows a whole reply to be an array.
 func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[*stoa.Event, error] {
@@ -116,7 +103,7 @@ func (r *reply) run(f format, list bool) error {
 		if err != nil {
 			return bodyFailure(err)
 		}
-		if err := r.event(f, ev); err != nil || r.ended {
+		if err := f.event(ev); err != nil || r.ended {
 			return err
 		}
 	}
@@ -134,20 +121,11 @@ func (r *reply) last(f format) error {
 		if !ok {
 			return bodyFailure(io.EOF)
 		}
-		if err := r.event(f, ev); err != nil || r.ended {
+		if err := f.event(ev); err != nil || r.ended {
 			return err
 		}
 	}
 	return f.end()
-}
-
-// event reads an event of a stream.
-func (r *reply) event(f format, ev sse.Event) error {
-	if r.like.Match(ev.Data) {
-		return f.again()
-	}
-	r.like.Begin(ev.Data)
-	return f.event(ev)
 }
 
 // emit yields the event before and holds ev back.
@@ -166,18 +144,7 @@ func (r *reply) flush(more bool) {
 
 // delta emits the text at the cursor, as far as its characters are complete.
 func (r *reply) delta(c *jsonx.Cursor) error {
-	r.like.Open(openText, c)
 	return r.emitText(r.join.Next(c))
-}
-
-// learn makes the event that was read the one that later ones are compared with, if
-// all that it did is to bring one piece of text, and reports whether it is.
-func (r *reply) learn() bool { return r.like.Learn(openText) }
-
-// textAgain returns the piece of text of an event that is like an earlier one.
-func (r *reply) textAgain() string {
-	c, _ := r.like.Value(openText)
-	return r.join.Next(&c)
 }
 
 func (r *reply) emitText(text string) error {
@@ -219,7 +186,6 @@ func (r *reply) emitDelta(text string) {
 // thought emits that reasoning arrived.
 func (r *reply) thought(bytes int) {
 	if bytes > 0 {
-		r.like.Spoil()
 		r.emit(stoa.Event{Kind: stoa.Thinking, Thinking: bytes})
 	}
 }

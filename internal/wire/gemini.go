@@ -109,10 +109,8 @@ type geminiReply struct {
 	route   stoa.Route
 	stop    string
 	blocked bool
-	counts  geminiCounts // of the last chunk
-	learned geminiCounts // of the event that others are compared with
-	open    *geminiCall  // a call that comes in pieces
-	said    bool         // text came since the last other item
+	open    *geminiCall // a call that comes in pieces
+	said    bool        // text came since the last other item
 }
 
 func (f *geminiReply) event(ev sse.Event) error {
@@ -124,7 +122,6 @@ func (f *geminiReply) event(ev sse.Event) error {
 
 func (f *geminiReply) chunk(data []byte) error {
 	before := f.usage
-	f.counts = geminiCounts{}
 	c := jsonx.NewReplyCursor(data)
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
@@ -155,26 +152,6 @@ func (f *geminiReply) chunk(data []byte) error {
 	if failed {
 		return streamError(data)
 	}
-	if f.learn() {
-		f.learned = f.counts
-	}
-	if f.stop == "" {
-		f.count(before)
-	}
-	return nil
-}
-
-// again reads a chunk that is like an earlier one.
-func (f *geminiReply) again() error {
-	before := f.usage
-	if err := f.addText(f.textAgain()); err != nil {
-		return err
-	}
-	n := f.learned
-	if c, ok := f.like.Value(openCandidates); ok {
-		n.readCandidates(&c)
-	}
-	f.replaceUsage(n)
 	if f.stop == "" {
 		f.count(before)
 	}
@@ -228,7 +205,6 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	}
 	switch {
 	case call.Key != nil:
-		f.like.Spoil()
 		return f.call(&call, signature)
 	case text.Key == nil:
 	case thought:
@@ -239,10 +215,8 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 			return f.summary(&text)
 		}
 	case signature != nil:
-		f.like.Spoil()
 		return f.signedText(&text, signature)
 	default:
-		f.like.Open(openText, &text)
 		return f.addText(f.join.Next(&text))
 	}
 	return nil
@@ -338,7 +312,6 @@ func (f *geminiReply) closeCall() error {
 
 // geminiCounts are the counts of a chunk as the vendor sends them.
 type geminiCounts struct {
-	came                                        bool // the chunk has a usage
 	prompt, tools, cached, thoughts, candidates int64
 	known                                       bool // one of them is known, beside candidates
 	made                                        bool // candidates is
@@ -352,17 +325,9 @@ func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
 	return counted
 }
 
-func (n *geminiCounts) readCandidates(c *jsonx.Cursor) {
-	n.candidates = 0
-	n.made = n.read(c, &n.candidates)
-}
-
-// readUsage reads a usage.
+// readUsage replaces the usage by one of a chunk, if that counts anything.
 func (f *geminiReply) readUsage(c *jsonx.Cursor) {
-	if f.counts.came {
-		f.like.Spoil()
-	}
-	n := geminiCounts{came: true}
+	var n geminiCounts
 	for ok := c.Object(); ok && c.Member(); {
 		counted := false
 		switch string(c.Key) {
@@ -375,23 +340,14 @@ func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 		case "thoughtsTokenCount":
 			counted = n.read(c, &n.thoughts)
 		case "candidatesTokenCount":
-			f.like.Open(openCandidates, c)
-			n.readCandidates(c)
-		case "totalTokenCount":
-			f.like.Open(openTotal, c)
+			n.made = n.read(c, &n.candidates)
 		}
 		n.known = n.known || counted
 	}
-	f.counts = n
-	f.replaceUsage(n)
-}
-
-// replaceUsage replaces the usage by counts that came, if they count anything.
-func (f *geminiReply) replaceUsage(n geminiCounts) {
 	u := counts{known: n.known || n.made, bad: n.bad || f.usage.bad}
 	u.InputTokens, u.CachedTokens = n.prompt+n.tools, n.cached
 	u.OutputTokens, u.ReasoningTokens = n.candidates+n.thoughts, n.thoughts
-	if n.came && (u.known || u.bad) {
+	if u.known || u.bad {
 		f.usage = u
 	}
 }

@@ -64,7 +64,6 @@ func (r *reply) callPiece(c *jsonx.Cursor) error {
 // dropped, and U+0000 in them replaced, as in [withoutNUL].
 func (r *reply) callText(text string) error {
 	s := &r.items
-	r.like.Spoil()
 	if len(s.arguments) == 0 && s.held == "" {
 		text = strings.TrimLeft(text, " \t\r\n")
 	}
@@ -177,7 +176,6 @@ func (r *reply) summaryText(text string) error {
 	if err := r.between(); err != nil {
 		return err
 	}
-	r.like.Spoil()
 	if r.items.reasoned += len(text); r.items.reasoned > maxState {
 		return tooMuch("reasoning")
 	}
@@ -197,7 +195,6 @@ func (r *reply) reasoned(route stoa.Route, data string, tokens int64) error {
 	if r.items.reasoned += len(data); r.items.reasoned > maxState {
 		return tooMuch("state")
 	}
-	r.like.Spoil()
 	r.emit(stoa.Event{Kind: stoa.Reasoned, State: stoa.State{
 		Wire: route.Wire, Model: route.Model, Provider: route.Fingerprint, Data: data, Tokens: tokens,
 	}})
@@ -210,7 +207,6 @@ func (r *reply) refusal(c *jsonx.Cursor) error {
 	if !r.want.JSON {
 		return r.delta(c)
 	}
-	r.like.Spoil()
 	text := r.items.refusals.Next(c)
 	if text == "" {
 		return nil

@@ -170,7 +170,6 @@ func (f *messagesReply) event(ev sse.Event) error {
 			d := jsonx.NewReplyCursor(delta)
 			return f.delta(&d)
 		}
-		f.learn()
 	case "content_block_start":
 		if err := f.closeBlock(); err != nil {
 			return err
@@ -248,7 +247,6 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		if string(c.Key) != "text" {
 			return nil
 		}
-		f.like.Open(openText, c)
 		return f.itemText(f.join.Next(c))
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
@@ -262,12 +260,10 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 			}
 		}
 	case "signature_delta":
-		f.like.Spoil()
 		if string(c.Key) == "signature" {
 			b.signature, _ = c.AppendPiece(b.signature)
 		}
 	case "input_json_delta":
-		f.like.Spoil()
 		if string(c.Key) != "partial_json" {
 			return nil
 		}
@@ -278,9 +274,6 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 	}
 	return nil
 }
-
-// again reads an event that is like an earlier one.
-func (f *messagesReply) again() error { return f.itemText(f.textAgain()) }
 
 // openBlock reads the start of a block; in a whole reply, all of it.
 func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {

@@ -93,7 +93,6 @@ type responsesReply struct {
 	route    stoa.Route
 	complete int           // output items received
 	pieces   []*itemPieces // of the latest items
-	learned  *itemPieces   // of the item that the events like an earlier one are about
 	call     string        // the id of the item of the open call
 	waiting  []outputItem  // items that were complete before it
 	held     int           // bytes of waiting
@@ -202,10 +201,6 @@ func (f *responsesReply) event(ev sse.Event) error {
 			arguments = c
 		case "response":
 			response = c.Raw()
-		case "sequence_number":
-			f.like.Open(openNumber, &c)
-		case "obfuscation":
-			f.like.Open(openPadding, &c)
 		}
 	}
 	if !c.Done() {
@@ -231,9 +226,6 @@ func (f *responsesReply) event(ev sse.Event) error {
 		}
 		p := f.record(id, index)
 		p.text = p.text || f.text > before
-		if f.learn() {
-			f.learned = p
-		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
 		if delta.Key == nil {
 			return nil
@@ -265,13 +257,6 @@ const (
 	refusalDelta   = "response.refusal.delta"
 	argumentsDelta = "response.function_call_arguments.delta"
 )
-
-// again reads an event that is like an earlier one.
-func (f *responsesReply) again() error {
-	text := f.textAgain()
-	f.learned.text = f.learned.text || text != ""
-	return f.emitText(text)
-}
 
 // say emits the piece of a text or of a refusal at the cursor.
 func (f *responsesReply) say(kind []byte, c *jsonx.Cursor) error {
@@ -331,7 +316,6 @@ func (f *responsesReply) phased(phase string) error {
 		return err
 	}
 	f.phase = phase
-	f.like.Spoil()
 	f.emit(stoa.Event{Kind: stoa.Phased, Text: phase, State: stoa.State{Wire: f.route.Wire, Model: f.route.Model, Provider: f.route.Fingerprint}})
 	return nil
 }

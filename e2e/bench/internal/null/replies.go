@@ -1,15 +1,13 @@
 package null
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// A reply is what is written for one kind of request, made once: a whole reply as
-// one write, a stream as one write per delta and one each for what comes before
-// the first and after the last. Pieces of streams are chunks of HTTP/1.1.
+// A reply is the body for one kind of request, made once. A stream has one flush per
+// delta; the events before the first and after the last travel with it.
 type reply struct {
 	whole  []byte
 	before []byte
@@ -55,26 +53,12 @@ var wires = map[string]func(text string, deltas int) events{
 func newReply(wire string, deltas, size int) *reply {
 	text := Text(size)
 	e := wires[wire](text, deltas)
-	r := &reply{}
-	r.whole = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(e.whole), e.whole)
-	r.before = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n")
-	if len(e.before) > 0 {
-		r.before = append(r.before, chunk(e.before...)...)
-	}
+	r := &reply{whole: []byte(e.whole), before: []byte(strings.Join(e.before, "")), after: []byte(strings.Join(e.after, ""))}
 	for i := range deltas {
 		from, to := piece(i, deltas, size)
-		r.deltas = append(r.deltas, chunk(e.delta(i, text[from:to])))
+		r.deltas = append(r.deltas, []byte(e.delta(i, text[from:to])))
 	}
-	r.after = append(chunk(e.after...), "0\r\n\r\n"...)
 	return r
-}
-
-// chunk returns a chunk of HTTP/1.1.
-func chunk(parts ...string) []byte {
-	var b bytes.Buffer
-	text := strings.Join(parts, "")
-	fmt.Fprintf(&b, "%x\r\n%s\r\n", len(text), text)
-	return b.Bytes()
 }
 
 func chat(text string, deltas int) events {

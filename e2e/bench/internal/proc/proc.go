@@ -11,7 +11,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a started program, with the processes that it starts itself.
+// A Process is a started program.
 type Process struct {
 	cmd  *exec.Cmd
 	ends chan struct{}
@@ -37,10 +36,8 @@ type Command struct {
 	Env  []string
 	Log  string // file that gets its standard error
 	// Ready returns an address from a line of standard output, and whether the
-	// line has one; nil: the process is ready when it is started.
+	// line has one.
 	Ready func(line string) (address string, ok bool)
-	// Grace is the signal that the system sends when the driver dies; 0: SIGKILL.
-	Grace syscall.Signal
 }
 
 // startTimeout bounds the wait for a process to be ready.
@@ -57,14 +54,9 @@ func Start(c Command) (*Process, string, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env, cmd.Stderr = c.Env, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if c.Grace != 0 {
-		cmd.SysProcAttr.Pdeathsig = c.Grace
-	}
-	var out io.Reader
-	if c.Ready != nil {
-		if out, err = cmd.StdoutPipe(); err != nil {
-			return nil, "", err
-		}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, "", err
@@ -72,23 +64,18 @@ func Start(c Command) (*Process, string, error) {
 	p := &Process{cmd: cmd, ends: make(chan struct{})}
 	found := make(chan string, 1)
 	go func() {
-		if out != nil {
-			lines := bufio.NewScanner(out)
-			for lines.Scan() {
-				if address, ok := c.Ready(lines.Text()); ok {
-					select {
-					case found <- address:
-					default:
-					}
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if address, ok := c.Ready(lines.Text()); ok {
+				select {
+				case found <- address:
+				default:
 				}
 			}
 		}
 		p.err = cmd.Wait()
 		close(p.ends)
 	}()
-	if c.Ready == nil {
-		return p, "", nil
-	}
 	select {
 	case address := <-found:
 		return p, address, nil
@@ -145,55 +132,17 @@ func (p *Process) Quit() error {
 	}
 }
 
-// Ended reports whether the process has ended by itself.
-func (p *Process) Ended() bool {
-	select {
-	case <-p.ends:
-		return true
-	default:
-		return false
-	}
-}
-
-// pids are the process and its children.
-func (p *Process) pids() []int {
-	pids := []int{p.PID()}
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID()))
-	for _, t := range tasks {
-		text, err := os.ReadFile(t)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			if n, err := strconv.Atoi(field); err == nil {
-				pids = append(pids, n)
-			}
-		}
-	}
-	return pids
-}
-
-// Usage is what processes have used since their start.
+// Usage is the consumption of a process since its start.
 type Usage struct {
 	CPU   time.Duration // user and system, of all threads, also of ended ones
-	Calls int64         // read and write system calls, those for sockets by read and write included
+	Calls int64         // read and write system calls, including those on sockets
 }
 
-// Usage returns what the process and its children have used.
+// Usage returns what the process has used.
 func (p *Process) Usage() (u Usage, err error) {
-	for _, pid := range p.pids() {
-		cpu, err := cpuTime(pid)
-		if err != nil {
-			return u, err
-		}
-		calls, err := Calls(strconv.Itoa(pid))
-		if err != nil {
-			return u, err
-		}
-		u.CPU += cpu
-		u.Calls += calls
-	}
-	return u, nil
+	cpu, err1 := cpuTime(p.PID())
+	fields, err2 := numbers(fmt.Sprintf("/proc/%d/io", p.PID()))
+	return Usage{CPU: cpu, Calls: fields["syscr"] + fields["syscw"]}, errors.Join(err1, err2)
 }
 
 // cpuTime reads the processor clock of a process, which the system keeps to the
@@ -212,7 +161,22 @@ func cpuTime(pid int) (time.Duration, error) {
 // included, to a hundredth of a second. The process need not have been started
 // here.
 func Family(pid int) (sum time.Duration, err error) {
-	pids := (&Process{cmd: &exec.Cmd{Process: &os.Process{Pid: pid}}}).pids()
+	pids := []int{pid}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range tasks {
+		text, err := os.ReadFile(t)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if n, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
 	for _, p := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
 		if err != nil {
@@ -238,34 +202,10 @@ func Family(pid int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// Calls returns how many read and write system calls a process has made; pid may
-// be "self".
-func Calls(pid string) (int64, error) {
-	fields, err := numbers("/proc/" + pid + "/io")
-	return fields["syscr"] + fields["syscw"], err
-}
-
-// Memory is what processes hold now, in bytes.
-type Memory struct {
-	RSS int64 // resident; of several processes the same as PSS, so that what they share counts once
-	PSS int64 // resident, with shared pages divided by those who share them
-}
-
-// Memory returns what the process and its children hold.
-func (p *Process) Memory() (m Memory, err error) {
-	pids := p.pids()
-	for _, pid := range pids {
-		fields, err := numbers(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		if err != nil {
-			return m, err
-		}
-		m.RSS += fields["Rss"] << 10
-		m.PSS += fields["Pss"] << 10
-	}
-	if len(pids) > 1 {
-		m.RSS = m.PSS
-	}
-	return m, nil
+// Memory returns the resident memory of the process in bytes.
+func (p *Process) Memory() (int64, error) {
+	fields, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID()))
+	return fields["VmRSS"] << 10, err
 }
 
 // Counts are what must not grow in a long run.

@@ -2,6 +2,7 @@ package raw_test
 
 import (
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -9,24 +10,10 @@ import (
 	"stoa/e2e/bench/internal/raw"
 )
 
-// vendor starts a null vendor and returns its address.
-func vendor(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		if err := (&null.Vendor{}).Serve(l); err != nil {
-			t.Error(err)
-		}
-	}()
-	return l.Addr().String()
-}
-
 func TestRepliesOfTheNullVendorPass(t *testing.T) {
-	address := vendor(t)
+	server := httptest.NewServer(&null.Vendor{})
+	defer server.Close()
+	address := server.Listener.Addr().String()
 	c, err := raw.Dial(address, 4096)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,245 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+)
+
+// A table maps the columns of a table to the fields of T that have a tag
+// `db:"column"` or `db:"column,form"`, also those of structs inside T. A number, text or
+// bool is stored as it is, a time or duration in microseconds. The forms are
+//
+//	null      an empty text is NULL
+//	words     a list of words with a space before and after each, "*" alone, or ''
+//	fields    a list of words with spaces between
+//	json      JSON
+//	optional  JSON; nil or an empty list is ''
+//	not       a bool whose column has the opposite
+//
+// Rows are found by the columns account_id and id. Statements with other conditions are
+// written by hand around columns and scan.
+type table[T any] struct {
+	name    string
+	columns string // of a SELECT
+	fields  []rowField
+}
+
+type rowField struct {
+	column, form string
+	index        []int
+}
+
+var timeType, durationType = reflect.TypeFor[time.Time](), reflect.TypeFor[time.Duration]()
+
+// tables has the columns of every table, for the test that compares them with the
+// migrations.
+var tables = map[string]string{}
+
+func newTable[T any](name string) *table[T] {
+	t := &table[T]{name: name, fields: rowFields(reflect.TypeFor[T](), nil)}
+	t.columns = t.columnsOf("")
+	tables[name] = t.columns
+	return t
+}
+
+// columnsOf returns the columns of a SELECT from a table with that prefix, such as "t.".
+func (t *table[T]) columnsOf(prefix string) string {
+	var read []string
+	for _, f := range t.fields {
+		if column := prefix + f.column; f.form == "null" {
+			read = append(read, "COALESCE("+column+", '')")
+		} else {
+			read = append(read, column)
+		}
+	}
+	return strings.Join(read, ", ")
+}
+
+// excluded returns the assignments of an INSERT … ON CONFLICT DO UPDATE of all columns.
+func (t *table[T]) excluded() string {
+	var set []string
+	for _, f := range t.fields {
+		set = append(set, f.column+" = EXCLUDED."+f.column)
+	}
+	return strings.Join(set, ", ")
+}
+
+// rowFields returns the fields of a struct that have a column.
+func rowFields(of reflect.Type, index []int) (fields []rowField) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		at := append(append([]int(nil), index...), i)
+		tag, tagged := f.Tag.Lookup("db")
+		switch {
+		case tagged:
+			column, form, _ := strings.Cut(tag, ",")
+			fields = append(fields, rowField{column, form, at})
+		case f.Type.Kind() == reflect.Struct && f.Type != timeType:
+			fields = append(fields, rowFields(f.Type, at)...)
+		}
+	}
+	return fields
+}
+
+// insert adds a row. suffix follows the VALUES, such as ON CONFLICT; extra are columns
+// that T does not have, each with its value.
+func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T, suffix string, extra ...any) (int64, error) {
+	v := reflect.ValueOf(row).Elem()
+	var columns, places []string
+	var args []any
+	add := func(column string, value any) {
+		args = append(args, value)
+		columns, places = append(columns, column), append(places, "$"+strconv.Itoa(len(args)))
+	}
+	for _, f := range t.fields {
+		value, err := f.value(v.FieldByIndex(f.index))
+		if err != nil {
+			return 0, err
+		}
+		add(f.column, value)
+	}
+	for i := 0; i < len(extra); i += 2 {
+		add(extra[i].(string), extra[i+1])
+	}
+	return tx.Exec(ctx, `INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`) VALUES (`+strings.Join(places, ", ")+`)`+suffix, args...)
+}
+
+// update writes all columns of the row that has these ids, except when it was created;
+// extra as in insert. The row must be locked by this transaction.
+func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row *T, extra ...any) error {
+	v := reflect.ValueOf(row).Elem()
+	args := append(make([]any, 0, len(t.fields)+2), accountID, id)
+	var set []string
+	add := func(column string, value any) {
+		args = append(args, value)
+		set = append(set, column+" = $"+strconv.Itoa(len(args)))
+	}
+	for _, f := range t.fields {
+		if f.column == "id" || f.column == "account_id" || f.column == "created_at" {
+			continue
+		}
+		value, err := f.value(v.FieldByIndex(f.index))
+		if err != nil {
+			return err
+		}
+		add(f.column, value)
+	}
+	for i := 0; i < len(extra); i += 2 {
+		add(extra[i].(string), extra[i+1])
+	}
+	_, err := tx.Exec(ctx, `UPDATE `+t.name+` SET `+strings.Join(set, ", ")+` WHERE account_id = $1 AND id = $2`, args...)
+	return err
+}
+
+// first returns the first row of an account that a condition holds for, and whether there
+// is one. The condition may end with a lock.
+func (t *table[T]) first(ctx context.Context, tx *Tx, cond string, args ...any) (T, bool, error) {
+	return first(ctx, tx, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
+}
+
+// page lists the rows of one page that a condition holds for.
+func (t *table[T]) page(ctx context.Context, tx *Tx, p Page, cond string, args ...any) ([]T, bool, error) {
+	return page(ctx, tx, p, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
+}
+
+// scan reads a row of t.columns.
+func (t *table[T]) scan(rows *sql.Rows) (row T, err error) {
+	err = rows.Scan(t.dest(&row)...)
+	return row, err
+}
+
+// dest returns where the columns of a row are read into, for queries that have more.
+func (t *table[T]) dest(row *T) []any {
+	v := reflect.ValueOf(row).Elem()
+	dest := make([]any, len(t.fields))
+	for i, f := range t.fields {
+		field := v.FieldByIndex(f.index)
+		if f.form == "" && field.Type() != timeType && field.Type() != durationType || f.form == "null" {
+			dest[i] = field.Addr().Interface()
+		} else {
+			dest[i] = column{f.form, field}
+		}
+	}
+	return dest
+}
+
+// value returns a field as it is stored.
+func (f rowField) value(v reflect.Value) (any, error) {
+	switch f.form {
+	case "null":
+		return orNull(v.String()), nil
+	case "words":
+		return words(v.Interface().([]string)), nil
+	case "fields":
+		return strings.Join(v.Interface().([]string), " "), nil
+	case "json":
+		return jsonText(v.Interface())
+	case "optional":
+		if v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Slice && v.Len() == 0 {
+			return "", nil
+		}
+		return jsonText(v.Interface())
+	case "not":
+		return db.Bit(!v.Bool()), nil
+	}
+	switch v.Type() {
+	case timeType:
+		return db.Micros(v.Interface().(time.Time)), nil
+	case durationType:
+		return time.Duration(v.Int()).Microseconds(), nil
+	}
+	switch {
+	case v.Kind() == reflect.String:
+		return v.String(), nil
+	case v.Kind() == reflect.Bool:
+		return db.Bit(v.Bool()), nil
+	case v.CanInt():
+		return v.Int(), nil
+	}
+	return nil, fmt.Errorf("store: the column %s has no form for %s", f.column, v.Type())
+}
+
+// A column reads a value that is stored in another form.
+type column struct {
+	form string
+	into reflect.Value
+}
+
+// Scan implements [sql.Scanner].
+func (c column) Scan(stored any) error {
+	text := ""
+	switch s := stored.(type) {
+	case int64:
+		switch {
+		case c.form == "not":
+			c.into.SetBool(s == 0)
+		case c.into.Type() == timeType:
+			c.into.Set(reflect.ValueOf(db.Time(s)))
+		default:
+			c.into.SetInt(int64(time.Duration(s) * time.Microsecond))
+		}
+		return nil
+	case string:
+		text = s
+	case []byte:
+		text = string(s)
+	default:
+		return fmt.Errorf("store: a column has a %T", stored)
+	}
+	if c.form == "words" || c.form == "fields" {
+		c.into.Set(reflect.ValueOf(strings.Fields(text)))
+		return nil
+	}
+	if c.form == "optional" && text == "" {
+		return nil
+	}
+	return jsonx.Unmarshal([]byte(text), c.into.Addr().Interface())
+}

@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+	"testing"
+)
+
+// TestTagsNameTheColumns compares the columns of the tables, as the tags of their rows
+// have them, with those of the migrations.
+func TestTagsNameTheColumns(t *testing.T) {
+	st, err := Open(context.Background(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if len(tables) < 5 {
+		t.Fatalf("only %d tables were found", len(tables))
+	}
+	for name, columns := range tables {
+		err := st.Read(t.Context(), func(tx *Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT `+columns+` FROM `+name+` WHERE 1 = 0`)
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
