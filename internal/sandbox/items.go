@@ -16,18 +16,15 @@ const Wire = "sandbox"
 // textOf returns the texts of a message, joined by blank lines, and its images and files,
 // those in results of tools included.
 func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.ToolResult) {
-	text, results = m.Text, m.Results
 	for _, p := range m.Parts {
 		switch p.Kind {
-		case stoa.PartText:
-			text = strings.TrimPrefix(text+"\n\n"+p.Text, "\n\n")
 		case stoa.PartImage, stoa.PartFile:
 			media = append(media, p)
 		case stoa.PartResult:
 			results = append(results, *p.Result)
 		}
 	}
-	return text, media, results
+	return m.Text(), media, results
 }
 
 // resultText returns the text of a tool's result, with a description of what is none.

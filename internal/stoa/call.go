@@ -112,15 +112,33 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// A Message is one message of a call's input. Where Parts is set, it is the whole
-// content and the members after it are empty; they are the short form of a content
-// whose order says nothing.
+// A Message is one message of a call's input.
 type Message struct {
-	Role    Role
-	Parts   []Part // in order
-	Text    string
-	Calls   []ToolCall   // an assistant's, after its text
-	Results []ToolResult // a user's, before its text: answers to the calls of the message before
+	Role  Role
+	Parts []Part // in order
+}
+
+// TextMessage returns a message that is one text.
+func TextMessage(role Role, text string) Message {
+	return Message{Role: role, Parts: []Part{{Kind: PartText, Text: text}}}
+}
+
+// Text returns the texts of the message, joined by blank lines.
+func (m *Message) Text() string {
+	text, more := "", []string(nil)
+	for i := range m.Parts {
+		switch s := m.Parts[i].Text; {
+		case s == "":
+		case text == "":
+			text = s
+		default:
+			more = append(more, s)
+		}
+	}
+	if more == nil {
+		return text
+	}
+	return text + "\n\n" + strings.Join(more, "\n\n")
 }
 
 // A Part is one piece of the content of a message, or of a tool's result. Which
@@ -216,16 +234,10 @@ func (c Call) System() string {
 	if c.Instructions != "" {
 		parts = append(parts, c.Instructions)
 	}
-	for _, m := range c.Messages {
-		if m.Role != RoleSystem {
-			continue
-		}
-		if m.Text != "" {
-			parts = append(parts, m.Text)
-		}
-		for _, p := range m.Parts {
-			if p.Text != "" {
-				parts = append(parts, p.Text)
+	for i := range c.Messages {
+		if m := &c.Messages[i]; m.Role == RoleSystem {
+			if text := m.Text(); text != "" {
+				parts = append(parts, text)
 			}
 		}
 	}
@@ -255,14 +267,6 @@ func (c Call) EstimateInput() int64 {
 	}
 	for _, m := range c.Messages {
 		messages++
-		bytes += len(m.Text)
-		for _, t := range m.Calls {
-			bytes += len(t.Name) + len(t.Arguments)
-		}
-		for _, r := range m.Results {
-			b, n := sizeOf(r.Parts)
-			bytes, tokens = bytes+len(r.Content)+b, tokens+n
-		}
 		b, n := sizeOf(m.Parts)
 		bytes, tokens = bytes+b, tokens+n
 	}

@@ -48,7 +48,7 @@ func TestEstimateCountsToolsAndFormats(t *testing.T) {
 		"a schema":           {Call{Format: &Format{Kind: FormatSchema, Schema: "{    }"}}, 2 + formatTokens},
 		"an object":          {Call{Format: &Format{Kind: FormatObject}}, formatTokens},
 		"plain text":         {Call{Format: &Format{Kind: FormatText}}, 0},
-		"a short form's own": {Call{Messages: []Message{{Results: []ToolResult{{Parts: []Part{{Kind: PartImage, Media: &Media{}}}}}}}}, ImageTokens + TokensPerMessage},
+		"an image of a tool": {Call{Messages: []Message{{Parts: []Part{{Kind: PartResult, Result: &ToolResult{Parts: []Part{{Kind: PartImage, Media: &Media{}}}}}}}}}, ImageTokens + TokensPerMessage},
 	} {
 		if got := c.call.EstimateInput(); got != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)

@@ -61,7 +61,7 @@ func TestStepsOfTheLastReleaseAreRead(t *testing.T) {
 // sentBack returns the parts of an assistant's message as text.
 func sentBack(m stoa.Message) string {
 	var all []string
-	for _, p := range partsOf(m) {
+	for _, p := range m.Parts {
 		switch p.Kind {
 		case stoa.PartText:
 			all = append(all, strings.TrimSpace(fmt.Sprintf("text %q %s", p.Text, p.Phase)))
@@ -73,16 +73,4 @@ func sentBack(m stoa.Message) string {
 		}
 	}
 	return strings.Join(all, " | ")
-}
-
-// partsOf returns the parts of a message of either form.
-func partsOf(m stoa.Message) []stoa.Part {
-	if m.Parts != nil {
-		return m.Parts
-	}
-	parts := []stoa.Part{{Kind: stoa.PartText, Text: m.Text}}
-	for i := range m.Calls {
-		parts = append(parts, stoa.Part{Kind: stoa.PartCall, Call: &m.Calls[i]})
-	}
-	return parts
 }

@@ -359,8 +359,8 @@ func TestToolCallsCountAsText(t *testing.T) {
 				t.Fatalf("calls %+v, finished %+v", r.calls, r.finished)
 			}
 			call.Messages = append(call.Messages,
-				stoa.Message{Role: stoa.RoleAssistant, Calls: r.calls},
-				stoa.Message{Role: stoa.RoleUser, Results: []stoa.ToolResult{{CallID: r.calls[0].ID, Name: "look", Content: "blue"}}})
+				stoa.Message{Role: stoa.RoleAssistant, Parts: []stoa.Part{{Kind: stoa.PartCall, Call: &r.calls[0]}}},
+				stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{{Kind: stoa.PartResult, Result: &stoa.ToolResult{CallID: r.calls[0].ID, Name: "look", Content: "blue"}}}})
 			collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call).expect(t, "")
 		})
 	}

@@ -25,10 +25,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	ordered := inParts(&call)
-	if !ordered {
-		encodeChatTurns(w, call, route)
-	} else if err := encodeChatParts(w, call, route); err != nil {
+	if err := encodeChatMessages(w, call, route); err != nil {
 		return Request{}, err
 	}
 	// A compatible server's own default fits its context; ours may exceed it.
@@ -61,36 +58,11 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	if ordered {
-		if err := encodeChatOptions(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeChatOptions(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeChatTurns writes the member messages of a call in the short form.
-func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
-	openai := route.Dialect == "openai"
-	w.key("messages").open('[')
-	if s := call.System(); s != "" {
-		w.open('{')
-		if openai {
-			w.member("role", "developer")
-		} else {
-			w.member("role", "system")
-		}
-		w.member("content", s)
-		w.close('}')
-	}
-	for _, t := range turns(call, route, shape{alternate: !openai}) {
-		w.open('{')
-		w.member("role", string(t.role))
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
 }
 
 // DecodeError implements [Codec].

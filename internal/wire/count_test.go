@@ -10,7 +10,7 @@ import (
 func TestCountersAreAskedInTheirForm(t *testing.T) {
 	half := 0.5
 	call := stoa.Call{
-		Instructions: "Be brief.", Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}, MaxOutputTokens: 5, Temperature: &half,
+		Instructions: "Be brief.", Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}, MaxOutputTokens: 5, Temperature: &half,
 		Tools: []stoa.Tool{{Name: "f", Parameters: `{"type":"object"}`}}, Stateful: true,
 	}
 	for wire, c := range map[string]struct{ path, body string }{

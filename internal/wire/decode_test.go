@@ -30,7 +30,7 @@ func TestEveryWireHasACodec(t *testing.T) {
 }
 
 func TestKeyIsInTheVendorsHeader(t *testing.T) {
-	call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}}
+	call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}}
 	want := map[string]http.Header{
 		"messages":  {"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}},
 		"gemini":    {"X-Goog-Api-Key": {"k"}},
@@ -60,11 +60,11 @@ func TestKeyIsInTheVendorsHeader(t *testing.T) {
 
 func TestEncodeDoesNotChangeTheCall(t *testing.T) {
 	for wire, codec := range codecs {
-		call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "a"}, {Role: stoa.RoleUser, Text: "  "}, {Role: stoa.RoleUser, Text: "b"}}}
+		call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "a"), stoa.TextMessage(stoa.RoleUser, "  "), stoa.TextMessage(stoa.RoleUser, "b")}}
 		if _, err := codec.Encode(call, stoa.Route{Wire: wire, Model: "m"}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if call.Messages[0].Text != "a" || call.Messages[1].Text != "  " || len(call.Messages) != 3 {
+		if call.Messages[0].Text() != "a" || call.Messages[1].Text() != "  " || len(call.Messages) != 3 {
 			t.Errorf("%s changed the call: %+v", wire, call.Messages)
 		}
 	}
@@ -268,7 +268,7 @@ func TestVendorsMessageIsForTheLogOnly(t *testing.T) {
 func TestMergedTurnsAreJoinedOnce(t *testing.T) {
 	call := stoa.Call{MaxOutputTokens: 16}
 	for range 30_000 {
-		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: "a"})
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, "a"))
 	}
 	for wire, codec := range codecs {
 		allocated := func() uint64 {

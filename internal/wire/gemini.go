@@ -21,11 +21,8 @@ type gemini struct{}
 
 // Encode implements [Codec] for generateContent of Gemini.
 func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
-	w, encode := newBuilder(call), encodeGeminiShort
-	if inParts(&call) {
-		encode = encodeGeminiParts
-	}
-	if err := encode(w, call, route); err != nil {
+	w := newBuilder(call)
+	if err := encodeGemini(w, call, route); err != nil {
 		return Request{}, err
 	}
 	h := header(call, [2]string{"X-Goog-Api-Key", apiKey})
@@ -44,27 +41,6 @@ func geminiPath(route stoa.Route, method string) string {
 // geminiModel returns the name of the route's model, which the vendor's own lists have
 // with models/ before it.
 func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
-
-// encodeGeminiShort writes a call in the short form.
-func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
-	w.open('{')
-	encodeGeminiSystem(w, call.System())
-	w.key("contents").open('[')
-	for _, t := range turns(call, route, shape{alternate: true}) {
-		w.open('{')
-		w.member("role", geminiRole(t.role))
-		w.key("parts").open('[')
-		encodeGeminiText(w, t.text)
-		w.close(']')
-		w.close('}')
-	}
-	w.close(']')
-	if err := encodeGeminiSettings(w, call, route); err != nil {
-		return err
-	}
-	w.close('}')
-	return nil
-}
 
 // encodeGeminiSystem writes the member systemInstruction, unless the text is empty.
 func encodeGeminiSystem(w *builder, text string) {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -22,12 +21,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	ordered, reasoning := inParts(&call), false
-	if ordered {
-		reasoning = encodeMessagesParts(w, call, route)
-	} else {
-		encodeMessagesTurns(w, call, route)
-	}
+	reasoning := encodeMessagesTurns(w, call, route)
 	limit := call.MaxOutputTokens
 	if limit <= 0 {
 		limit = stoa.DefaultOutput
@@ -44,10 +38,8 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
 		return Request{}, err
 	}
-	if ordered {
-		if err := encodeMessagesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeMessagesTools(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	beta := ""
@@ -56,43 +48,6 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	}
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeMessagesTurns writes the members system and messages of a call in the short
-// form.
-func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
-	if s := call.System(); strings.TrimSpace(s) != "" {
-		w.member("system", s)
-	}
-	w.key("messages").open('[')
-	list := turns(withoutBlank(call), route, shape{alternate: true})
-	for i, t := range list {
-		if i == len(list)-1 && t.role == stoa.RoleAssistant {
-			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor rejects a prefill that ends with white space
-		}
-		w.open('{')
-		w.member("role", string(t.role))
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-// withoutBlank returns the call with empty texts in place of those that are only
-// white space, which the vendor rejects.
-func withoutBlank(call stoa.Call) stoa.Call {
-	list := call.Messages
-	for i, m := range call.Messages {
-		if m.Text == "" || strings.TrimSpace(m.Text) != "" {
-			continue
-		}
-		if &list[0] == &call.Messages[0] {
-			list = append([]stoa.Message(nil), call.Messages...)
-		}
-		list[i].Text = ""
-	}
-	call.Messages = list
-	return call
 }
 
 // DecodeError implements [Codec].

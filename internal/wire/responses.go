@@ -32,12 +32,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if call.Instructions != "" {
 		w.member("instructions", call.Instructions)
 	}
-	ordered := inParts(&call)
-	if ordered {
-		encodeResponsesParts(w, call, route)
-	} else {
-		encodeResponsesTurns(w, call, route)
-	}
+	encodeResponsesTurns(w, call, route)
 	if call.MaxOutputTokens > 0 {
 		w.key("max_output_tokens").int(call.MaxOutputTokens)
 	}
@@ -51,30 +46,11 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if err := encodeResponsesOptions(w, call, route); err != nil {
 		return Request{}, err
 	}
-	if ordered {
-		if err := encodeResponsesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeResponsesTools(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeResponsesTurns writes the member input of a call in the short form.
-func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
-	w.key("input").open('[')
-	for _, t := range turns(call, route, shape{system: true}) {
-		w.open('{')
-		w.member("type", "message")
-		if t.role == stoa.RoleSystem {
-			w.member("role", "developer")
-		} else {
-			w.member("role", string(t.role))
-		}
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
 }
 
 // DecodeError implements [Codec].

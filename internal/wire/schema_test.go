@@ -64,7 +64,7 @@ func TestRequestsSayIfToolsAreStrict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req, err := responses{}.Encode(stoa.Call{
-				Stateful: true, Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}},
+				Stateful: true, Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")},
 				Tools: []stoa.Tool{{Name: "f", Parameters: `{"$schema":"x"}`, Strict: c.strict}},
 			}, route, "")
 			if err != nil || !strings.Contains(string(req.Body), c.want) {

@@ -55,8 +55,8 @@ type Request struct {
 	Path   string
 	Header http.Header
 	Body   []byte
-	// Reasoning is how many segments of reasoning are in the body of a call that is sent
-	// part by part; the call may have more, of other models or behind a gap.
+	// Reasoning is the number of segments of reasoning in the body; the call may have
+	// more, of other models or behind a gap.
 	Reasoning int
 }
 
