@@ -24,6 +24,7 @@ const abuseMemory = 1024
 // tenants never see an error and the memory of the process stays bounded.
 // Latencies are logged, not judged: they are the machine's as well.
 func TestAbuseLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()

@@ -20,6 +20,7 @@ import (
 func TestNoApprovalIsUsedTwiceThroughKills(t *testing.T) { approvalsThroughKills(t, "") }
 
 func TestNoApprovalIsUsedTwiceThroughKillsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	approvalsThroughKills(t, aPostgres(t))
 }
 

@@ -20,6 +20,7 @@ import (
 // TestBackupUnderLoadIsExact takes backups while a server is busy and restores each:
 // its books are in order, and a server on it reconciles.
 func TestBackupUnderLoadIsExact(t *testing.T) {
+	t.Parallel()
 	var l *load
 	v := newVendor(t, func() { l.happened() })
 	h := newServer(t, v.url, "")
@@ -120,6 +121,7 @@ func calls(all []receipt) (of []receipt) {
 }
 
 func TestRestoreReplacesNothingWithoutForce(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -192,6 +194,7 @@ func TestRestoreReplacesNothingWithoutForce(t *testing.T) {
 }
 
 func TestPostgreSQLIsNotBackedUpHere(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []string{"backup", "restore"} {
 		_, errOut, code := run(t, verb, "--database", "postgres://nobody@127.0.0.1:1/none", filepath.Join(t.TempDir(), "file"))
 		if code != 1 || !strings.Contains(errOut, "pg_dump") {
@@ -203,6 +206,7 @@ func TestPostgreSQLIsNotBackedUpHere(t *testing.T) {
 // TestVerifierFindsEveryForgery changes rows in the database file; each time the
 // verifier reports what differs.
 func TestVerifierFindsEveryForgery(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -307,6 +311,7 @@ func renamed(t testing.TB, whole []byte, from, to string) []byte {
 // TestKilledRestoreCanBeRepeated kills a restore at random moments. Each time the
 // store is either as before, or as in the backup, or refuses to open.
 func TestKilledRestoreCanBeRepeated(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()

@@ -20,6 +20,7 @@ import (
 // TestNodesShareABucket: a large file that one node has put into the bucket of the
 // settings is read at another, also after a restart; a text stays in the database.
 func TestNodesShareABucket(t *testing.T) {
+	t.Parallel()
 	objects := s3mem.New()
 	if err := objects.CreateBucket("stoa-files"); err != nil {
 		t.Fatal(err)

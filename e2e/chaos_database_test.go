@@ -316,6 +316,7 @@ var faults = []fault{
 // killed, stopped and paused and no notice reaches them. At the end all invariants of
 // the books hold, every session has stopped once, and every task has run once.
 func TestBooksOutliveAFailingDatabase(t *testing.T) {
+	t.Parallel()
 	var l *load
 	v := newVendor(t, func() { l.happened() })
 	c := newCluster(t, v, true)

@@ -74,6 +74,7 @@ func (b *balancer) pause(n *server, paused bool) {
 // while, or paused until the others have declared it dead. At the end all
 // invariants of the books are checked from outside, and that every session stopped.
 func TestBooksAreExactAcrossNodes(t *testing.T) {
+	t.Parallel()
 	address := aPostgres(t)
 	var l *load
 	v := newVendor(t, func() { l.happened() })

@@ -108,6 +108,7 @@ func (s *screen) ends() int {
 // A chat on a terminal has lines that are edited, a history that outlives it, and
 // pasted text that is one message.
 func TestAChatIsEdited(t *testing.T) {
+	t.Parallel()
 	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 // own. Beside the usual commands there are "exits CODE COMMAND...", which wants
 // that exit code, and "keep NAME", which keeps what was printed as a variable.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	program := self(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/cli",
@@ -126,6 +127,7 @@ func sandboxServer(program, data string, args ...string) (url string, stop func(
 // Ctrl-C stops a reply half-way: what came is printed. It ends respond, with the
 // exit code that says so, and leaves a chat at its next line.
 func TestCtrlCStopsAReply(t *testing.T) {
+	t.Parallel()
 	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 // an agent, a session, a schedule that is run at once, an embed. The pages' own
 // tests, with all their appearance, are in internal/web on a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a browser takes long to start")
 	}

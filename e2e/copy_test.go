@@ -19,6 +19,7 @@ import (
 // A service goes on where it was after its store was copied to PostgreSQL and back:
 // keys, receipts, sessions, drives with their search, tasks, and stored replies.
 func TestServiceGoesOnAfterACopy(t *testing.T) {
+	t.Parallel()
 	target := storetest.EmptyPostgres(t).Config.PostgresURL
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
@@ -125,6 +126,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 
 // stoa migrate says what there is to do, does it, and says that there is nothing.
 func TestMigrateCommand(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for _, step := range []struct {
 		args string

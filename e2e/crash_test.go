@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var kills = flag.Int("kills", 50, "how often the crash test kills the server")
+var kills = flag.Int("kills", 15, "how often the crash test kills the server; CI: 50")
 
 const callers = 12
 
@@ -20,6 +20,7 @@ const callers = 12
 // load and starts it again. At the end all seven invariants of the books are
 // checked from outside.
 func TestBooksAreExactThroughKills(t *testing.T) {
+	t.Parallel()
 	n := *kills
 	if testing.Short() {
 		n = min(n, 5)
@@ -30,6 +31,7 @@ func TestBooksAreExactThroughKills(t *testing.T) {
 // TestBooksAreExactThroughKillsWithoutSync uses durability "process", which promises
 // the same as long as the machine runs.
 func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
+	t.Parallel()
 	n := max(*kills/5, 5)
 	if testing.Short() {
 		n = 2
@@ -38,6 +40,7 @@ func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
 }
 
 func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	postgres := aPostgres(t)
 	n := max(*kills/5, 5)
 	if testing.Short() {

@@ -33,6 +33,7 @@ type image struct {
 // the last stage of the Dockerfile is laid out in a directory, and the program
 // runs in it as the image's user, with nothing else to be seen.
 func TestImageRuns(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root on Linux can change the root directory")
 	}
@@ -203,6 +204,7 @@ func words(t *testing.T, form string) (all []string) {
 
 // The compose files name files that exist and variables that mean something.
 func TestComposeFilesFit(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../deploy/compose*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no compose file", err)
@@ -260,6 +262,7 @@ func TestComposeFilesFit(t *testing.T) {
 
 // The unit that is shipped is the one that the documentation shows.
 func TestUnitIsTheDocumentedOne(t *testing.T) {
+	t.Parallel()
 	unit, err := os.ReadFile("../deploy/stoa.service")
 	if err != nil {
 		t.Fatal(err)

@@ -155,6 +155,7 @@ func (d *shell) golang(t *testing.T, text string) string {
 }
 
 func TestDocsClients(t *testing.T) {
+	t.Parallel()
 	all := snippets(t, "docs/clients.md")
 	if len(all) < 9 {
 		t.Fatalf("the page has %d snippets; the test reads it wrongly", len(all))
@@ -207,6 +208,7 @@ func deltas(out string) []string {
 
 // The note on the AI SDK says what happens without its option.
 func TestStoredReplyReferencesAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, s := range snippets(t, "docs/clients.md") {
 		if !strings.Contains(s.text, "store: false") {
 			continue
@@ -221,6 +223,7 @@ func TestStoredReplyReferencesAreRefused(t *testing.T) {
 }
 
 func TestDocsQuickstart(t *testing.T) {
+	t.Parallel()
 	d := sandboxShell(t)
 	var script strings.Builder
 	n := 0
@@ -243,6 +246,7 @@ func TestDocsQuickstart(t *testing.T) {
 }
 
 func TestDocsConnectAVendor(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	h := newServer(t, f.URL, "")
 	h.start()
@@ -276,6 +280,7 @@ func TestDocsConnectAVendor(t *testing.T) {
 
 // The README shows the JavaScript client at the default address of a server.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	d := sandboxShell(t)
 	for _, s := range snippets(t, "README.md") {
 		if s.language != "js" {
@@ -290,6 +295,7 @@ func TestReadme(t *testing.T) {
 
 // What the console copies as code runs as it is.
 func TestConsoleSnippetsRun(t *testing.T) {
+	t.Parallel()
 	bundle := api.Build(api.BuildOptions{
 		EntryPoints: []string{"../internal/web/ui/src/lib/snippets.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
 	})
@@ -330,6 +336,7 @@ func TestConsoleSnippetsRun(t *testing.T) {
 
 // The snippets of the guide to extensions, against a server that has them all.
 func TestDocsExtensions(t *testing.T) {
+	t.Parallel()
 	d := sandboxShell(t, "--extensions", "all")
 	wants := map[string]string{
 		"/models\"":               `"auto"`,

@@ -10,6 +10,7 @@ import (
 // load. Calls that are refused then are free, no caller gets a complete reply
 // without a charge, and with disk space again everything goes on.
 func TestFullDiskChargesExactly(t *testing.T) {
+	t.Parallel()
 	var l *load
 	v := newVendor(t, func() { l.happened() })
 	h := newServer(t, v.url, "")

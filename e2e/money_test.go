@@ -35,6 +35,7 @@ func only(t testing.TB, all []receipt, mark string) receipt {
 // TestNobodyOverspends makes two hundred calls at once for an account with credits
 // for five.
 func TestNobodyOverspends(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "")
@@ -104,6 +105,7 @@ func TestNobodyOverspends(t *testing.T) {
 
 // TestLowBalanceShortensTheReply checks that a reply ends where the credits end.
 func TestLowBalanceShortensTheReply(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "")
@@ -132,6 +134,7 @@ func TestLowBalanceShortensTheReply(t *testing.T) {
 // TestDisconnectIsCancelledAndCharged disconnects on every wire, streamed and whole;
 // before the provider has answered the input is charged.
 func TestDisconnectIsCancelledAndCharged(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "")
@@ -221,6 +224,7 @@ func of(all []fakeup.Served, mark string) *fakeup.Served {
 
 // TestImpossibleUsageIsEstimated has usage that cannot be true, on every wire.
 func TestImpossibleUsageIsEstimated(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "")
@@ -257,6 +261,7 @@ func TestImpossibleUsageIsEstimated(t *testing.T) {
 
 // TestCallKeepsThePricesItBeganWith changes prices while a call runs.
 func TestCallKeepsThePricesItBeganWith(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		const priced = "models:\n  beta-3.8-flash: {price: {input: %[1]d, cachedInput: %[1]d, output: %[1]d}}\n"
 		v := newVendor(t, nil)
@@ -323,6 +328,7 @@ func TestCallKeepsThePricesItBeganWith(t *testing.T) {
 // TestGatedAndAliasedModelsAreChargedOnce checks that the charge is at the price of
 // the model that served, and never above that of the requested one.
 func TestGatedAndAliasedModelsAreChargedOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "")

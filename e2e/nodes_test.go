@@ -44,6 +44,7 @@ func nodes(t *testing.T, vendorURL string, n int) (storetest.Database, []*server
 // a node lives without a renewal. The provider ends the reply meanwhile, so that it is
 // all there when the node goes on: it must not charge it, and must end.
 func TestAPausedNodeWritesNothing(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	database, servers := nodes(t, v.url, 2)
 	paused, other := servers[0], servers[1]
@@ -79,6 +80,7 @@ func TestAPausedNodeWritesNothing(t *testing.T) {
 // TestAShortPauseEndsNothing: a node that was stopped and still lives goes on, and
 // the reply that it was sending is complete and charged once.
 func TestAShortPauseEndsNothing(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	_, servers := nodes(t, v.url, 2)
 	h := servers[0]
@@ -108,6 +110,7 @@ func TestAShortPauseEndsNothing(t *testing.T) {
 // TestSessionsOutliveTheirNode kills one of two nodes that run sessions: all of them
 // come to their end, each step is charged once.
 func TestSessionsOutliveTheirNode(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	database, servers := nodes(t, v.url, 2)
 	killed, other := servers[0], servers[1]
@@ -149,6 +152,7 @@ func TestSessionsOutliveTheirNode(t *testing.T) {
 // TestTasksRunOnceOnThreeNodes: tasks that fall due run once each, whoever starts
 // them and whoever runs them.
 func TestTasksRunOnceOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	v := newVendor(t, nil)
 	_, servers := nodes(t, v.url, 3)
 	h := servers[0]

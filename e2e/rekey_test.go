@@ -73,6 +73,7 @@ func sealRows(ctx context.Context, tx *store.Tx, v *vault.Vault, accountID strin
 // a little more is written, until one run reaches its end. No secret is unreadable at any time, whether
 // it is one of a connection, of OAuth or of a webhook, and in the end all are under the newest key alone.
 func TestRekeySurvivesKills(t *testing.T) {
+	t.Parallel()
 	const accounts, each = 3, sealedRows
 	home := storetest.New(t)
 	dir := home.Config.Dir

@@ -192,6 +192,10 @@ func (h *server) configure(vendorURL, more string) {
 	}
 }
 
+// givenPorts are the ports that tests have: that of a server that was killed is free for
+// a moment.
+var givenPorts sync.Map
+
 // freePort finds a port below those that the system hands out by itself, so
 // that nobody takes it while the server is down.
 func freePort(t testing.TB) int {
@@ -199,8 +203,11 @@ func freePort(t testing.TB) int {
 	for range 100 {
 		port := 20_000 + rand.IntN(10_000)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			l.Close()
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if _, other := givenPorts.LoadOrStore(port, true); !other {
 			return port
 		}
 	}

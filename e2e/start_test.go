@@ -16,6 +16,7 @@ import (
 // The first start prints what a newcomer needs, ready to paste: a link that signs
 // in to the console, the login of the command line, and a call.
 func TestTheFirstStartSaysWhereToGo(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
 	cmd.Env = []string{asProgram + "=server"}
 	stdin, err := cmd.StdinPipe()
@@ -64,6 +65,7 @@ func TestTheFirstStartSaysWhereToGo(t *testing.T) {
 
 // The service goes on when what reads its log ends, as a pipe to logger or tee may.
 func TestTheServiceOutlivesItsLogsReader(t *testing.T) {
+	t.Parallel()
 	admin := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--admin-listen", admin, "--data", filepath.Join(t.TempDir(), "data"))
 	cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey}

@@ -13,6 +13,7 @@ import (
 // does not answer: after the drain what may happen once is not known to have happened, and
 // is not sent again; what may be repeated is repeated by the next process, with its id.
 func TestAStopEndsCallsOfServers(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		h, _ := newActingServer(t, database.Config.PostgresURL, "drain: 300ms\n")
 		h.start()

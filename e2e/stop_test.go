@@ -11,6 +11,7 @@ import (
 // TestAStopIsOrderly stops the server by SIGTERM under load, several times:
 // what is in flight finishes, or ends as failed and free, and the books are exact.
 func TestAStopIsOrderly(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		var l *load
 		v := newVendor(t, func() { l.happened() })
@@ -57,6 +58,7 @@ func TestAStopIsOrderly(t *testing.T) {
 // TestAStopEndsWhatDoesNotFinish: a reply that is longer than the drain ends as
 // failed, tells its caller so, and is free; meanwhile new calls are refused.
 func TestAStopEndsWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "drain: 300ms\n")
@@ -125,6 +127,7 @@ func TestAStopEndsWhatDoesNotFinish(t *testing.T) {
 // TestASecondSignalEndsAtOnce: a second SIGTERM ends the process without waiting
 // for calls in flight, and the books stay exact.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		v := newVendor(t, nil)
 		h := newServer(t, v.url, "drain: 1m\n")

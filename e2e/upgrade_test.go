@@ -179,6 +179,7 @@ func (f *frontEnd) take(n *server, out bool) {
 // migrates the tables while the other old one serves. Callers and sessions go on
 // meanwhile, and none fails.
 func TestNodesOfTwoVersionsServeTogether(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds an earlier version")
 	}

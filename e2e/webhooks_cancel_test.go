@@ -22,6 +22,7 @@ import (
 func TestEveryCancelIsSentThroughKills(t *testing.T) { cancelsThroughKills(t, "") }
 
 func TestEveryCancelIsSentThroughKillsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	cancelsThroughKills(t, aPostgres(t))
 }
 

@@ -24,6 +24,7 @@ import (
 func TestEveryEndIsSentThroughKills(t *testing.T) { hooksThroughKills(t, "") }
 
 func TestEveryEndIsSentThroughKillsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	hooksThroughKills(t, aPostgres(t))
 }
 

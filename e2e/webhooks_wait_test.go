@@ -26,6 +26,7 @@ import (
 func TestEveryWaitIsSentThroughKills(t *testing.T) { waitsThroughKills(t, "") }
 
 func TestEveryWaitIsSentThroughKillsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	waitsThroughKills(t, aPostgres(t))
 }
 

@@ -14,6 +14,7 @@ import (
 )
 
 func TestASessionSearchesItsDriveAndNamesWhatItFound(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a := h.Agent()
@@ -65,6 +66,7 @@ func TestASessionSearchesItsDriveAndNamesWhatItFound(t *testing.T) {
 }
 
 func TestAQuestionIsAskedAndAnswered(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a, r := h.Agent(), h.Service()

@@ -16,6 +16,7 @@ import (
 // One process asks for an approval and is gone; it is given while none runs. The next one
 // asks nobody again, and carries out the call once.
 func TestAnApprovalOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall { return []stoa.ToolCall{call("1", fakemcp.Act, `{"key":"a"}`)} }))
@@ -48,6 +49,7 @@ func TestAnApprovalOutlivesItsProcess(t *testing.T) {
 // are asked whether to carry it out again, whatever the effects of the tool are, and
 // although they said that they need not be asked.
 func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]stoa.Decision{fakemcp.Act: stoa.DecisionReject, fakemcp.Put: stoa.DecisionApprove, fakemcp.Read: stoa.DecisionReject} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -100,6 +102,7 @@ func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
 // What is remembered is of one tool: the same tool of another connection, which has the
 // same definition, is asked about.
 func TestAnApprovalIsRememberedByConnection(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
 		return []stoa.ToolCall{{ID: "1", Name: message + "__" + fakemcp.Act, Arguments: `{"key":"a"}`}}
@@ -134,6 +137,7 @@ func TestAnApprovalIsRememberedByConnection(t *testing.T) {
 
 // An approval is of one call: the next one of the same tool is asked about again.
 func TestAnApprovalIsOfOneCall(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -160,6 +164,7 @@ func TestAnApprovalIsOfOneCall(t *testing.T) {
 
 // A session that is cancelled before a call is asked about waits for nobody.
 func TestACancelComesBeforeTheQuestion(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
 		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Act, `{}`)}
@@ -187,6 +192,7 @@ func TestACancelComesBeforeTheQuestion(t *testing.T) {
 // A call that may have been carried out, and is being asked about again, is unknown and
 // not cancelled when its session is cancelled.
 func TestACancelLeavesADoubt(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -217,6 +223,7 @@ func TestACancelLeavesADoubt(t *testing.T) {
 // A tool that was approved in another definition while the turn runs is not called by a
 // call of before.
 func TestAnotherDefinitionIsNotCalled(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
 		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Act, `{}`)}

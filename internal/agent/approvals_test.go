@@ -39,6 +39,7 @@ func decision(c stoa.ExternalCall, d stoa.Decision, change ...func(*session.Call
 }
 
 func TestCallsWaitForTheirApproval(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1"), order("2"), order("3")))
 	a, r := h.Agent(withTools(needsApproval)), h.Service()
@@ -118,6 +119,7 @@ func TestCallsWaitForTheirApproval(t *testing.T) {
 }
 
 func TestTwoApproversDecideOnce(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1")))
 	a, r := h.Agent(withTools(needsApproval)), h.Service()
@@ -138,6 +140,7 @@ func TestTwoApproversDecideOnce(t *testing.T) {
 }
 
 func TestNoMessageApproves(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
@@ -179,6 +182,7 @@ func TestNoMessageApproves(t *testing.T) {
 }
 
 func TestAnApprovalThatNobodyGivesExpires(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var results []stoa.ToolResult
 		h := sessiontest.Build(t, storetest.SQLite(t), toolbox(&results, order("1"), order("2")))
@@ -206,6 +210,7 @@ func TestAnApprovalThatNobodyGivesExpires(t *testing.T) {
 }
 
 func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1")))
 	a, r := h.Agent(withTools(needsApproval)), h.Service()
@@ -263,6 +268,7 @@ func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
 
 // A message refuses the calls that nobody has decided about, and no others.
 func TestAMessageLeavesWhatIsApproved(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1"), order("2")))
 	a, r := h.Agent(withTools(needsApproval)), h.Service()

@@ -20,6 +20,7 @@ import (
 // What sessions of a deleted agent wait for is handed to nobody, although their rows are
 // removed later.
 func TestADeletedAgentsCallsAreNotHandedOut(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results []stoa.ToolResult
 		h := sessiontest.Build(t, home, toolbox(&results, order("1")))
@@ -83,6 +84,7 @@ func countOf(h *sessiontest.Fixture, from string, args ...any) (n int) {
 // Sessions that wait for anybody end with their agent: the first of them with its
 // deletion, which is one transaction, the others before their rows go.
 func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
+	t.Parallel()
 	const first, all = 50, 52
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results []stoa.ToolResult
@@ -133,6 +135,7 @@ func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
 // A session is deleted while a server has its call, and its worker does not notice in
 // time: the row of the call goes, so it is told first that nobody knows what came of it.
 func TestADeletedSessionTellsOfItsCalls(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{fakemcp.Act, fakemcp.Read} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {

@@ -54,6 +54,7 @@ func callsOf(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session) []s
 }
 
 func TestCallsAreAnsweredInReverseAndPartly(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1"), order("2"), order("3")))
 	a, r := h.Agent(withTools()), h.Service()
@@ -103,6 +104,7 @@ func TestCallsAreAnsweredInReverseAndPartly(t *testing.T) {
 // Calls are taken in the order of their step: the service's own in between are made
 // when their turn comes, and neighbours wait together.
 func TestNeighboursWaitTogetherInOrder(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	write := stoa.ToolCall{ID: "w", Name: "drive_write", Arguments: `{"path":"a.md","content":"x"}`}
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, write, order("1"), stoa.ToolCall{ID: "bad", Name: "lookup_order", Arguments: `{"orderId":7}`}, order("2"),
@@ -142,6 +144,7 @@ func TestNeighboursWaitTogetherInOrder(t *testing.T) {
 }
 
 func TestExpiryOfCalls(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		onTimeout string
 		status    stoa.SessionStatus
@@ -186,6 +189,7 @@ func TestExpiryOfCalls(t *testing.T) {
 }
 
 func TestAMessageWhileToolsAreWaitedForQueues(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1")))
 	a, r := h.Agent(withTools()), h.Service()
@@ -209,6 +213,7 @@ func TestAMessageWhileToolsAreWaitedForQueues(t *testing.T) {
 }
 
 func TestSessionsThatOfferNoTools(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
 			sessiontest.Say(yield, sessiontest.Results(last)[0].Content)
@@ -234,6 +239,7 @@ func TestSessionsThatOfferNoTools(t *testing.T) {
 }
 
 func TestARetryAfterEffectsIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	var prompts []stoa.Call
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		prompts = append(prompts, call)
@@ -268,6 +274,7 @@ func TestARetryAfterEffectsIsAcknowledged(t *testing.T) {
 }
 
 func TestATurnWaitsAtMostTwentyTimes(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		sessiontest.Say(yield, "", order(fmt.Sprint(len(call.Messages))))
 	}))
@@ -286,6 +293,7 @@ func TestATurnWaitsAtMostTwentyTimes(t *testing.T) {
 }
 
 func TestOneReplyCallsAtMostSixteen(t *testing.T) {
+	t.Parallel()
 	var calls []stoa.ToolCall
 	for i := range 18 {
 		calls = append(calls, order(fmt.Sprint(i)))
@@ -323,6 +331,7 @@ func wholeCall(h *sessiontest.Fixture, id string) (c stoa.ExternalCall, err erro
 }
 
 func TestTwoExecutorsNeverClaimOneInput(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1")))
 	a, r := h.Agent(withTools()), h.Service()
@@ -358,6 +367,7 @@ func TestTwoExecutorsNeverClaimOneInput(t *testing.T) {
 // A process that dies after the step is recorded leaves planned calls. The next one
 // hands each out once.
 func TestPlannedCallsAreHandedOutOnceAfterACrash(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1"), order("2")))
 	a, r := h.Agent(withTools()), h.Service()
@@ -390,6 +400,7 @@ func TestPlannedCallsAreHandedOutOnceAfterACrash(t *testing.T) {
 
 // Each call has its own time: when one has expired the turn still waits for the other.
 func TestCallsExpireOneByOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var results []stoa.ToolResult
 		quick := stoa.ToolCall{ID: "q", Name: "quick", Arguments: `{"orderId":"q"}`}

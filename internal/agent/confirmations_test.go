@@ -60,6 +60,7 @@ func oneAct(results *told, name string) sessiontest.Script {
 }
 
 func TestAVisitorConfirmsACall(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
@@ -109,6 +110,7 @@ func TestAVisitorConfirmsACall(t *testing.T) {
 }
 
 func TestAVisitorDeclinesACall(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
@@ -137,6 +139,7 @@ func TestAVisitorDeclinesACall(t *testing.T) {
 
 // No text confirms: a message of the visitor declines, one of the account waits.
 func TestNoMessageConfirms(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
 	f := fakemcp.Start(t)
@@ -167,6 +170,7 @@ func TestNoMessageConfirms(t *testing.T) {
 }
 
 func TestAConfirmationThatNobodyGivesExpires(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
 	f := fakemcp.Start(t)
@@ -204,6 +208,7 @@ func TestAConfirmationThatNobodyGivesExpires(t *testing.T) {
 // Where the tool needs an approval, too, people of the account are asked once the visitor
 // has confirmed; neither counts for the other.
 func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
+	t.Parallel()
 	for _, d := range []stoa.Decision{stoa.DecisionApprove, stoa.DecisionReject} {
 		t.Run(string(d), func(t *testing.T) {
 			var results told
@@ -245,6 +250,7 @@ func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
 // One process asks the visitor and is gone; the confirmation comes while none runs. The
 // next one asks nobody again, and carries out the call once.
 func TestAConfirmationOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
@@ -273,6 +279,7 @@ func TestAConfirmationOutlivesItsProcess(t *testing.T) {
 // used up: the visitor is asked whether to have it done again, whatever the effects are,
 // and then the operator, although nobody was to be asked again.
 func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]string{fakemcp.Act: "reject", fakemcp.Put: "approve", fakemcp.Read: "approve"} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -344,6 +351,7 @@ func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
 
 // A call without a kill whose end is not known is put before the visitor again.
 func TestAnUnknownCallIsConfirmedAgain(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
 	f := fakemcp.Start(t)
@@ -372,6 +380,7 @@ func TestAnUnknownCallIsConfirmedAgain(t *testing.T) {
 // What is reviewed more strictly, or has another definition, after the visitor has
 // confirmed it is not done.
 func TestAConfirmationIsOfOneDefinition(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(h *sessiontest.Fixture, f *fakemcp.Server, c store.Connection){
 		"not for visitors": func(h *sessiontest.Fixture, _ *fakemcp.Server, c store.Connection) { approve(h, c, "never") },
 		"another definition": func(h *sessiontest.Fixture, f *fakemcp.Server, c store.Connection) {
@@ -407,6 +416,7 @@ func TestAConfirmationIsOfOneDefinition(t *testing.T) {
 // A tool that visitors are asked about by now, or that is not for them any more, is not
 // called by a call that was made before.
 func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
+	t.Parallel()
 	for now, why := range map[string]string{store.VisitorsConfirm: "reviewed again", store.VisitorsNo: "not for visitors"} {
 		t.Run(now, func(t *testing.T) {
 			var results told
@@ -447,6 +457,7 @@ func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
 
 // Questions to the visitor are among the times that a turn may wait.
 func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
+	t.Parallel()
 	n := 0
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		n++
@@ -473,6 +484,7 @@ func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
 // Nobody but visitors confirms: in other sessions the tool is as it is reviewed. A
 // session that never waits does not offer it to a visitor.
 func TestOnlyVisitorsConfirm(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
 	f := fakemcp.Start(t)
@@ -497,6 +509,7 @@ func TestOnlyVisitorsConfirm(t *testing.T) {
 
 // A chat calls at most so many tools, in all of its turns.
 func TestAChatCallsAtMostFiftyTools(t *testing.T) {
+	t.Parallel()
 	var results told
 	many := func(n int) (all []stoa.ToolCall) {
 		for range n {
@@ -553,6 +566,7 @@ func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 // An approval that is remembered for the session spares the operators their question, and
 // the visitor none.
 func TestWhatIsRememberedStillAsksTheVisitor(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
 	f := fakemcp.Start(t)

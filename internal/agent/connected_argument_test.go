@@ -22,6 +22,7 @@ import (
 // The id of a call is put into an argument, whatever the model sends there: the same with
 // each attempt, also that of another process, and another with each call.
 func TestACallCarriesItsIDInAnArgument(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		var offered []string
@@ -89,6 +90,7 @@ const orders = `{"openapi":"3.1.0","info":{"title":"Orders"},"paths":{"/orders":
 
 // Requests that an owner or a document describes carry the id where its argument goes.
 func TestARequestCarriesTheIDOfItsCall(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		for _, kind := range []string{store.KindHTTP, store.KindOpenAPI} {
 			t.Run(kind, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 // A server that does not know a tool any more, or has changed its version, is asked what
 // it has before its hour, but not over and over again.
 func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))
@@ -77,6 +78,7 @@ func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
 
 // A server says for how long its catalog stays as it is, and is believed within bounds.
 func TestACatalogIsReadAgainWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, one(new(told)))
 		f := fakemcp.Start(t)

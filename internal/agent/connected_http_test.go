@@ -150,6 +150,7 @@ func hooked(h *sessiontest.Fixture) (events func() []string) {
 // authorization: its tools are withheld from the next turn on, and a webhook is told
 // once. One that refuses a single request (403) does not.
 func TestARefusedSecretOfHTTPIsWrittenDown(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{store.KindHTTP, store.KindOpenAPI} {
 		t.Run(kind, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {

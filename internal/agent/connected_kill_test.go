@@ -39,6 +39,7 @@ func calledTimes(f *fakemcp.Server, name string, times int) {
 // died. The next one does what the effects of each call allow. What the first says when
 // it wakes up counts for nothing.
 func TestALostWorkersCallsAreJudged(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))
@@ -102,6 +103,7 @@ func TestALostWorkersCallsAreJudged(t *testing.T) {
 
 // What is planned and not begun goes on, once each; what is done is not done again.
 func TestPlannedCallsGoOnOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall {
@@ -128,6 +130,7 @@ func TestPlannedCallsGoOnOnce(t *testing.T) {
 
 // A cancel, the end of a turn's time and the end of a process meet a call at its server.
 func TestACallEndsWithItsTurn(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -174,6 +177,7 @@ func TestACallEndsWithItsTurn(t *testing.T) {
 // A process that stops begins no call, and leaves those that it has until its grace is
 // over. What may be made again is left to the next process.
 func TestAStoppingProcessHandsCallsBack(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))
@@ -209,6 +213,7 @@ func TestAStoppingProcessHandsCallsBack(t *testing.T) {
 // A call that may have been carried out and needs an approval is put before a person
 // again, who may have it carried out once more, or not.
 func TestAnUnknownCallIsAskedAbout(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -252,6 +257,7 @@ func TestAnUnknownCallIsAskedAbout(t *testing.T) {
 // Nobody is asked again about an approved call that was not begun; one that was begun
 // by a process that is gone is asked about anew, whatever it does.
 func TestAnApprovalIsUsedOnce(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)

@@ -22,6 +22,7 @@ import (
 // call, and how often its server was asked. A call is followed by none of its kind, so
 // that no breaker opens.
 func TestWhatComesOfAnExchange(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
 		f := strings.Fields(message)
@@ -101,6 +102,7 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 
 // What is not sent is sent once more, and then an error; what waits too long is unknown.
 func TestAServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -130,6 +132,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 }
 
 func TestARefusedSecretIsWrittenDown(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), one(&results))
 	f := fakemcp.Start(t)
@@ -154,6 +157,7 @@ func TestARefusedSecretIsWrittenDown(t *testing.T) {
 
 // A definition that changes while a turn runs is refused by the turn.
 func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
+	t.Parallel()
 	var results told
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	script := one(&results)
@@ -183,6 +187,7 @@ func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
 
 // Calls that read go four at a time; a session of the older era is that of one turn.
 func TestReadsGoTogetherInOneSession(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) (list []stoa.ToolCall) {
 		for i := range 5 {
@@ -234,6 +239,7 @@ func TestReadsGoTogetherInOneSession(t *testing.T) {
 
 // A forgotten session is opened again, and the call made once.
 func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
 		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"restart"}`), call("2", fakemcp.Act, `{}`)}
@@ -250,6 +256,7 @@ func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 
 // A result that is too long is shown in part, and read on.
 func TestALongResultIsReadOn(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	for i := range 3000 {
 		lines = append(lines, fmt.Sprintf("line %d of the result", i+1))

@@ -90,6 +90,7 @@ func decideAll(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, d
 }
 
 func TestAnUnknownCallFailsItsTurn(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		var log lines
@@ -133,6 +134,7 @@ func TestAnUnknownCallFailsItsTurn(t *testing.T) {
 // An agent may be stricter than the review. Whoever has to approve the calls is not asked
 // again.
 func TestAnUnknownCallIsNotAskedAboutIfItFails(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))
@@ -163,6 +165,7 @@ func TestAnUnknownCallIsNotAskedAboutIfItFails(t *testing.T) {
 // The next process finds a call that a killed one had begun; or the time of the turn is
 // over by then.
 func TestAKilledCallFailsItsTurn(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
@@ -200,6 +203,7 @@ func TestAKilledCallFailsItsTurn(t *testing.T) {
 // A process that stops, and the end of a turn's time, leave calls of which nobody knows.
 // A cancel is what its caller wanted.
 func TestWhatEndsInACallFailsItsTurn(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))
@@ -243,6 +247,7 @@ func TestWhatEndsInACallFailsItsTurn(t *testing.T) {
 
 // One of several reads that go together is lost for good: the others end with the turn.
 func TestALostReadEndsItsNeighbours(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall {
@@ -277,6 +282,7 @@ func TestALostReadEndsItsNeighbours(t *testing.T) {
 // What is switched off is not asked: neither for a turn that begins, nor for a call that
 // is planned, nor between two attempts of one.
 func TestADisabledConnectionIsNotAsked(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, one(&results))

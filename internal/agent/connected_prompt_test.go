@@ -27,6 +27,7 @@ func hostile(mark string) string {
 // server says of itself and its tools, the description and the schema of the arguments
 // that were approved are in them, and nothing else, whatever it says by now. Of both eras.
 func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
+	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {

@@ -71,6 +71,7 @@ func after(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, kind,
 // is asked once. On PostgreSQL they are two stores with connections of their own; on
 // SQLite, whose directory has one process, they are two workers of one.
 func TestTwoProcessesRaceForOneCall(t *testing.T) {
+	t.Parallel()
 	rounds, each := 5, 8
 	if testing.Short() {
 		rounds = 1

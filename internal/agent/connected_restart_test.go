@@ -28,6 +28,7 @@ func restart(t *testing.T, f *fakemcp.Server) {
 // effects have it, and the turn goes on with calls that work. In the era with sessions
 // the next call opens another one.
 func TestAServerRestartsWithinACall(t *testing.T) {
+	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -88,6 +89,7 @@ func TestAServerRestartsWithinACall(t *testing.T) {
 // request. A call that may happen once has a connection of its own, so that it never
 // meets one that is about to be closed.
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			var results told
@@ -118,6 +120,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 // The kinds without a protocol of their own are called over connections that are used
 // once, too.
 func TestIdleConnectionsOfHTTPAreClosed(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) (list []stoa.ToolCall) {
 		for i := range 5 {

@@ -30,6 +30,7 @@ func holder(t *testing.T, h *sessiontest.Fixture, key string) *tool.Tools {
 // the connection's tools alone; so does one after the secret has expired. Nothing is sent,
 // and with the right key, or another value, the tools are back.
 func TestASecretThatCannotBeUsedWithholdsTools(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall {

@@ -106,6 +106,7 @@ func callers(results *told, calls func(message string) []stoa.ToolCall) sessiont
 }
 
 func TestToolsOfAConnectionAreCalled(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var results told
 		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall {
@@ -154,6 +155,7 @@ func TestToolsOfAConnectionAreCalled(t *testing.T) {
 }
 
 func TestWhatIsNotApprovedIsWithheldAndNamed(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall { return []stoa.ToolCall{call("1", fakemcp.Read, `{}`)} }))
 	f := fakemcp.Start(t)

@@ -75,6 +75,7 @@ func (a authority) sign(t *testing.T, host string, until time.Time) *tls.Certifi
 // before anything is sent: no call is unknown, whatever its effects, and the next one
 // works when the fault is over.
 func TestFaultsBeforeARequestIsSent(t *testing.T) {
+	t.Parallel()
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
 		f := strings.Fields(message)

@@ -50,6 +50,7 @@ const (
 // TestASessionTakesFewTransactions bounds what a session of one step writes: its
 // start, its claim, the begin of its step, and its charge with its end.
 func TestASessionTakesFewTransactions(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var count traces
 		home.Config.Trace = count.add
@@ -85,6 +86,7 @@ func TestASessionTakesFewTransactions(t *testing.T) {
 // TestAccountsTakeTurnsInOneClaim checks to which accounts the slots go, and that an
 // account's limit holds within one claim.
 func TestAccountsTakeTurnsInOneClaim(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		for _, c := range []struct {
 			slots, limit int

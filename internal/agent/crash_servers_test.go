@@ -87,6 +87,7 @@ func (k *killer) called(fakemcp.Call) {
 // sent twice; one that may be repeated has had its effect once, under one id; what is
 // recorded as done was done; and every session has stopped and is charged for its steps.
 func TestKilledAtAnyMomentNothingIsDoneTwice(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
@@ -211,6 +212,7 @@ func TestKilledAtAnyMomentNothingIsDoneTwice(t *testing.T) {
 // A process is killed in the middle of a call of each class: what may happen once is
 // unknown and is never sent again, what may be repeated is repeated with the same id.
 func TestAProcessIsKilledInEachCall(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
@@ -291,6 +293,7 @@ func TestAProcessIsKilledInEachCall(t *testing.T) {
 // A worker whose lease is gone gets the reply of a server late: nothing of it is written,
 // and what the next one recorded stays.
 func TestALateReplyOfAServerIsNotWritten(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		outcome  stoa.CallOutcome
 		requests int

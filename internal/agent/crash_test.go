@@ -146,6 +146,7 @@ func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, fir
 // every one has stopped once, is charged once for each step, has written each of
 // its files, and no recorded step was asked again.
 func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}

@@ -84,6 +84,7 @@ func crashExecutor(ctx context.Context, r *sessiontest.Service, accountID string
 // gives their outputs. Then every call has one row, one output, and the model was
 // told that output and no other.
 func TestKilledAtAnyMomentEachCallHasOneOutput(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}

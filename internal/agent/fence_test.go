@@ -27,6 +27,7 @@ func endRunners(ctx context.Context, tx *store.Tx) error {
 // A worker whose lease is gone may wake up at any time, with an answer in its
 // hands: nothing of it may be written.
 func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ tool, text, alone bool }{
 		"an answer":                 {},
 		"a tool's result":           {tool: true},
@@ -96,6 +97,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 }
 
 func TestAnotherProcessTakesOver(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		goOn := make(chan struct{}, 1)
@@ -135,6 +137,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 
 // A cancel that comes in at another process reaches the worker within its poll.
 func TestACancelReachesAnotherProcess(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
@@ -158,6 +161,7 @@ func TestACancelReachesAnotherProcess(t *testing.T) {
 // A claim whose commit seemed to fail, or an end that could not be written,
 // leaves a session that this process has and does not run.
 func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := sessiontest.Build(t, storetest.SQLite(t), nil)
 		a, r := h.Agent(), h.Service()

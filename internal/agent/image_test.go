@@ -34,6 +34,7 @@ func picture(t testing.TB, width, height, more int) string {
 }
 
 func TestAnAgentSeesImagesOfItsDrive(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a, r := h.Agent(), h.Service()
@@ -69,6 +70,7 @@ func TestAnAgentSeesImagesOfItsDrive(t *testing.T) {
 }
 
 func TestImagesGoToEveryVendorInItsForm(t *testing.T) {
+	t.Parallel()
 	logo := picture(t, 30, 20, 0)
 	data := base64.StdEncoding.EncodeToString([]byte(logo))
 	for name, want := range map[string]string{
@@ -166,6 +168,7 @@ func (l *looker) results() (texts []string, images int) {
 }
 
 func TestARequestHasFewImages(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{}
 	many := &looker{steps: make([][]stoa.ToolCall, 3)}
 	for i := range 12 {
@@ -195,6 +198,7 @@ func TestARequestHasFewImages(t *testing.T) {
 }
 
 func TestAnImageThatIsGoneIsNotShown(t *testing.T) {
+	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{
 		{readOf("a.png"), readOf("b.png")},
 		{{ID: "w", Name: "drive_write", Arguments: `{"path":"a.png","content":"no image any more"}`}},
@@ -207,6 +211,7 @@ func TestAnImageThatIsGoneIsNotShown(t *testing.T) {
 }
 
 func TestFilesThatAreNoImagesAreNotShown(t *testing.T) {
+	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.zip"), readOf("b.png"), readOf("c.png"), readOf("d.png")}}}
 	l.run(t, map[string]string{
 		"a.zip": "PK\x03\x04\x00\xff", "b.png": picture(t, 3, 2, 4_000_000),
@@ -226,6 +231,7 @@ func TestFilesThatAreNoImagesAreNotShown(t *testing.T) {
 // TestRoutesThatSeeServeImages has a model with a route that does not see, and one that
 // does: the second serves as soon as there is an image, which takes what it takes there.
 func TestRoutesThatSeeServeImages(t *testing.T) {
+	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.png")}}}
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
 	cat, err := catalog.New(catalog.Options{
@@ -260,6 +266,7 @@ func TestRoutesThatSeeServeImages(t *testing.T) {
 // TestFewStepsHoldImagesAtOnce has more sessions of an account send images than may do so
 // at the same time.
 func TestFewStepsHoldImagesAtOnce(t *testing.T) {
+	t.Parallel()
 	const sessions, most = 9, 6
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -298,6 +305,7 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 // TestImagesFitTheWindow has a model with a small window look at three images at once:
 // it is shown the newest.
 func TestImagesFitTheWindow(t *testing.T) {
+	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.png"), readOf("b.png"), readOf("c.png")}}}
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
 	cat, err := catalog.New(catalog.Options{Sandbox: "always", Models: map[string]stoa.ModelChange{"alpha-haiku-4-5": {ContextTokens: 16_000}}})
@@ -316,6 +324,7 @@ func TestImagesFitTheWindow(t *testing.T) {
 // TestAnImageThatIsRefusedIsLeftOut has an agent look at a PNG whose header alone is whole:
 // its vendor refuses the request, and the turn goes on without it.
 func TestAnImageThatIsRefusedIsLeftOut(t *testing.T) {
+	t.Parallel()
 	h, vendor := onVendor(t, "messages")
 	a, r := h.Agent(func(a *stoa.Agent) { a.Model = vendors["messages"].model }), h.Service()
 	h.File(a, "cut.png", picture(t, 30, 20, 0)[:45])

@@ -23,6 +23,7 @@ func held() int {
 // TestManySessionsWaitWithLittleMemory has more sessions wait for a slow model than
 // there once were places, and measures what each holds without its connection.
 func TestManySessionsWaitWithLittleMemory(t *testing.T) {
+	// Not parallel: it measures the heap of the process.
 	if testing.Short() {
 		t.Skip("the race detector, which runs the short tests, takes memory of its own")
 	}

@@ -82,6 +82,7 @@ type plan struct {
 // PostgreSQL several plays run at a time, each with a database of its own: they
 // mostly wait.
 func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		storetest.OnlySQLite(t) // a bubble has no sockets
 		checkPlans(t, func(t *testing.T, p plan) {

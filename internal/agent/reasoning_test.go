@@ -18,6 +18,7 @@ import (
 // that want back what they thought: each request has the reasoning of all steps before,
 // in its place, and the vendor drops none.
 func TestReasoningGoesBackWithEveryStep(t *testing.T) {
+	t.Parallel()
 	carried := map[string]string{ // what a segment of reasoning has in a request
 		"messages":  `"type":"thinking","thinking":"hm, `,
 		"gemini":    `"thoughtSignature":"CiQ`,
@@ -53,6 +54,7 @@ func TestReasoningGoesBackWithEveryStep(t *testing.T) {
 
 // TestReasoningOutlivesItsWorker has a turn go on with what is stored of it.
 func TestReasoningOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
 	h, vendor := onVendor(t, "messages")
 	a := h.Agent(func(a *stoa.Agent) { a.Model = vendors["messages"].model })
 	r := h.Service()
@@ -73,6 +75,7 @@ func TestReasoningOutlivesItsWorker(t *testing.T) {
 // TestATurnStaysWhereItsReasoningIsFrom has a reply with reasoning, and one without: the
 // steps after it prefer the route that made it, and only that route gets it.
 func TestATurnStaysWhereItsReasoningIsFrom(t *testing.T) {
+	t.Parallel()
 	made := stoa.State{Wire: "messages", Model: "m", Provider: "fp", Data: "data", Tokens: 3}
 	var told []stoa.Call
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {

@@ -20,6 +20,7 @@ import (
 // waits.
 
 func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		arguments string
 		want      stoa.SessionStatus
@@ -70,6 +71,7 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 }
 
 func TestATurnEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Blocking(begun, nil))
@@ -92,6 +94,7 @@ func TestATurnEndsAtItsDeadline(t *testing.T) {
 
 // A worker that does not react must not keep its session.
 func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
+	t.Parallel()
 	for name, cancel := range map[string]bool{"a deadline": false, "a cancel": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,6 +141,7 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 }
 
 func TestATurnThatFindsNoPlaceFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 			select {
@@ -175,6 +179,7 @@ func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 }
 
 func TestPassingFailuresAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	for failures, want := range map[int]stoa.SessionStatus{0: stoa.SessionCompleted, 2: stoa.SessionCompleted, 3: stoa.SessionFailed} {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -205,6 +210,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 }
 
 func TestAStopHandsTurnsBackWithoutAnAttempt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Blocking(begun, nil))
@@ -236,6 +242,7 @@ func TestAStopHandsTurnsBackWithoutAnAttempt(t *testing.T) {
 }
 
 func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := sessiontest.Build(t, storetest.SQLite(t), nil)
 		a, r := h.Agent(), h.Service()

@@ -35,6 +35,7 @@ func toolbox(results *[]stoa.ToolResult, calls ...stoa.ToolCall) sessiontest.Scr
 }
 
 func TestCallsAreAnsweredInOrderOrRefused(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	calls := []stoa.ToolCall{
 		{ID: "a", Name: "drive_read", Arguments: `{"path":"notes.md","fromLine":2,"toLine":3}`},
@@ -90,6 +91,7 @@ func TestCallsAreAnsweredInOrderOrRefused(t *testing.T) {
 }
 
 func TestAToolsAnswerIsBounded(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	calls := []stoa.ToolCall{
 		{ID: "1", Name: "drive_read", Arguments: `{"path":"long.txt"}`},
@@ -123,6 +125,7 @@ func TestAToolsAnswerIsBounded(t *testing.T) {
 
 // A write that was made before its result was recorded is not made again.
 func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, stoa.ToolCall{ID: "1", Name: "drive_write", Arguments: `{"path":"log.md","content":"from the agent"}`}))
 	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
@@ -147,6 +150,7 @@ func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
 // What a file says is data: it reaches the model marked as such, and there is no
 // way for a model that believes it to reach anything else.
 func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
+	t.Parallel()
 	var told []stoa.Call
 	var results []stoa.ToolResult
 	var victim stoa.Agent
@@ -240,6 +244,7 @@ func checkAccepted(t *testing.T, vendor *fakeup.Server) {
 }
 
 func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
+	t.Parallel()
 	for name, tt := range vendors {
 		t.Run(name, func(t *testing.T) {
 			h, vendor := onVendor(t, name)

@@ -18,6 +18,7 @@ import (
 // What a visitor's session may do with the drive is what its agent says, and what it may
 // not do is neither offered nor done when the model asks for it nevertheless.
 func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
+	t.Parallel()
 	var first stoa.Call
 	var results []stoa.ToolResult
 	calls := []stoa.ToolCall{
@@ -91,6 +92,7 @@ func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
 // A session that an embed shows since its turn began has what visitors have: the call is
 // refused although the tool was offered.
 func TestAShownSessionLosesTheDriveMidway(t *testing.T) {
+	t.Parallel()
 	var results []stoa.ToolResult
 	var last stoa.Call
 	var show func()

@@ -20,6 +20,7 @@ type page[T any] struct {
 }
 
 func TestAnOperatorRunsCustomers(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	operator := h.Client(t)
 	var acme contract.AccountWithKey
@@ -61,6 +62,7 @@ func TestAnOperatorRunsCustomers(t *testing.T) {
 }
 
 func TestWhatAnOperatorMayNot(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	tests := []struct {
@@ -102,6 +104,7 @@ func deref(s *string) string {
 }
 
 func TestAnExternalReferenceIsGrantedOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	path := "/api/v1/accounts/" + h.Account.ID + "/grants"
@@ -120,6 +123,7 @@ func TestAnExternalReferenceIsGrantedOnce(t *testing.T) {
 }
 
 func TestAListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	for range 5 {
@@ -154,6 +158,7 @@ func TestAListIsReadPageByPage(t *testing.T) {
 }
 
 func TestACursorFitsOneListAlone(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	c.Want(201, "POST", "/api/v1/accounts", object{"name": "one"})
@@ -193,6 +198,7 @@ func TestACursorFitsOneListAlone(t *testing.T) {
 }
 
 func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t).With("Idempotency-Key", "order-1")
 	_, key := h.NewKey(h.Account.ID, "responses")
@@ -226,6 +232,7 @@ func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
 }
 
 func TestAReplayOfASecretNeedsTheSameKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	other, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)
 	body := object{"name": "one", "scopes": []string{"responses"}}
@@ -234,6 +241,7 @@ func TestAReplayOfASecretNeedsTheSameKey(t *testing.T) {
 }
 
 func TestAFailureIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t).With("Idempotency-Key", "k")
 	path := "/api/v1/accounts/" + h.Account.ID + "/grants"
@@ -243,6 +251,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 }
 
 func TestAnIdempotencyKeyHasAForm(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for _, key := range []string{"with space", strings.Repeat("x", 256), "\u00e4"} {
 		e := h.Client(t).With("Idempotency-Key", key).WantError(stoa.CodeInvalidValue, "POST", "/api/v1/accounts", object{"name": "x"})
@@ -267,6 +276,7 @@ func listed(t *testing.T, c *apitest.Client, query string) (all []contract.Accou
 }
 
 func TestAccountsAreListedWithTheirMoney(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	ids := map[string]string{h.Account.ID: "first"}
@@ -330,6 +340,7 @@ func TestAccountsAreListedWithTheirMoney(t *testing.T) {
 }
 
 func TestAnOperatorReadsBooksOfOthers(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	var acme contract.AccountWithKey

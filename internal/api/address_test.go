@@ -6,6 +6,7 @@ import (
 )
 
 func TestAddressesComeFromPeersOrProxies(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		peer, forwarded, want string
 	}{

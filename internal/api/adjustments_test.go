@@ -34,6 +34,7 @@ func adjustmentsOf(t *testing.T, c *apitest.Client, r *apitest.Reply) string {
 }
 
 func TestReceiptsSayWhatWasDone(t *testing.T) {
+	t.Parallel()
 	logs, logger := capture()
 	h, _ := vendors(t, apitest.Config{Server: lenient, Logger: logger})
 	c := h.Client(t)
@@ -95,6 +96,7 @@ func TestReceiptsSayWhatWasDone(t *testing.T) {
 }
 
 func TestReasoningIsLeftOutElsewhere(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	ask := func(model string, input ...json.RawMessage) *apitest.Reply {

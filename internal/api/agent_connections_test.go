@@ -16,6 +16,7 @@ func ofConnection(path string, allow ...string) object {
 }
 
 func TestAnAgentNamesToolsOfAConnection(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool+","+writeTool+`,{"name":"far","description":"F.","inputSchema":{"type":"object","properties":{"a":{"type":"nothing"}}}}`)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)

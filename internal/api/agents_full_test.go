@@ -16,6 +16,7 @@ import (
 // TestAFullDiskIsToldToAgentsToo fills the store and then tries every write of
 // spaces, agents and sessions. Reads go on.
 func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)

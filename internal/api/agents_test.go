@@ -31,6 +31,7 @@ func newSpace(t *testing.T, c *apitest.Client, body object) (space contract.Spac
 }
 
 func TestEveryAccountHasADefaultSpace(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := newCustomer(t, h)
 	var spaces contract.SpaceList
@@ -59,6 +60,7 @@ func TestEveryAccountHasADefaultSpace(t *testing.T) {
 }
 
 func TestASpaceIsChangedMemberByMember(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	made := newSpace(t, c, object{"name": "Support", "description": "all of it", "externalId": "team-7", "metadata": object{"a": "1", "b": "2"}})
@@ -98,6 +100,7 @@ func TestASpaceIsChangedMemberByMember(t *testing.T) {
 }
 
 func TestAnExternalIDIsGivenOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"externalId": "x"})
 	other := newAuthor(t, h, h.Client(t), nil)
@@ -135,6 +138,7 @@ func TestAnExternalIDIsGivenOnce(t *testing.T) {
 }
 
 func TestAnAgentHasSensibleDefaults(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	var agent contract.Agent
@@ -157,6 +161,7 @@ func TestAnAgentHasSensibleDefaults(t *testing.T) {
 }
 
 func TestWhatAnAgentMayNotBe(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) {
 		s.Limits = config.Defaults().Limits
 		s.Limits.NameCharacters, s.Limits.DescriptionCharacters, s.Limits.InstructionsCharacters = 10, 10, 20
@@ -215,6 +220,7 @@ func TestWhatAnAgentMayNotBe(t *testing.T) {
 }
 
 func TestChangesOfWhatASessionPinsMakeVersions(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"limits": object{"maxSteps": 3}})
 	change := func(body object) (agent contract.Agent) {
@@ -287,6 +293,7 @@ func TestChangesOfWhatASessionPinsMakeVersions(t *testing.T) {
 }
 
 func TestAnAgentSaysWhatVisitorsMayDo(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"driveAccess": "read_write"})
 	want := func(reply *apitest.Reply, visitors string, version int64) {
@@ -315,6 +322,7 @@ func TestAnAgentSaysWhatVisitorsMayDo(t *testing.T) {
 }
 
 func TestADuplicateHasTheConfigurationAlone(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"externalId": "x", "model": "alpha-haiku-4-5", "driveAccess": "read_write", "metadata": object{"a": "b"}})
 	a.file("a.md", "text")
@@ -349,6 +357,7 @@ func TestADuplicateHasTheConfigurationAlone(t *testing.T) {
 }
 
 func TestADeletedAgentIsGoneWithAllItHad(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	a.file("a.md", "text")
@@ -383,6 +392,7 @@ func TestADeletedAgentIsGoneWithAllItHad(t *testing.T) {
 // TestAnotherAccountsThingsDoNotExist asks for everything of an account with
 // another account's key, and for things that never were: the replies are the same.
 func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: mine", nil)
@@ -430,6 +440,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 }
 
 func TestMakingAgentsUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
@@ -467,6 +478,7 @@ func TestMakingAgentsUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
 }
 
 func TestListsOfSpacesAndAgentsComeInPages(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	var me contract.User

@@ -20,6 +20,7 @@ func approvedTool(more object) object {
 }
 
 func TestAPersonDecidesAboutACall(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{approvedTool(nil)}})
 	waits := make(chan *apitest.Reply, 1)
@@ -111,6 +112,7 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 
 // A rejected call has changed nothing, an approved one may have.
 func TestARetryAfterApprovals(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{approvedTool(nil)}})
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)
@@ -137,6 +139,7 @@ func TestARetryAfterApprovals(t *testing.T) {
 }
 
 func TestAVisitorWaitsForTheOperator(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	price := approvedTool(object{"effects": "read", "visitors": "yes", "name": "public_price"})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{price}})

@@ -20,6 +20,7 @@ type pipeWriter struct {
 func (p pipeWriter) Write(b []byte) (int, error) { return p.Conn.Write(b) }
 
 func TestABodyMustKeepComing(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		piece  int           // bytes

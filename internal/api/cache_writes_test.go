@@ -12,6 +12,7 @@ import (
 // TestCacheWritesCostWhatTheVendorAsks compares charges with the invoice that the
 // vendors' price lists make of the usage that the fake vendor reported.
 func TestCacheWritesCostWhatTheVendorAsks(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	rates := map[string][5]int64{ // input, read, written, written long, output
 		"alpha-haiku-4-5": {1_000_000, 100_000, 1_250_000, 2_000_000, 5_000_000},
@@ -54,6 +55,7 @@ func TestCacheWritesCostWhatTheVendorAsks(t *testing.T) {
 // TestTheHoldCoversCacheWrites has an account that could pay a long prompt at the
 // rate of input alone.
 func TestTheHoldCoversCacheWrites(t *testing.T) {
+	t.Parallel()
 	prompt := strings.Repeat("word ", 6_000)
 	input := stoa.EstimateTokens(len(prompt)) + stoa.TokensPerMessage
 	atInput := stoa.Price{Input: 100_000, Output: 500_000}.Cost(stoa.Usage{InputTokens: input, OutputTokens: 256})

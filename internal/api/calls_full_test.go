@@ -13,6 +13,7 @@ import (
 // TestAFullDiskIsToldToExecutors fills the store and then claims inputs and resolves
 // calls.
 func TestAFullDiskIsToldToExecutors(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})

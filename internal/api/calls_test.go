@@ -23,6 +23,7 @@ func orderTool(more object) object {
 }
 
 func TestToolsArePartOfTheVersion(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
 	var agent contract.Agent
@@ -54,6 +55,7 @@ func TestToolsArePartOfTheVersion(t *testing.T) {
 }
 
 func TestToolsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	many := make([]any, 65)
@@ -91,6 +93,7 @@ func TestToolsThatAreRefused(t *testing.T) {
 }
 
 func TestAnExecutorAnswersACall(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)
@@ -148,6 +151,7 @@ func TestAnExecutorAnswersACall(t *testing.T) {
 }
 
 func TestAOnceSessionNamesWhatItWithholds(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
 	for reason, body := range map[string]object{"mode_once": {"mode": "once"}, "caller": {"clientTools": "withhold"}} {
@@ -163,6 +167,7 @@ func TestAOnceSessionNamesWhatItWithholds(t *testing.T) {
 }
 
 func TestARetryAcknowledgesEffects(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)
@@ -186,6 +191,7 @@ func TestARetryAcknowledgesEffects(t *testing.T) {
 // A visitor learns nothing of what programs of the account do: to them the agent
 // works until it has an answer.
 func TestAVisitorLearnsNothingOfTools(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	read := orderTool(object{"effects": "read", "visitors": "yes", "name": "public_price"})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil), read}})
@@ -218,6 +224,7 @@ func TestAVisitorLearnsNothingOfTools(t *testing.T) {
 }
 
 func TestFewRequestsOfAnAccountWaitForInputs(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
 	const most = 20

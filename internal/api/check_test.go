@@ -9,6 +9,7 @@ import (
 )
 
 func TestWholeNumbersMayBeWrittenInAnyWay(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for text, want := range map[string]int64{"1e2": 100, "5.0": 5, "7": 7, "1000000000000000": 1e15} {
 		var g contract.Grant
@@ -20,6 +21,7 @@ func TestWholeNumbersMayBeWrittenInAnyWay(t *testing.T) {
 }
 
 func TestANulCharacterIsRefusedWhereverItIs(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	e := c.WantError(stoa.CodeInvalidValue, "POST", "/api/v1/accounts", "{\"name\":\"a\\u0000b\"}")
@@ -33,6 +35,7 @@ func TestANulCharacterIsRefusedWhereverItIs(t *testing.T) {
 }
 
 func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	tests := []struct {

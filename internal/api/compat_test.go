@@ -92,6 +92,7 @@ func objects(t *testing.T, r *apitest.Reply) (all []body) {
 }
 
 func TestOtherFormatsAnswerAndReplay(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	calls := 0
 	for _, format := range otherFormats {
@@ -137,6 +138,7 @@ func TestOtherFormatsAnswerAndReplay(t *testing.T) {
 }
 
 func TestOtherFormatsAreLikeResponses(t *testing.T) {
+	t.Parallel()
 	// What the vendor gets is the same to the byte, whichever format the caller speaks.
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
 		h, f := vendors(t, apitest.Config{})
@@ -163,6 +165,7 @@ func TestOtherFormatsAreLikeResponses(t *testing.T) {
 }
 
 func TestOtherFormatsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for _, format := range otherFormats {
 		h, f := vendors(t, apitest.Config{})
 		c := h.Client(t)
@@ -210,6 +213,7 @@ func TestOtherFormatsSayWhatIsWrong(t *testing.T) {
 }
 
 func TestOtherFormatsHaveTimeouts(t *testing.T) {
+	t.Parallel()
 	slow := fakeup.Start(t).Provider("messages")
 	slow.Timeouts.FirstByte = 50 * time.Millisecond
 	h := start(t, apitest.Config{Providers: []stoa.Provider{slow}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}}})
@@ -219,6 +223,7 @@ func TestOtherFormatsHaveTimeouts(t *testing.T) {
 }
 
 func TestOtherFormatsFollowTheDisk(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
@@ -237,6 +242,7 @@ func TestOtherFormatsFollowTheDisk(t *testing.T) {
 }
 
 func TestMessagesTakesTheKeyOfItsClients(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.ClientWith(t, "").With("X-Api-Key", h.Key).With("anthropic-version", "2023-06-01")
 	c.Want(200, "POST", "/api/v1/messages", otherFormats[1].call("auto", "say: x", nil))
@@ -244,6 +250,7 @@ func TestMessagesTakesTheKeyOfItsClients(t *testing.T) {
 }
 
 func TestAChatStreamEndsWithItsUsage(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	r := h.Client(t).Want(200, "POST", "/api/v1/chat/completions", otherFormats[0].call("auto", "say: x", body{"stream": true, "stream_options": body{"include_usage": true}}))
 	all := objects(t, r)
@@ -256,6 +263,7 @@ func TestAChatStreamEndsWithItsUsage(t *testing.T) {
 }
 
 func TestOtherFormatsAreOffWithoutTheirSwitch(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Version1: true})
 	for _, format := range otherFormats {
 		text, _ := json.Marshal(format.call("auto", "x", nil))
@@ -266,6 +274,7 @@ func TestOtherFormatsAreOffWithoutTheirSwitch(t *testing.T) {
 }
 
 func TestMessagesAreCounted(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	count := func(call body) (n struct {
@@ -292,6 +301,7 @@ func TestMessagesAreCounted(t *testing.T) {
 }
 
 func TestAFailedToolIsToldAsOne(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	tools := []body{{"name": "f", "input_schema": body{"type": "object"}}}
 	h.Client(t).Want(200, "POST", "/api/v1/messages", body{"model": "alpha-haiku-4-5", "max_tokens": 100, "tools": tools, "messages": []body{

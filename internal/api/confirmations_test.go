@@ -67,6 +67,7 @@ func (c confirming) review(t *testing.T, client *apitest.Client, more object) ob
 const cancelling = `call: shop__cancel_order_internal {"id":"A-17","why":"<b>too` + "\u202e" + `late</b>","note":"NOTE-OF-THE-OWNER","count":12345678901234567,"detail":{"a/b":true}}` + "\nsay: well"
 
 func TestAVisitorIsAskedWhatIsPublicAlone(t *testing.T) {
+	t.Parallel()
 	for _, decision := range []string{"approve", "reject", "message"} {
 		t.Run(decision, func(t *testing.T) {
 			a := newConfirming(t, "never")
@@ -176,6 +177,7 @@ func TestAVisitorIsAskedWhatIsPublicAlone(t *testing.T) {
 }
 
 func TestAnOperatorApprovesWhatAVisitorConfirmed(t *testing.T) {
+	t.Parallel()
 	a := newConfirming(t, "always")
 	v := newVisit(t, a.author, nil)
 	v.say(cancelling)
@@ -196,6 +198,7 @@ func TestAnOperatorApprovesWhatAVisitorConfirmed(t *testing.T) {
 }
 
 func TestAReviewForVisitorsIsChecked(t *testing.T) {
+	t.Parallel()
 	a := newConfirming(t, "never")
 	got := tools(t, a.Client, a.connection)["cancel_order_internal"]
 	if got.Visitors != "confirm" || got.VisitorTitle != "Cancel an order" || strings.Join(got.PublicFields, " ") != "/id /why /count /detail/a~1b" {
@@ -242,6 +245,7 @@ func TestAReviewForVisitorsIsChecked(t *testing.T) {
 // A session of the account is a visitor's once an embed shows it: its tools are those for
 // visitors, and the visitor is asked.
 func TestAShownSessionIsAVisitors(t *testing.T) {
+	t.Parallel()
 	a := newConfirming(t, "never")
 	a.Want(200, "PATCH", a.agent, object{"tools": []any{orderTool(nil), ofConnection(a.connection, "cancel_order_internal")}})
 	s, path := a.begin(t, cancelling, nil)

@@ -59,6 +59,7 @@ func operation(more object) object {
 }
 
 func TestOperationsAreTools(t *testing.T) {
+	t.Parallel()
 	f := newShop(t)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -134,6 +135,7 @@ func TestOperationsAreTools(t *testing.T) {
 }
 
 func TestADocumentIsReadAgain(t *testing.T) {
+	t.Parallel()
 	f := newShop(t)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -184,6 +186,7 @@ func TestADocumentIsReadAgain(t *testing.T) {
 }
 
 func TestWhatDoesNotFitAKind(t *testing.T) {
+	t.Parallel()
 	c := start(t, apitest.Config{}).Client(t)
 	const api = "https://api.example.com"
 	for param, all := range map[string][]object{
@@ -215,6 +218,7 @@ func TestWhatDoesNotFitAKind(t *testing.T) {
 }
 
 func TestAConnectionInUseIsKept(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -235,6 +239,7 @@ func TestAConnectionInUseIsKept(t *testing.T) {
 // TestConnectionsInUseAreRefreshed has one due connection that an agent has tools of, and
 // one that none has; two nodes look at the same time.
 func TestConnectionsInUseAreRefreshed(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)

@@ -15,6 +15,7 @@ const keyedTool = `{"name":"pay","description":"Pays.","inputSchema":{"type":"ob
 	"uuid":{"type":"string","format":"uuid"},"short":{"type":"string","maxLength":8},"one":{"type":"string","enum":["a"]},"digits":{"type":"string","pattern":"^[0-9]+$"}}}}`
 
 func TestAReviewNamesTheArgumentForTheID(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, keyedTool+","+readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -93,6 +94,7 @@ func TestAReviewNamesTheArgumentForTheID(t *testing.T) {
 }
 
 func TestAnAgentMayHaveTurnsFailThatTell(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool+","+writeTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -119,6 +121,7 @@ func TestAnAgentMayHaveTurnsFailThatTell(t *testing.T) {
 }
 
 func TestAConnectionIsSwitchedOffAndOn(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)

@@ -103,6 +103,7 @@ func status(t *testing.T, c *apitest.Client, path string) contract.Connection {
 }
 
 func TestAToolIsReviewedAndTried(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool+","+writeTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -147,6 +148,7 @@ func TestAToolIsReviewedAndTried(t *testing.T) {
 }
 
 func TestAChangedToolIsReviewedAnew(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool+","+writeTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -203,6 +205,7 @@ func TestAChangedToolIsReviewedAnew(t *testing.T) {
 }
 
 func TestReviewsAreAllOrNothing(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool+","+writeTool+`,{"name":"bare"}`)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)
@@ -237,6 +240,7 @@ func TestReviewsAreAllOrNothing(t *testing.T) {
 }
 
 func TestSecretsAreForOneOrigin(t *testing.T) {
+	t.Parallel()
 	const value = "correct-horse-battery"
 	f := newToolServer(t, readTool)
 	f.key.Store(new("Bearer " + value))
@@ -304,6 +308,7 @@ func connectFails(t *testing.T, c *apitest.Client, url string) (path string) {
 }
 
 func TestSecretsWithoutTheirKey(t *testing.T) {
+	t.Parallel()
 	none, err := vault.Open(nil, "")
 	if err != nil {
 		t.Fatal(err)
@@ -316,6 +321,7 @@ func TestSecretsWithoutTheirKey(t *testing.T) {
 }
 
 func TestConnectionsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	good := func(more object) object {
@@ -371,6 +377,7 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 
 // TestTheDemoServer is what docs/connections.md has its reader do.
 func TestTheDemoServer(t *testing.T) {
+	t.Parallel()
 	for _, legacy := range []bool{false, true} {
 		server := httptest.NewServer(mcp.Demo(legacy))
 		h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})

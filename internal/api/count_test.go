@@ -13,6 +13,7 @@ import (
 const countTokens = responses + "/input_tokens"
 
 func TestTokensAreCountedByTheVendor(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for i, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna"} {
@@ -39,6 +40,7 @@ func TestTokensAreCountedByTheVendor(t *testing.T) {
 }
 
 func TestTokensAreEstimatedWithoutAVendor(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	count := func(model, input string) int64 {
@@ -62,6 +64,7 @@ func TestTokensAreEstimatedWithoutAVendor(t *testing.T) {
 }
 
 func TestCountingRefusesWhatCallsRefuse(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for name, in := range map[string]body{
@@ -95,6 +98,7 @@ func TestCountingRefusesWhatCallsRefuse(t *testing.T) {
 }
 
 func TestFilesAreCountedBeforeTheHold(t *testing.T) {
+	t.Parallel()
 	pages := strings.Repeat("1 0 obj <</Type /Page>> endobj\n", 60)
 	doc := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString([]byte("%PDF-1.7\n"+pages+"trailer <</Root 1 0 R>>\n%%EOF"))
 	file := body{"type": "input_file", "filename": "a.pdf", "file_data": doc}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestASessionHasSecretsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	c := h.Client(t)

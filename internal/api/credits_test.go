@@ -16,6 +16,7 @@ import (
 )
 
 func TestTheBooksOfAFewCalls(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	var ids []string
@@ -89,6 +90,7 @@ func TestTheBooksOfAFewCalls(t *testing.T) {
 // TestReportsHaveALimitOfTime: what reads all the receipts of an account is ended
 // when it takes too long, and says so.
 func TestReportsHaveALimitOfTime(t *testing.T) {
+	t.Parallel()
 	c := start(t, apitest.Config{Server: func(s *api.Server) { s.ReportTime = time.Nanosecond }}).Client(t)
 	for _, path := range []string{"/api/v1/usage", "/api/v1/usage/reconcile"} {
 		if e := c.WantError(stoa.CodeOverloaded, "GET", path, nil); !strings.Contains(e.Message, "shorter time") {
@@ -99,6 +101,7 @@ func TestReportsHaveALimitOfTime(t *testing.T) {
 }
 
 func TestUsageIsSummedByGroups(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	for _, user := range []string{"ann", "bob", "ann", ""} {
@@ -130,6 +133,7 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 }
 
 func TestASpreadsheetRunsNothing(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	formulas := []string{"=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\n=1", " =1", "\u00a0=1", "\u200b=1", "\uff1d1", "\uff0b1", "\ufe661", " \uff201"}
@@ -158,6 +162,7 @@ func TestASpreadsheetRunsNothing(t *testing.T) {
 }
 
 func TestAnotherAccountsReceiptsDoNotExist(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var reply contract.Response
 	h.Client(t).Want(200, "POST", "/api/v1/responses", hello).JSON(&reply)

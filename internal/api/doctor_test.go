@@ -21,6 +21,7 @@ import (
 // TestTheDoctorFindsEachFault provokes one after the other, in a service that has none
 // before.
 func TestTheDoctorFindsEachFault(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -140,6 +141,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 // TestTheDoctorSeesAStoreThatIsGone: it answers all the same, and says what it does not
 // know.
 func TestTheDoctorSeesAStoreThatIsGone(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
@@ -158,6 +160,7 @@ func TestTheDoctorSeesAStoreThatIsGone(t *testing.T) {
 // row that was copied to another account: tools are withheld, that is told, and all else
 // works.
 func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	log, logger := capture()
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Logger: logger})

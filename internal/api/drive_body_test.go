@@ -15,6 +15,7 @@ import (
 // TestBodiesOfTheDriveAreCheckedAsTheContractSays gives many bodies to the
 // contract's own check and to ours.
 func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +97,7 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 }
 
 func TestABatchIsReadWhereverItsVerbStands(t *testing.T) {
+	t.Parallel()
 	raw, err := json.Marshal(map[string]any{"operations": []map[string]any{
 		{"path": "a", "content": "Zm9v", "op": "put", "encoding": "base64", "ifMatch": `"x", W/"y"`, "mimeType": "Text/Plain"},
 		{"from": "a", "to": "b", "overwrite": true, "op": "move"},

@@ -14,6 +14,7 @@ import (
 // A file whose bucket does not answer is a 503 with Retry-After, not a reply that
 // breaks after its status.
 func TestABucketThatIsAwayIsA503(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	away := false
 	var stored []byte

@@ -76,6 +76,7 @@ func (h driveService) put(t *testing.T, status int, path, content string) contra
 }
 
 func TestAFileOverHTTP(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	var stats contract.Drive
 	h.Want(200, "GET", h.at(""), nil).JSON(&stats)
@@ -150,6 +151,7 @@ func TestAFileOverHTTP(t *testing.T) {
 }
 
 func TestAnothersAgentIsNoAgent(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	var other contract.AccountWithKey
 	h.Want(201, "POST", "/api/v1/accounts", m{"name": "Other"}).JSON(&other)
@@ -187,6 +189,7 @@ func TestAnothersAgentIsNoAgent(t *testing.T) {
 }
 
 func TestRawContent(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{MaxFileBytes: 1 << 20})
 	content := bytes.Repeat([]byte("\x00\x01\x02binary"), 40_000)
 	raw := func(status int, path, contentType string, body []byte, query ...string) contract.WrittenDriveFile {
@@ -314,6 +317,7 @@ type endless struct{}
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestMovesRestoresAndBatchesHappenOnce(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	h.put(t, 201, "a", "1")
 	once := h.With("Idempotency-Key", "k1")
@@ -380,6 +384,7 @@ func TestMovesRestoresAndBatchesHappenOnce(t *testing.T) {
 }
 
 func TestSearchAndListOverHTTP(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	h.put(t, 201, "handbook/refunds.md", "# Refunds\n\nMoney back within 14 days.\n")
 	h.put(t, 201, "handbook/de/versand.md", "Der Versand dauert zwei Tage.\n")
@@ -421,6 +426,7 @@ func TestSearchAndListOverHTTP(t *testing.T) {
 }
 
 func TestAFullDriveSaysSo(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{MaxFiles: 1, MaxBytes: 10, MaxFileBytes: 10})
 	h.put(t, 201, "a", "1")
 	for _, c := range []struct {
@@ -469,6 +475,7 @@ func TestALargeFileInJSONCostsLittleMemory(t *testing.T) {
 }
 
 func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
+	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	h.put(t, 201, "a", "x")
 	for _, op := range []struct{ method, what string }{{"PUT", "/files"}, {"POST", "/files/move"}, {"POST", "/files/restore"}, {"POST", "/batch"}} {
@@ -501,6 +508,7 @@ func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
 }
 
 func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := startDrive(t, drive.Limits{})
 	large := strings.Repeat("words to fill pages ", 2000)
@@ -555,6 +563,7 @@ func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
 // TestALongPathIsACursor lists page by page where a page ends with the longest
 // path that a drive takes.
 func TestALongPathIsACursor(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	folder := strings.Repeat(strings.Repeat("a", 255)+"/", 3)

@@ -11,6 +11,7 @@ import (
 // TestEmbedsOfSessionsNeedTheirScope checks that a key with embeds:write alone
 // cannot read or continue a session that no embed started.
 func TestEmbedsOfSessionsNeedTheirScope(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	s, _ := a.begin(t, "say: private", nil)
@@ -34,6 +35,7 @@ func TestEmbedsOfSessionsNeedTheirScope(t *testing.T) {
 }
 
 func TestEmbedsHaveADefaultCreditCap(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for _, given := range []object{nil, {"maxCreditsMicro": nil}} {
@@ -51,6 +53,7 @@ func TestEmbedsHaveADefaultCreditCap(t *testing.T) {
 // TestEmbedsEndWithTheirKey checks that a revoked key leaves no token behind, and
 // that a rotated one does.
 func TestEmbedsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	owner := newAuthor(t, h, h.Client(t), nil)
 	minted := func() (string, author) {

@@ -62,6 +62,7 @@ func exchange(t *testing.T, h *apitest.Service, ticket contract.EmbedTicket, sta
 }
 
 func TestAScriptTagIsKept(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), object{"name": "Guide"})
 	tag, path, _ := newTag(t, a, nil)
@@ -117,6 +118,7 @@ func TestAScriptTagIsKept(t *testing.T) {
 }
 
 func TestAStaticPageTalksToTheAgent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"name": "Guide"})
 	tag, path, page := newTag(t, a, object{"accentColor": "#1a7f5a", "greeting": "Hello."})
@@ -203,6 +205,7 @@ func TestAStaticPageTalksToTheAgent(t *testing.T) {
 }
 
 func TestWrongPagesOfATagAreTold(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, path, page := newTag(t, a, nil)
@@ -248,6 +251,7 @@ func TestWrongPagesOfATagAreTold(t *testing.T) {
 }
 
 func TestATagHasCaps(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, path, page := newTag(t, a, object{"chatsPerDay": 2, "maxCreditsMicro": 500})
@@ -281,6 +285,7 @@ func TestATagHasCaps(t *testing.T) {
 }
 
 func TestATagTakesOnlySoManyRequests(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, _, page := newTag(t, a, nil)
@@ -317,6 +322,7 @@ func TestATagTakesOnlySoManyRequests(t *testing.T) {
 }
 
 func TestATagEndsWithItsKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	owner := newAuthor(t, h, h.Client(t), nil)
 	secret, key := h.NewKey(h.Account.ID, "embeds:write", "agents:read")
@@ -350,6 +356,7 @@ func TestATagEndsWithItsKey(t *testing.T) {
 // TestTicketsOfATagExpire checks the bounds of time, by moving what is stored into the
 // past.
 func TestTicketsOfATagExpire(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, _, page := newTag(t, a, nil)
@@ -374,6 +381,7 @@ func TestTicketsOfATagExpire(t *testing.T) {
 }
 
 func TestAStoreThatIsGoneIsToldToPages(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{Idle: true})
 	tag, _, page := newTag(t, newAuthor(t, h, h.Client(t), nil), nil)

@@ -26,6 +26,7 @@ func eachVisitorOperation(t *testing.T, v visit, fn func(t *testing.T, op apites
 }
 
 func TestAVisitorIsRefusedEverywhereAlike(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, nil)
@@ -97,6 +98,7 @@ func TestAVisitorIsRefusedEverywhereAlike(t *testing.T) {
 }
 
 func TestAChatTakesOnlySoManyMessagesAtOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), object{"messagesPerMinute": 60})
 	for range 11 {
@@ -111,6 +113,7 @@ func TestAChatTakesOnlySoManyMessagesAtOnce(t *testing.T) {
 }
 
 func TestAStoreThatIsGoneIsToldToVisitors(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{Idle: true})
 	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), nil)
@@ -126,6 +129,7 @@ func TestAStoreThatIsGoneIsToldToVisitors(t *testing.T) {
 // TestAFullDiskIsToldToVisitorsToo fills the store and then tries every write of
 // embeds.
 func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
@@ -235,6 +239,7 @@ func accepted(t *testing.T, a author, n int, more ...string) int {
 }
 
 func TestAgentsLimitAllVisitorsTogether(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	if got := accepted(t, a, 330); got != 300 {
@@ -246,6 +251,7 @@ func TestAgentsLimitAllVisitorsTogether(t *testing.T) {
 // TestOneVisitorNeverUsesUpTheOthersShare checks that messages which an embed's
 // own caps refuse do not count for the agent, and that an address has a share.
 func TestOneVisitorNeverUsesUpTheOthersShare(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, object{"messagesPerMinute": 1, "maxMessages": 2})
@@ -265,6 +271,7 @@ func TestOneVisitorNeverUsesUpTheOthersShare(t *testing.T) {
 }
 
 func TestAVisitorsStopThatItsWorkerHasYetToSee(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), nil)
 	v.say("say: x")

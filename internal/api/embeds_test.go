@@ -85,6 +85,7 @@ func texts(chat contract.EmbedChat) (list []string) {
 }
 
 func TestAVisitorTalksToTheAgent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"name": "Guide", "instructions": "A secret instruction."})
 	a.file("secret/path.md", "The stoa opens at dawn.")
@@ -158,6 +159,7 @@ func TestAVisitorTalksToTheAgent(t *testing.T) {
 }
 
 func TestALinkWorksOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	anyone := h.ClientWith(t, "")
@@ -253,6 +255,7 @@ func eventually(t *testing.T, what string, shows func() bool) {
 }
 
 func TestATokenIsGoodForOneChatAndNothingElse(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }}) // of wrong keys
 	a := newAuthor(t, h, h.Client(t), nil)
 	v, other := newVisit(t, a, nil), newVisit(t, a, nil)
@@ -297,6 +300,7 @@ func TestATokenIsGoodForOneChatAndNothingElse(t *testing.T) {
 }
 
 func TestOriginsAreChecked(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, object{"allowedOrigins": []string{site, "https://*.shop.example.com", "http://localhost:3000", "HTTPS://UPPER.example.com:443"}})
@@ -373,6 +377,7 @@ func preflight(t *testing.T, h *apitest.Service, path, origin string) *http.Resp
 }
 
 func TestWhatAnEmbedMayBe(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for _, kind := range []string{"/embed-urls", "/embed-sessions"} {
@@ -451,6 +456,7 @@ func customer(t *testing.T, h *apitest.Service) *apitest.Client {
 }
 
 func TestAChatIsGoneOnWith(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, object{"externalUserId": "u1"})
@@ -487,6 +493,7 @@ func TestAChatIsGoneOnWith(t *testing.T) {
 }
 
 func TestAnEmbedHasCaps(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, object{"messagesPerMinute": 2, "maxMessageChars": 20})
@@ -542,6 +549,7 @@ func TestAnEmbedHasCaps(t *testing.T) {
 }
 
 func TestAVisitorStopsTheAgent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, nil)
@@ -564,6 +572,7 @@ func TestAVisitorStopsTheAgent(t *testing.T) {
 // TestAnEndedEmbedClosesItsStreams ends embeds in every way while a page
 // listens, before the first message and after it.
 func TestAnEndedEmbedClosesItsStreams(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for name, end := range map[string]func(a author, v visit){
 		"revoked":         func(a author, v visit) { a.Want(204, "DELETE", a.agent+"/embed-sessions/"+v.embed.ID, nil) },
@@ -623,6 +632,7 @@ func TestAnEndedEmbedClosesItsStreams(t *testing.T) {
 }
 
 func TestSecretsOfEmbedsAreNotStored(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, nil)

@@ -40,6 +40,7 @@ func (e *ends) next() stoa.Request {
 // TestTheEndOfARequestSaysWhatItWas makes requests of each kind and looks at what
 // is known of them at their end.
 func TestTheEndOfARequestSaysWhatItWas(t *testing.T) {
+	t.Parallel()
 	var e ends
 	h := start(t, apitest.Config{Server: e.server})
 	const route = "POST " + responses

@@ -11,6 +11,7 @@ import (
 // limit that the contract states for its parameters and its body. An operation
 // or a member that is added is covered without a change here.
 func TestLimitsOfTheContractAreEnforced(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	v := newVisit(t, a, nil)

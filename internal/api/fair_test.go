@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnAccountLeavesMemoryForOthers(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	b := budget{most: 240 * mib}
 	// takeAll returns how many MiB an account gets.
@@ -55,6 +56,7 @@ func TestAnAccountLeavesMemoryForOthers(t *testing.T) {
 }
 
 func TestLargeBodiesAreParsedInTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := new(Server)
 		var mu sync.Mutex
@@ -93,6 +95,7 @@ func TestLargeBodiesAreParsedInTurn(t *testing.T) {
 }
 
 func TestLargeBodiesGrowInTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{bodies: budget{most: 64 << 20}}
 		var give []func()
@@ -132,6 +135,7 @@ func TestLargeBodiesGrowInTurn(t *testing.T) {
 }
 
 func TestFewConnectionsAreReadAfterTheirReply(t *testing.T) {
+	t.Parallel()
 	s := new(Server)
 	var leave []func()
 	enter := func(remote string) bool {

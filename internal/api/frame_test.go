@@ -35,6 +35,7 @@ func eachOperation(t *testing.T, do func(t *testing.T, op apitest.Operation)) {
 }
 
 func TestTheRoutesAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
 	inContract := map[string]string{}
 	for _, op := range apitest.Operations() {
 		scope, _ := op.Extensions["x-scope"].(string)
@@ -58,6 +59,7 @@ func TestTheRoutesAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestTheKeyComesBeforeTheBody(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }})
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if op.Security != nil {
@@ -81,6 +83,7 @@ func TestTheKeyComesBeforeTheBody(t *testing.T) {
 }
 
 func TestAKeyNeedsTheScope(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	reader, _ := h.NewKey(h.Account.ID, "usage:read")
 	writer, _ := h.NewKey(h.Account.ID, "embeds:write")
@@ -102,6 +105,7 @@ func TestAKeyNeedsTheScope(t *testing.T) {
 }
 
 func TestASuspendedAccountIsRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var made contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", map[string]any{"name": "Acme"}).JSON(&made)
@@ -117,6 +121,7 @@ func TestASuspendedAccountIsRefused(t *testing.T) {
 }
 
 func TestEveryOperationIsLimited(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if op.Security != nil {
@@ -132,6 +137,7 @@ func TestEveryOperationIsLimited(t *testing.T) {
 }
 
 func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.MaxBody = 4096 }})
 	c := h.Client(t)
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
@@ -170,6 +176,7 @@ func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
 }
 
 func TestAContentTypeMayCarryACharsetOrBeAbsent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for _, value := range []string{"application/json; charset=utf-8", "Application/JSON;charset=ISO-8859-1", ""} {
 		h.Client(t).With("Content-Type", value).Want(200, "POST", "/api/v1/responses", hello)
@@ -178,6 +185,7 @@ func TestAContentTypeMayCarryACharsetOrBeAbsent(t *testing.T) {
 }
 
 func TestUnknownPathsAndMethodsAnswerInJSON(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Web = nil }}) // the pages have their own tests
 	tests := []struct {
 		method, path string
@@ -213,6 +221,7 @@ func TestUnknownPathsAndMethodsAnswerInJSON(t *testing.T) {
 }
 
 func TestAWebSocketIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t).With("Upgrade", "WebSocket").With("Connection", "keep-alive, Upgrade")
 	for _, path := range []string{"/api/v1/responses", "/v1/responses"} {
@@ -228,6 +237,7 @@ func TestAWebSocketIsRefusedAtOnce(t *testing.T) {
 
 // TestErrorsSayWhetherToRetry: in every format, for what no repetition mends.
 func TestErrorsSayWhetherToRetry(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for path, body := range map[string]object{
 		"/api/v1/responses":        {"input": "x"},
@@ -250,6 +260,7 @@ func TestErrorsSayWhetherToRetry(t *testing.T) {
 }
 
 func TestHeadWorksWhereGetDoes(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for _, path := range []string{"/api/v1/health", "/api/v1/meta", "/api/v1/openapi.json", "/api/v1/users/me"} {
 		h.Client(t).Want(200, "HEAD", path, nil)
@@ -257,6 +268,7 @@ func TestHeadWorksWhereGetDoes(t *testing.T) {
 }
 
 func TestDrainingRefusesWhatIsNewAndSaysSo(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	h.Server.Drain()
 	h.Server.Drain() // twice is fine
@@ -283,6 +295,7 @@ func TestDrainingRefusesWhatIsNewAndSaysSo(t *testing.T) {
 }
 
 func TestHealthAndCallsFollowTheDisk(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	ctx := context.Background()
@@ -323,6 +336,7 @@ func TestHealthAndCallsFollowTheDisk(t *testing.T) {
 }
 
 func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{})
 	// The key is known from before, so that the request comes as far as the store.
@@ -353,6 +367,7 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 }
 
 func TestAPanicIsA500ThatIsLogged(t *testing.T) {
+	t.Parallel()
 	logs, logger := capture()
 	h := start(t, apitest.Config{Logger: logger, Server: func(s *api.Server) {
 		s.Web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -375,6 +390,7 @@ func TestAPanicIsA500ThatIsLogged(t *testing.T) {
 }
 
 func TestOneLogLineTellsWhatARequestWas(t *testing.T) {
+	t.Parallel()
 	logs, logger := capture()
 	h := start(t, apitest.Config{Logger: logger})
 	r := h.Client(t).Want(200, "POST", "/api/v1/responses", map[string]any{"model": "auto", "input": "say: a very private text"})
@@ -391,6 +407,7 @@ func TestOneLogLineTellsWhatARequestWas(t *testing.T) {
 }
 
 func TestABodyIsNotAwaitedWithoutAKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {
@@ -408,6 +425,7 @@ func TestABodyIsNotAwaitedWithoutAKey(t *testing.T) {
 }
 
 func TestTwoKeysAreNoKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	req, err := http.NewRequestWithContext(context.Background(), "GET", h.URL+"/api/v1/users/me", nil)
 	if err != nil {

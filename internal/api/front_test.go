@@ -88,6 +88,7 @@ func eachBody(t *testing.T, h *apitest.Service, do func(t *testing.T, op apitest
 }
 
 func TestEveryBodyHasALimit(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	eachBody(t, h, func(t *testing.T, op apitest.Operation, c *apitest.Client, path string) {
 		most, ok := op.Extensions["x-max-body"].(float64)
@@ -106,6 +107,7 @@ func TestEveryBodyHasALimit(t *testing.T) {
 }
 
 func TestAStalledBodyIs408(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.BodyIdle = 20 * time.Millisecond }})
 	eachBody(t, h, func(t *testing.T, op apitest.Operation, c *apitest.Client, path string) {
 		if !op.TakesJSON() {
@@ -119,6 +121,7 @@ func TestAStalledBodyIs408(t *testing.T) {
 }
 
 func TestABodyThatEndsEarlyIs400(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for _, length := range []string{"Content-Length: 100\r\n", "Transfer-Encoding: chunked\r\n"} {
@@ -143,6 +146,7 @@ func TestABodyThatEndsEarlyIs400(t *testing.T) {
 }
 
 func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	const connections = 40
 	for range connections {
@@ -158,6 +162,7 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 }
 
 func TestBodiesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Limits.BodiesInFlight = 64 << 10 }})
 	large := object{"model": "auto", "input": "say: " + strings.Repeat("x", 100_000)}
 	r := h.Client(t).Do("POST", "/api/v1/responses", large)
@@ -171,6 +176,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 }
 
 func TestAPoliteClientSeesThe413(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for _, length := range []string{"Content-Length: 20971520\r\n", "Transfer-Encoding: chunked\r\n"} {
 		s := dial(t, h)
@@ -190,6 +196,7 @@ func TestAPoliteClientSeesThe413(t *testing.T) {
 }
 
 func TestUnreadBodiesHoldNothing(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.BodyIdle = 20 * time.Millisecond }})
 	for _, test := range []struct {
 		route  string
@@ -214,6 +221,7 @@ func TestUnreadBodiesHoldNothing(t *testing.T) {
 }
 
 func TestASmallUnreadBodyKeepsTheConnection(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	s := dial(t, h)
 	for range 3 {
@@ -226,6 +234,7 @@ func TestASmallUnreadBodyKeepsTheConnection(t *testing.T) {
 
 // Forms in which one server may see one request and another server two.
 func TestSmugglingFormsAreClosed(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	second := head(h, "GET", "/api/v1/users/me", "")
 	for name, form := range map[string]string{
@@ -257,6 +266,7 @@ func TestSmugglingFormsAreClosed(t *testing.T) {
 }
 
 func TestAHalfClosedClientIsToldTheTruth(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for range 20 {
 		for _, test := range []struct {
@@ -288,6 +298,7 @@ func TestAHalfClosedClientIsToldTheTruth(t *testing.T) {
 }
 
 func TestLongNamesAreNotRepeated(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	h := start(t, apitest.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	a := newAuthor(t, h, h.Client(t), nil)
@@ -315,6 +326,7 @@ func TestLongNamesAreNotRepeated(t *testing.T) {
 }
 
 func TestA401SaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	expired, _ := h.NewKeyLike(stoa.Key{AccountID: h.Account.ID, Name: "x", Scopes: []string{stoa.ScopeAll}, ExpiresAt: time.Now().Add(50 * time.Millisecond)})
 	for h.ClientWith(t, expired).Do("GET", "/api/v1/users/me", nil).Status == 200 { // until it has expired
@@ -332,6 +344,7 @@ func TestA401SaysWhatIsWrong(t *testing.T) {
 }
 
 func TestWrongKeysAreSlowed(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	guess := h.ClientWith(t, "sk_"+strings.Repeat("0", 40))
 	me := func(c *apitest.Client, address string) *apitest.Reply {
@@ -361,6 +374,7 @@ func TestWrongKeysAreSlowed(t *testing.T) {
 }
 
 func TestDrainWaitsForWhatRuns(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	s := dial(t, h)
 	body := `{"model":"auto","input":"wait: 300ms","stream":true}`
@@ -387,6 +401,7 @@ func TestDrainWaitsForWhatRuns(t *testing.T) {
 }
 
 func TestConnectionRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		ofAddress bool
 		status    int

@@ -15,6 +15,7 @@ import (
 // TestAFullDiskIsSaidToBeFull fills the store and asks until there is no space
 // left. What is refused changes nothing: the books still balance.
 func TestAFullDiskIsSaidToBeFull(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	c := h.Client(t)

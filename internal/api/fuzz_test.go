@@ -56,6 +56,7 @@ func ofToolServer(code string) bool {
 // an operator's key. Neither the account of that key nor the key is among the
 // ids: a request at random may suspend the one and revoke the other.
 func TestFuzzedRequestsOfAnOperator(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Grant: 1_000_000 * stoa.Credit, Server: unlimited})
 	var acme contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
@@ -74,6 +75,7 @@ func TestFuzzedRequestsOfAnOperator(t *testing.T) {
 // objects of every kind that exist. After some rounds a new account takes the
 // place of the one whose objects may be deleted by then.
 func TestFuzzedRequestsOfATenant(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})
 	rounds, seed := fuzzRounds(t)
 	destructive := []string{"deleteAgent", "deleteSpace"} // nothing is left to ask about after them

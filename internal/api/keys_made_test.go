@@ -69,6 +69,7 @@ func (m made) check(t *testing.T, what string, own, childs, child bool) {
 }
 
 func TestWhatARevokedKeyMadeEndsWithIt(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	operator := h.Client(t)
 	a := newAuthor(t, h, operator, nil)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestALifeOfAKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	var made contract.KeyWithSecret
@@ -61,6 +62,7 @@ func TestALifeOfAKey(t *testing.T) {
 }
 
 func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	soon := time.Now().Add(time.Hour)
 	secret, _ := h.NewKeyLike(stoa.Key{
@@ -97,6 +99,7 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 }
 
 func TestAnotherAccountsKeysDoNotExist(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var acme contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
@@ -113,6 +116,7 @@ func TestAnotherAccountsKeysDoNotExist(t *testing.T) {
 }
 
 func TestAnOperatorRevokesACustomersKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var acme contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)

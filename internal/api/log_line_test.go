@@ -25,6 +25,7 @@ func ofACall() *Fields {
 // TestALogLineHasItsOwnAttributes writes the lines of two requests one after the other:
 // nothing of the first is in the second, and no attribute is in a group.
 func TestALogLineHasItsOwnAttributes(t *testing.T) {
+	t.Parallel()
 	failed := &Fields{}
 	failed.ID, failed.Status = "req_2", http.StatusInternalServerError
 	failed.Failed(errors.New("boom"))

@@ -22,6 +22,7 @@ import (
 // TestFaultsOfToolServersRaiseNoAlarm: a tenant's server that is slow, broken or not there
 // is told to the tenant, and is no fault of the service.
 func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
+	t.Parallel()
 	slow := fakemcp.Start(t)
 	slow.Always("server/discover", "hang")
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
@@ -64,6 +65,7 @@ func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
 // TestTheLogHasTheBytesOfAStream compares the bytes of the log line with those that came:
 // a stream does not write them to its ResponseWriter, except for HTTP/1.0.
 func TestTheLogHasTheBytesOfAStream(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
 		log, logger := capture()
 		h := start(t, apitest.Config{Idle: true, Logger: logger})

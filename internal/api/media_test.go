@@ -31,6 +31,7 @@ func seen(model string, parts ...body) body {
 }
 
 func TestImagesAndFilesReachTheirVendor(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	pic, doc := picture(t), "data:application/pdf;base64,"+base64.StdEncoding.EncodeToString([]byte(samplePDF))
@@ -54,6 +55,7 @@ func TestImagesAndFilesReachTheirVendor(t *testing.T) {
 }
 
 func TestImagesAndFilesAreCheckedBefore(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	pic := picture(t)
@@ -104,6 +106,7 @@ func TestImagesAndFilesAreCheckedBefore(t *testing.T) {
 }
 
 func TestATextFileIsNoPartOfAnotherText(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	file := body{"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,SGVq"}
 	for i, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {

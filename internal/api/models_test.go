@@ -14,6 +14,7 @@ import (
 )
 
 func TestModelsAreListedAsClientsDo(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", Name: "Without gated models"}}})
 	c := h.Client(t)
 	var list contract.ModelObjectList
@@ -47,6 +48,7 @@ func TestModelsAreListedAsClientsDo(t *testing.T) {
 }
 
 func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.ClientWith(t, "").With("X-Api-Key", h.Key).With("anthropic-version", "2023-06-01")
 	var list contract.ModelInfoList
@@ -65,6 +67,7 @@ func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
 }
 
 func TestWithoutExtensionsNothingShowsThem(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Version1: true})
 	owner := h.Key
 	for _, path := range []string{"/api/v1/models", "/api/v1/models/auto", "/v1/responses", "/v1/models"} {
@@ -83,6 +86,7 @@ func TestWithoutExtensionsNothingShowsThem(t *testing.T) {
 }
 
 func TestTheAliasOfVersion1AnswersAlike(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	if status, text := plainly(t, h, "POST", "/v1/responses", `{"model": "auto", "input": "say: yes"}`); status != 200 || !strings.Contains(text, `"text":"yes"`) {
 		t.Errorf("a call is answered with %d %s", status, text)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnOperatorSeesTheNodes(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		if home.Config.PostgresURL != "" {
 			home.Config.Observe = nil // the plans of statements are those of SQLite

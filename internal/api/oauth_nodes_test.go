@@ -24,6 +24,7 @@ import (
 // TestTwoServicesRefreshATokenOnce has 50 calls need a token that has expired, on two
 // services of one PostgreSQL database.
 func TestTwoServicesRefreshATokenOnce(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(storetest.Env) == "" {
 		t.Skip(storetest.Env + " is not set")
 	}

@@ -67,6 +67,7 @@ func says(token, decision string) url.Values {
 // TestAPersonIsAskedBeforeACodeIsUsed: whoever opens an authorize URL may not be who made
 // it.
 func TestAPersonIsAskedBeforeACodeIsUsed(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	const name = `<b>Evil & Co` + "\u202e"
 	err := s.harness.Store.Write(t.Context(), func(tx *store.Tx) error {
@@ -157,6 +158,7 @@ func TestAPersonIsAskedBeforeACodeIsUsed(t *testing.T) {
 }
 
 func TestACancelledAuthorizationIsForgotten(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	token, _ := asked(t, s, s.answer(t))
 	if resp, page := callback(t, s, nil, says(token, "cancel")); resp.StatusCode != 200 || !strings.Contains(page, "Nothing was connected") {
@@ -212,6 +214,7 @@ func expireStates(t *testing.T, h *apitest.Service) {
 }
 
 func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	given := s.answer(t)
 	given.Del("code")
@@ -251,6 +254,7 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 // TestRegistrationsFitTheirAddress registers the service from a public address and from
 // this machine; the authorization server wants the application_type that fits.
 func TestRegistrationsFitTheirAddress(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"https://agents.example.com", "http://127.0.0.1:1", "http://localhost:1"} {
 		s := newOAuth(t, nil)
 		s.tools.PublicURL = address
@@ -265,6 +269,7 @@ func TestRegistrationsFitTheirAddress(t *testing.T) {
 // TestTheClientDocumentIsExact: authorization servers read it at the client id, without a
 // key, and compare its members.
 func TestTheClientDocumentIsExact(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	fetch := func(method string) (*http.Response, string) {
 		t.Helper()

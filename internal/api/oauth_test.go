@@ -115,6 +115,7 @@ func (s *oauthSetup) authorize(t *testing.T) {
 }
 
 func TestAConnectionIsAuthorized(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	if c := status(t, s.Client, s.path); c.Status != "needs_authorization" || c.Auth.Type != "oauth" || c.Auth.Grant.MustGet() != "authorization_code" {
 		t.Errorf("%+v", c)
@@ -152,6 +153,7 @@ func TestAConnectionIsAuthorized(t *testing.T) {
 }
 
 func TestAnswersThatAreNotTaken(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	good := s.answer(t)
 	changed := func(answer url.Values, name, value string) url.Values {
@@ -210,6 +212,7 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 }
 
 func TestAuthorizationServersAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(map[string]any)
 		status int
@@ -249,6 +252,7 @@ func TestAuthorizationServersAreRefused(t *testing.T) {
 }
 
 func TestAClientStandsForItself(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	var secret contract.Secret
 	s.Want(201, "POST", "/api/v1/secrets", object{"name": "client", "kind": "token", "value": "demo-secret", "origin": s.demo.Origin}).JSON(&secret)
@@ -285,6 +289,7 @@ func TestAClientStandsForItself(t *testing.T) {
 }
 
 func TestWhatAnAuthorizationMeets(t *testing.T) {
+	t.Parallel()
 	s := newOAuth(t, nil)
 	var secret contract.Secret
 	s.Want(201, "POST", "/api/v1/secrets", object{"name": "client", "kind": "token", "value": "demo-secret", "origin": s.demo.Origin}).JSON(&secret)
@@ -313,6 +318,7 @@ func TestWhatAnAuthorizationMeets(t *testing.T) {
 }
 
 func TestAFullDiskIsToldOfAuthorizations(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	s := newOAuth(t, nil)
 	fillDisk(t, s.harness, "oauth_states", "oauth_clients", "connections")

@@ -39,6 +39,7 @@ func fillDisk(t *testing.T, h *apitest.Service, tables ...string) {
 }
 
 func TestAFullDiskIsToldOfWhatActsToo(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Idle: true, Server: unlimited, Allow: toLoopback})
@@ -88,6 +89,7 @@ func TestAFullDiskIsToldOfWhatActsToo(t *testing.T) {
 }
 
 func TestConnectionsHaveTags(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	c := h.Client(t)
 	body := object{"kind": "mcp", "name": "git", "url": "https://mcp.example.com"}
@@ -119,6 +121,7 @@ func breakSecret(t *testing.T, h *apitest.Service, id string) {
 }
 
 func TestASecretThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Idle: true, Allow: toLoopback})
 	c := h.Client(t)
@@ -138,6 +141,7 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 }
 
 func TestNoSecretIsSetWithoutTheKey(t *testing.T) {
+	t.Parallel()
 	none, err := vault.Open(nil, "")
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +159,7 @@ func TestNoSecretIsSetWithoutTheKey(t *testing.T) {
 }
 
 func TestAnAccountHasSoManySecrets(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
 		for range 500 {
@@ -171,6 +176,7 @@ func TestAnAccountHasSoManySecrets(t *testing.T) {
 }
 
 func TestAServerThatNeverSaysItsTools(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t)
 	f.Always("server/discover", "hang")
 	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Server: func(s *api.Server) { s.Tools.Refreshes = time.Millisecond }})

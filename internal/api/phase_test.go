@@ -10,6 +10,7 @@ import (
 // TestThePhaseOfATextGoesThereAndBack has a vendor say what its text is for: the caller is
 // told, in each form of the reply, and the vendor gets it back, as no other does.
 func TestThePhaseOfATextGoesThereAndBack(t *testing.T) {
+	t.Parallel()
 	const phase = `"phase":"commentary"`
 	h, f := vendors(t, apitest.Config{})
 	question := body{"role": "user", "content": "phase: commentary\ncall: weather {\"city\":\"Oslo\"}\nsay: Let me look."}
@@ -57,6 +58,7 @@ func TestThePhaseOfATextGoesThereAndBack(t *testing.T) {
 
 // TestAnAgentSendsThePhaseBack is the same for the steps of an agent.
 func TestAnAgentSendsThePhaseBack(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"model": "gamma-6-luna"})
 	a.file("a.md", "The stoa opens at dawn.\n")

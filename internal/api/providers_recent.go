@@ -161,7 +161,7 @@ func (s *Server) testProvider(ctx context.Context, in Request[byName, none]) (Re
 	if err != nil {
 		return reply, err
 	}
-	out.Model, out.Ok, out.Text, out.Attempts = unlessZero(route.Model), t.Failed == "", "It answered.", t.Attempts
+	out.Model, out.Ok, out.Text, out.Attempts = unlessZero(route.Model), t.Failed == "", "It responded.", t.Attempts
 	out.TimeToFirstTokenMilliseconds, out.DurationMilliseconds = unlessZero(milliseconds(t.FirstToken)), milliseconds(t.Duration)
 	if !out.Ok {
 		out.Status, out.ErrorCode, out.Text = unlessZero(t.Status), unlessZero(string(t.Failed)), told(t)

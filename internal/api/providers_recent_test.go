@@ -14,6 +14,7 @@ import (
 )
 
 func TestAnOperatorTestsAProvider(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	cfg := apitest.Config{Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}, "beta": {{Provider: "gemini"}}, "gamma": {{Provider: "responses"}}, "delta": {{Provider: "deepseek"}}}}
 	for _, wire := range []string{"messages", "gemini", "responses", "deepseek"} {
@@ -74,6 +75,7 @@ func TestAnOperatorTestsAProvider(t *testing.T) {
 }
 
 func TestProvidersHaveTheirModels(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	if p := provider(t, c, "messages"); len(p.Models) == 0 || !strings.HasPrefix(p.Models[0], "alpha-") {
@@ -95,6 +97,7 @@ func recently(t *testing.T, h *apitest.Service) (list contract.RecentProviderLis
 }
 
 func TestWhatProvidersDidLately(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	if list := recently(t, h); len(list.Data) != 0 || list.Rows != 0 || list.Cut {

@@ -27,6 +27,7 @@ func provider(t *testing.T, c *apitest.Client, name string) contract.Provider {
 }
 
 func TestAnOperatorSeesHowProvidersDo(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	if p := provider(t, c, "messages"); p.Wire != "messages" || p.MaxInFlight == 0 || p.Requests != 0 || len(p.Routes) != 0 || !p.LastFailure.IsNull() {
@@ -55,6 +56,7 @@ func TestAnOperatorSeesHowProvidersDo(t *testing.T) {
 }
 
 func TestARestingProviderIsSeenWithoutItsWords(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for range 10 {
@@ -74,6 +76,7 @@ func TestARestingProviderIsSeenWithoutItsWords(t *testing.T) {
 }
 
 func TestOnlyAnOperatorSeesProviders(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	key, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)
 	h.ClientWith(t, key).WantError(stoa.CodeScope, "GET", "/api/v1/providers", nil)
@@ -81,6 +84,7 @@ func TestOnlyAnOperatorSeesProviders(t *testing.T) {
 }
 
 func TestProvidersOfAStoreThatIsGone(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{})
 	c := h.Client(t)

@@ -69,6 +69,7 @@ type limitCase struct {
 // each is in GET /meta with the value in force, in docs/configuration.md, and
 // refuses what is beyond it. A new limit fails here until it has a line below.
 func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
+	t.Parallel()
 	h, l := limited(t)
 	a := newAuthor(t, h, h.Client(t), nil)
 	long := strings.Repeat("x", 21)
@@ -298,6 +299,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 // TestLimitsDoNotMultiplyWithKeys: a limited key gets no more requests by
 // creating keys or by rotating itself, and an account no more by having keys.
 func TestLimitsDoNotMultiplyWithKeys(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", RequestsPerMinutePerAccount: 12}}})
 	operator := h.Client(t)
 	var root contract.KeyWithSecret
@@ -327,6 +329,7 @@ func TestLimitsDoNotMultiplyWithKeys(t *testing.T) {
 // operator's key, and no key of its own account, that lives longer; and a key
 // with keys:write alone cannot end a wider one.
 func TestATemporaryOperatorStaysTemporary(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	secret, key := h.NewKeyLike(stoa.Key{
 		AccountID: h.Account.ID, Scopes: []string{stoa.ScopeOperator, "keys:write"}, ExpiresAt: time.Now().Add(time.Hour),

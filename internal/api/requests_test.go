@@ -60,6 +60,7 @@ func logged(t *testing.T, h *apitest.Service) (rows []store.RequestRow) {
 
 // TestEachRefusalHasOneRow has a call refused in every way and looks for its row.
 func TestEachRefusalHasOneRow(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, database *storetest.Database) {
 		h := start(t, apitest.Config{Home: database, Plans: []stoa.Plan{{ID: "free"}, {ID: "tight", RequestsPerMinute: 1}}})
 		c := h.Client(t)
@@ -137,6 +138,7 @@ func TestEachRefusalHasOneRow(t *testing.T) {
 
 // TestARowAgreesWithItsReceipt makes calls in all forms.
 func TestARowAgreesWithItsReceipt(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, database *storetest.Database) {
 		h := start(t, apitest.Config{Home: database})
 		c := h.Client(t)
@@ -184,6 +186,7 @@ func TestARowAgreesWithItsReceipt(t *testing.T) {
 
 // TestRequestsAreFiltered asks for rows by each filter.
 func TestRequestsAreFiltered(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, database *storetest.Database) {
 		h := start(t, apitest.Config{Home: database})
 		c := h.Client(t)
@@ -236,6 +239,7 @@ func TestRequestsAreFiltered(t *testing.T) {
 // TestTheRequestLogHasNoTexts plants a text wherever a caller can put one, and looks
 // for it in the files of the database.
 func TestTheRequestLogHasNoTexts(t *testing.T) {
+	t.Parallel()
 	database := storetest.SQLite(t) // its files are read
 	h := start(t, apitest.Config{Home: &database})
 	c := h.Client(t)
@@ -277,6 +281,7 @@ func TestTheRequestLogHasNoTexts(t *testing.T) {
 // TestFollowingHasNoGapsAndNoDoubles follows the log while calls are made and rows
 // are written.
 func TestFollowingHasNoGapsAndNoDoubles(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, database *storetest.Database) {
 		h := start(t, apitest.Config{Home: database, Server: unlimited})
 		c := h.Client(t)
@@ -326,6 +331,7 @@ func TestFollowingHasNoGapsAndNoDoubles(t *testing.T) {
 
 // TestTheListTellsWhatWasDropped floods the queue while the store is busy.
 func TestTheListTellsWhatWasDropped(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -364,6 +370,7 @@ func TestTheListTellsWhatWasDropped(t *testing.T) {
 
 // TestAddressesAreKeptIfWanted makes calls with the setting and without.
 func TestAddressesAreKeptIfWanted(t *testing.T) {
+	t.Parallel()
 	for _, keep := range []bool{false, true} {
 		settings := config.Defaults().Requests
 		settings.Addresses = keep
@@ -378,6 +385,7 @@ func TestAddressesAreKeptIfWanted(t *testing.T) {
 
 // TestADisconnectIsInTheLog breaks a stream off and looks at its row.
 func TestADisconnectIsInTheLog(t *testing.T) {
+	t.Parallel()
 	var e ends
 	h := start(t, apitest.Config{Server: func(s *api.Server) {
 		add := s.Ended

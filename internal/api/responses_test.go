@@ -28,10 +28,19 @@ type body = map[string]any
 // wire.
 func vendors(t *testing.T, cfg apitest.Config) (*apitest.Service, *fakeup.Server) {
 	t.Helper()
+	return vendorsAsking(t, cfg, "auto")
+}
+
+// vendorsAsking is [vendors] with `wholeReplies` of the providers; auto goes by how fast
+// this machine is.
+func vendorsAsking(t *testing.T, cfg apitest.Config, wholeReplies string) (*apitest.Service, *fakeup.Server) {
+	t.Helper()
 	f := fakeup.Start(t)
 	cfg.Families = map[string][]stoa.Route{}
 	for family, wire := range map[string]string{"alpha": "messages", "beta": "gemini", "gamma": "responses", "delta": "deepseek"} {
-		cfg.Providers = append(cfg.Providers, f.Provider(wire))
+		p := f.Provider(wire)
+		p.WholeReplies = wholeReplies
+		cfg.Providers = append(cfg.Providers, p)
 		cfg.Families[family] = []stoa.Route{{Provider: wire}}
 	}
 	return start(t, cfg), f
@@ -73,6 +82,7 @@ func quiet(t *testing.T, h *apitest.Service) stoa.Balance {
 }
 
 func TestEveryModelOfTheCatalogAnswersInBothForms(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for asked, served := range map[string]string{
@@ -105,6 +115,7 @@ func TestEveryModelOfTheCatalogAnswersInBothForms(t *testing.T) {
 }
 
 func TestAReplyEchoesWhatWasSent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Version1: true})
 	var r contract.Response
 	h.Client(t).Want(200, "POST", responses, body{
@@ -127,6 +138,7 @@ func TestAReplyEchoesWhatWasSent(t *testing.T) {
 }
 
 func TestAGatedModelFallsBackToTheDefault(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro"}}}) // the owner's plan, without gated models
 	var r contract.Response
 	reply := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-opus-5", "input": "say: hi"}).JSON(&r)
@@ -141,6 +153,7 @@ func TestAGatedModelFallsBackToTheDefault(t *testing.T) {
 // A call that wants its model alone is refused in place of a reply of another, at
 // no cost; what the plan includes is served.
 func TestStrictModelRefusesAnotherModel(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", Name: "Professional"}}})
 	c := h.Client(t)
 	for _, stream := range []bool{false, true} {
@@ -158,6 +171,7 @@ func TestStrictModelRefusesAnotherModel(t *testing.T) {
 }
 
 func TestTheChargeIsTheVendorsUsageTimesThePrice(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		r := h.Client(t).Want(200, "POST", responses, body{"model": model, "input": "cached: 2\nthink: 90\ntokens: 20"})
@@ -182,6 +196,7 @@ func TestTheChargeIsTheVendorsUsageTimesThePrice(t *testing.T) {
 }
 
 func TestAFailureBeforeTheFirstTextIsAnHTTPError(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		input string
 		code  stoa.Code
@@ -211,6 +226,7 @@ func TestAFailureBeforeTheFirstTextIsAnHTTPError(t *testing.T) {
 }
 
 func TestAFailureAfterTheFirstTextEndsTheStream(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		for _, fault := range []string{"error-in-stream", "no-end", "reset", "malformed"} {
@@ -231,6 +247,7 @@ func TestAFailureAfterTheFirstTextEndsTheStream(t *testing.T) {
 // TestAFailureIsToldBeforeItsKeyIsFreed fails a stream while nothing can be written to the
 // store: freeing the Idempotency-Key has to wait for it, the client has not.
 func TestAFailureIsToldBeforeItsKeyIsFreed(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	text, err := json.Marshal(body{"model": "delta-v4-flash", "stream": true, "input": "tokens: 400\nslow: 5ms\nfault: no-end after 40"})
 	if err != nil {
@@ -270,6 +287,7 @@ func TestAFailureIsToldBeforeItsKeyIsFreed(t *testing.T) {
 }
 
 func TestAReplyMayEndEarlyOrBeEmpty(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	for _, c := range []struct {
 		input, status, reason string
@@ -293,6 +311,7 @@ func TestAReplyMayEndEarlyOrBeEmpty(t *testing.T) {
 }
 
 func TestALowBalanceShortensAReplyAndThenRefuses(t *testing.T) {
+	t.Parallel()
 	// The balance covers the input and about 300 tokens of output.
 	h, f := vendors(t, apitest.Config{Grant: 20 + 300*5})
 	c := h.Client(t)
@@ -317,6 +336,7 @@ func TestALowBalanceShortensAReplyAndThenRefuses(t *testing.T) {
 }
 
 func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	for _, order := range []string{"usage: none", "usage: huge", "usage: negative"} {
 		for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
@@ -386,6 +406,7 @@ func disconnectFrom(t *testing.T, h *apitest.Service, f *fakeup.Server, path, he
 }
 
 func TestACallerWhoHangsUpPaysForWhatWasMade(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{true, false} {
 		h, f := vendors(t, apitest.Config{})
 		disconnect(t, h, f, "", "tokens: 5000\nslow: 2ms", stream)
@@ -402,6 +423,7 @@ func TestACallerWhoHangsUpPaysForWhatWasMade(t *testing.T) {
 }
 
 func TestACallThatIsMadeOnceIsChargedOnceAndReplayed(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	for _, stream := range []bool{false, true} {
 		key := map[bool]string{false: "whole", true: "streamed"}[stream]
@@ -440,6 +462,7 @@ func TestACallThatIsMadeOnceIsChargedOnceAndReplayed(t *testing.T) {
 }
 
 func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{true, false} {
 		h, f := vendors(t, apitest.Config{})
 		const input = "tokens: 60\nslow: 10ms"
@@ -464,6 +487,7 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 }
 
 func TestACallThatIsMadeOnceRunsOnlyOnce(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	const input = "fault: hang-body after 3\ntokens: 10"
 	disconnect(t, h, f, "k", input, true)
@@ -477,6 +501,7 @@ func TestACallThatIsMadeOnceRunsOnlyOnce(t *testing.T) {
 }
 
 func TestAFailedCallGivesItsKeyBack(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t).With("Idempotency-Key", "k")
 	call := body{"model": "alpha-haiku-4-5", "input": "flaky: 3\nsay: at last"}
@@ -491,6 +516,7 @@ func TestAFailedCallGivesItsKeyBack(t *testing.T) {
 }
 
 func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{Server: func(s *api.Server) { s.HeaderWait, s.KeepAlive = 20*time.Millisecond, 20*time.Millisecond }})
 	r := h.Client(t).Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "stream": true, "input": "wait: 200ms\nsay: late"})
 	if r.Text() != "late" || !strings.Contains(string(r.Body), ": keepalive\n\n") {
@@ -504,6 +530,7 @@ func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 }
 
 func TestAutoPassesOverAModelThatFails(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	down := f.Provider("gemini")
 	down.APIKey = "wrong"
@@ -523,6 +550,7 @@ func TestAutoPassesOverAModelThatFails(t *testing.T) {
 }
 
 func TestAStopEndsStreamsAsFailedAndFree(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	text, _ := json.Marshal(body{"model": "alpha-haiku-4-5", "stream": true, "input": "tokens: 100000\nslow: 2ms"})
 	req, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+responses, strings.NewReader(string(text)))
@@ -557,6 +585,7 @@ func TestAStopEndsStreamsAsFailedAndFree(t *testing.T) {
 }
 
 func TestLimitsOfAPlanSlowOneKeyOnly(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", RequestsPerMinute: 3, ConcurrentPerKey: 1}}})
 	c := h.Client(t)
 	for range 3 {
@@ -571,6 +600,7 @@ func TestLimitsOfAPlanSlowOneKeyOnly(t *testing.T) {
 }
 
 func TestConcurrentCallsAreLimitedPerKey(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", ConcurrentPerKey: 1}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -585,6 +615,7 @@ func TestConcurrentCallsAreLimitedPerKey(t *testing.T) {
 }
 
 func TestBadCallsNeverReachAVendor(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	for _, call := range []any{`{`, body{"model": "auto"}, body{"model": "nope", "input": "x"}, body{"model": "auto", "input": "x", "tools": []any{body{}}}} {
 		if r := h.Client(t).Do("POST", responses, call); r.Status != 400 {

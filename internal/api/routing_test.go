@@ -36,6 +36,7 @@ func called(t *testing.T, c *apitest.Client, model string) (input []any, r contr
 }
 
 func TestALoopFailsOverWithoutItsReasoning(t *testing.T) {
+	t.Parallel()
 	first, second := fakeup.Start(t), fakeup.Start(t)
 	one, two := first.Provider("messages"), second.Provider("messages")
 	one.Name, two.Name = "one", "two"
@@ -64,6 +65,7 @@ func TestALoopFailsOverWithoutItsReasoning(t *testing.T) {
 }
 
 func TestALoopGoesToWhereItsReasoningIsFrom(t *testing.T) {
+	t.Parallel()
 	first, second := fakeup.Start(t), fakeup.Start(t)
 	one, two := first.Provider("messages"), second.Provider("messages")
 	one.Name, two.Name = "one", "two"
@@ -89,6 +91,7 @@ func TestALoopGoesToWhereItsReasoningIsFrom(t *testing.T) {
 }
 
 func TestAnAutomaticChoiceStaysInALoop(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	input, r := called(t, c, "alpha-haiku-4-5")
@@ -110,6 +113,7 @@ func TestAnAutomaticChoiceStaysInALoop(t *testing.T) {
 }
 
 func TestForcedChoicesAreHeldAgainstTheModel(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for _, model := range []string{"alpha-sonnet-5-5", "alpha-opus-5-5", "alpha-fable-5-1", "delta-v4-flash"} {
@@ -135,6 +139,7 @@ func TestForcedChoicesAreHeldAgainstTheModel(t *testing.T) {
 }
 
 func TestACallIsCutByALimit(t *testing.T) {
+	t.Parallel()
 	// A limit inside of the second call leaves the first whole, and is charged. Gemini
 	// sends calls whole or not at all.
 	h, _ := vendors(t, apitest.Config{})
@@ -163,6 +168,7 @@ func TestACallIsCutByALimit(t *testing.T) {
 }
 
 func TestStrictIsEchoedAsItIsInForce(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	var tools []body
 	for i := range 22 {
@@ -189,6 +195,7 @@ func TestStrictIsEchoedAsItIsInForce(t *testing.T) {
 // for JSON while it has tools, which its vendor does not do: an account without credits is
 // told that, and a later model of another route serves.
 func TestAFormatBesideToolsIsRefusedBeforeItCosts(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	old := stoa.Route{Provider: "gemini", Model: "gemini-2.5-flash", Override: &stoa.Traits{Schema: "native"}}
 	serve := func(grant stoa.Credits, routes ...stoa.Route) *apitest.Service {

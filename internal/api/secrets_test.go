@@ -43,6 +43,7 @@ func echoServer(t *testing.T) string {
 }
 
 func TestKindsOfSecretsAreSent(t *testing.T) {
+	t.Parallel()
 	const value = "correct+horse/battery"
 	url := echoServer(t)
 	log := &strings.Builder{}
@@ -97,6 +98,7 @@ func TestKindsOfSecretsAreSent(t *testing.T) {
 }
 
 func TestSecretsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	const origin = "https://mcp.example.com"
@@ -141,6 +143,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 // TestADeletedSecretLeavesItsName: the value is gone at once, and who reads what became of
 // a call still finds which secret it carried, as long as the call is kept.
 func TestADeletedSecretLeavesItsName(t *testing.T) {
+	t.Parallel()
 	const value = "correct-horse-battery"
 	f := newToolServer(t, readTool)
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})

@@ -16,6 +16,7 @@ import (
 )
 
 func TestHealthHasTwoMembers(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var health map[string]any
 	h.ClientWith(t, "").Want(200, "GET", "/api/v1/health", nil).JSON(&health)
@@ -25,6 +26,7 @@ func TestHealthHasTwoMembers(t *testing.T) {
 }
 
 func TestMetaTellsModelsPlansAndLimits(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.PublicURL = "https://stoa.example/"; s.Version = "1.2.3" }})
 	var meta contract.Meta
 	h.ClientWith(t, "").Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
@@ -43,6 +45,7 @@ func TestMetaTellsModelsPlansAndLimits(t *testing.T) {
 }
 
 func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Version1: true})
 	c := h.ClientWith(t, "")
 	plain := c.Want(200, "GET", "/api/v1/openapi.json", nil)
@@ -71,6 +74,7 @@ func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
 }
 
 func TestMetaNamesTheContactAndTheSandbox(t *testing.T) {
+	t.Parallel()
 	meta := func(h *apitest.Service) (m contract.Meta) {
 		t.Helper()
 		h.ClientWith(t, "").Want(200, "GET", "/api/v1/meta", nil).JSON(&m)
@@ -103,6 +107,7 @@ func TestMetaNamesTheContactAndTheSandbox(t *testing.T) {
 }
 
 func TestAKeyIsToldWhatIsLeftOfItsDay(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	me := func(c *apitest.Client) contract.KeyOfCaller {

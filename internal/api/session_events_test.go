@@ -105,6 +105,7 @@ func (s *logStream) events(t *testing.T) iter.Seq[apitest.LogEvent] {
 }
 
 func TestAStreamCutAnywhereJoinsToTheStoredText(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 60\nslow: 25ms", nil)
@@ -166,6 +167,7 @@ func TestAStreamCutAnywhereJoinsToTheStoredText(t *testing.T) {
 }
 
 func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: one", nil)
@@ -188,6 +190,7 @@ func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
 // TestManyWatchersOfOneSession sees every event once, in order, in each of many
 // streams.
 func TestManyWatchersOfOneSession(t *testing.T) {
+	t.Parallel()
 	const watchers = 500
 	h := start(t, apitest.Config{Server: func(s *api.Server) {
 		s.Limits = config.Defaults().Limits
@@ -216,6 +219,7 @@ func TestManyWatchersOfOneSession(t *testing.T) {
 // TestAReaderWhoStopsReadingHoldsUpNobody leaves a stream unread until the
 // session is long over; others see it end, and nothing is lost to the first.
 func TestAReaderWhoStopsReadingHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	text := strings.Repeat("a long line of text that fills whatever lies in between. ", 1500)
@@ -244,6 +248,7 @@ func TestAReaderWhoStopsReadingHoldsUpNobody(t *testing.T) {
 }
 
 func TestAKeyHasSoManyStreams(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Limits = config.Defaults().Limits; s.Limits.EventStreamsPerKey = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
@@ -277,6 +282,7 @@ func TestAKeyHasSoManyStreams(t *testing.T) {
 }
 
 func TestAStreamEndsWithItsKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
@@ -316,6 +322,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 }
 
 func TestASilentStreamShowsThatItLives(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Heartbeat = time.Millisecond }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
@@ -339,6 +346,7 @@ func TestASilentStreamShowsThatItLives(t *testing.T) {
 // TestAnAgentsToolsOverTheVendors runs a session with a call of a tool over each
 // vendor's format.
 func TestAnAgentsToolsOverTheVendors(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{Worker: func(c *agent.Config) { c.KnowledgeSize = 1 }})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		t.Run(model, func(t *testing.T) {

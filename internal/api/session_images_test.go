@@ -17,6 +17,7 @@ import (
 // TestASessionLooksAtAnImage uploads a picture, has the agent look at it, and reads what
 // is told of it afterwards: in the answer, the sources and the export. No extension is on.
 func TestASessionLooksAtAnImage(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	var logo bytes.Buffer

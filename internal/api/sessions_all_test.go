@@ -19,6 +19,7 @@ func sessionIDs(list contract.SessionList) (ids []string) {
 }
 
 func TestSessionsOfAllAgentsAreListed(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	b := newAuthor(t, h, a.Client, nil)
@@ -83,6 +84,7 @@ func TestSessionsOfAllAgentsAreListed(t *testing.T) {
 }
 
 func TestATitleIsTheBeginningOfTheQuestion(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for message, title := range map[string]string{

@@ -83,6 +83,7 @@ func (a author) until(t *testing.T, path, status string) contract.Session {
 }
 
 func TestASessionAnswersFromItsFiles(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	a.file("docs/prices.md", "# Prices\n\nA ticket to the stoa costs seven drachmas.\n")
@@ -115,6 +116,7 @@ func TestASessionAnswersFromItsFiles(t *testing.T) {
 }
 
 func TestWhatASessionIsAtItsEnd(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), object{"model": "alpha-haiku-4-5"})
 	made, path := a.begin(t, "say: done", object{
@@ -171,6 +173,7 @@ func TestWhatASessionIsAtItsEnd(t *testing.T) {
 }
 
 func TestAModelBeyondThePlanFallsBackVisibly(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, newCustomer(t, h), object{"model": "alpha-opus-5-5"})
 	_, path := a.begin(t, "say: hello", nil)
@@ -181,6 +184,7 @@ func TestAModelBeyondThePlanFallsBackVisibly(t *testing.T) {
 }
 
 func TestWhatASessionMayNotBe(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for _, test := range []struct {
@@ -224,6 +228,7 @@ func TestWhatASessionMayNotBe(t *testing.T) {
 }
 
 func TestAQuestionIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "ask: Which colour? | red | blue", nil)
@@ -269,6 +274,7 @@ func TestAQuestionIsAnsweredOnce(t *testing.T) {
 }
 
 func TestAMessageAnswersAWaitingSession(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "ask: Which?", nil)
@@ -280,9 +286,10 @@ func TestAMessageAnswersAWaitingSession(t *testing.T) {
 }
 
 func TestMessagesWhileTheAgentWorks(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Sessions: func(c *session.Config) { c.Limits.QueuedMessages = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
-	_, path := a.begin(t, "tokens: 40\nslow: 50ms", nil)
+	_, path := a.begin(t, "tokens: 100\nslow: 50ms", nil)
 	a.WantError(stoa.CodeSessionBusy, "POST", path+"/messages", object{"message": "say: no", "onBusy": "reject"})
 	for i := range 2 {
 		var s contract.Session
@@ -338,6 +345,7 @@ func TestMessagesWhileTheAgentWorks(t *testing.T) {
 }
 
 func TestASessionOfOneShotTakesNoMessage(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: done", object{"mode": "once"})
@@ -347,6 +355,7 @@ func TestASessionOfOneShotTakesNoMessage(t *testing.T) {
 }
 
 func TestACancelIsKeptAndARetryBeginsAnew(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 1000\nslow: 20ms", nil)
@@ -390,6 +399,7 @@ func TestACancelIsKeptAndARetryBeginsAnew(t *testing.T) {
 }
 
 func TestACancelThatItsWorkerHasYetToSee(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	made, path := a.begin(t, "say: x", nil)
@@ -414,6 +424,7 @@ func TestACancelThatItsWorkerHasYetToSee(t *testing.T) {
 }
 
 func TestAFailureIsToldAndRetried(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "fail: 400", nil)
@@ -433,6 +444,7 @@ func TestAFailureIsToldAndRetried(t *testing.T) {
 }
 
 func TestAQueueHasAnEnd(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Sessions: func(c *session.Config) { c.Limits.Queued = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, first := a.begin(t, "say: 1", nil)
@@ -450,6 +462,7 @@ func TestAQueueHasAnEnd(t *testing.T) {
 }
 
 func TestCreditsMustCoverTheFirstStep(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var made contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Poor", "grantMicro": 20_000}).JSON(&made)
@@ -505,6 +518,7 @@ func TestAPollerThatKnowsFourValuesNeverHangs(t *testing.T) {
 }
 
 func TestALongPollEndsWithTheServiceAndInTime(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
@@ -535,6 +549,7 @@ func TestALongPollEndsWithTheServiceAndInTime(t *testing.T) {
 // queued, and cancels it after the request is on its way: the reply has the status
 // of after the change.
 func TestALongPollWaitsForAChange(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for range 5 {
@@ -562,6 +577,7 @@ func TestALongPollWaitsForAChange(t *testing.T) {
 }
 
 func TestASessionAsAFile(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	a.file("a.md", "The stoa opens at dawn.\n")
@@ -617,6 +633,7 @@ func (a author) anySession(t *testing.T) string {
 }
 
 func TestADraftRunsWithoutBeingSaved(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "?", nil)
@@ -654,6 +671,7 @@ func TestADraftRunsWithoutBeingSaved(t *testing.T) {
 }
 
 func TestADraftIsCheckedLikeAnAgent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	for _, test := range []struct {

@@ -112,6 +112,7 @@ func pacedVendor(t *testing.T) (p stoa.Provider, more chan struct{}, left chan s
 // TestASlowDiskStopsCommitsAlone makes calls while nothing is committed. Only what
 // says that something is durable waits.
 func TestASlowDiskStopsCommitsAlone(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		vendor, more, left := pacedVendor(t)
 		h := start(t, apitest.Config{Home: &home, Providers: []stoa.Provider{vendor}, Families: map[string][]stoa.Route{"alpha": {{Provider: "paced", Model: "m"}}}})

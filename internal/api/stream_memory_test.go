@@ -22,6 +22,7 @@ import (
 // not among it, however long: it was sent, and is not sent again after the first text. Both far
 // ends are bare sockets, which add about a kilobyte.
 func TestAnOpenStreamTakesLittleMemory(t *testing.T) {
+	// Not parallel: it measures the heap of the process.
 	if testing.Short() {
 		t.Skip("the race detector, which runs the short tests, takes memory of its own")
 	}

@@ -81,6 +81,7 @@ func runsOf(t *testing.T, a author, path string) (lines []string) {
 }
 
 func TestATaskIsMadeReadChangedAndDeleted(t *testing.T) {
+	t.Parallel()
 	a, clock := atNoon(t, apitest.Config{})
 	task, path := newTask(t, a, nil)
 	if task.Status != "active" || !task.Enabled || task.Mode != "once" || task.SessionPolicy != "new" || task.MissedRunPolicy != "run_latest" || task.OverlapPolicy != "skip" ||
@@ -146,6 +147,7 @@ func TestATaskIsMadeReadChangedAndDeleted(t *testing.T) {
 }
 
 func TestATaskIsPausedAndRunByHand(t *testing.T) {
+	t.Parallel()
 	a, clock := atNoon(t, apitest.Config{})
 	_, path := newTask(t, a, object{"schedule": object{"type": "interval", "everySeconds": 60}, "enabled": false})
 	var task contract.ScheduledTask
@@ -199,6 +201,7 @@ func poorCustomer(t *testing.T, h *apitest.Service) string {
 }
 
 func TestAPreviewStoresNothing(t *testing.T) {
+	t.Parallel()
 	a, _ := atNoon(t, apitest.Config{})
 	var got contract.SchedulePreview
 	a.Want(200, "POST", a.agent+"/scheduled-tasks/preview", object{
@@ -224,6 +227,7 @@ func TestAPreviewStoresNothing(t *testing.T) {
 }
 
 func TestWhatIsWrongWithAScheduleIsNamed(t *testing.T) {
+	t.Parallel()
 	a, _ := atNoon(t, apitest.Config{})
 	_, path := newTask(t, a, nil)
 	for _, tc := range []struct {
@@ -277,6 +281,7 @@ func TestWhatIsWrongWithAScheduleIsNamed(t *testing.T) {
 }
 
 func TestTasksAreListed(t *testing.T) {
+	t.Parallel()
 	a, clock := atNoon(t, apitest.Config{Schedules: func(c *scheduler.Config) { c.PerAgent = 5 }})
 	var made []string
 	for range 5 {
@@ -341,6 +346,7 @@ func TestTasksAreListed(t *testing.T) {
 
 // TestAFullDiskIsToldToSchedulesToo fills the store and then tries every write.
 func TestAFullDiskIsToldToSchedulesToo(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	a, clock := atNoon(t, apitest.Config{Schedules: func(c *scheduler.Config) { c.PerAgent = 1000 }})
 	long := strings.Repeat("x", 2000)

@@ -181,6 +181,7 @@ func same(t *testing.T, c *apitest.Client, what string, foreign, missing apitest
 // the one for an id that does not exist, and the other account must stay as it
 // is. An operation that is added is covered without a change here.
 func TestTenantsNeverSeeEachOther(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	before := victim.everything(t)
@@ -245,6 +246,7 @@ func (a tenant) everything(t *testing.T) map[string]string {
 // TestCursorsBelongToOneAccount takes every list of one account to its second
 // page, and hands its cursor to another account.
 func TestCursorsBelongToOneAccount(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
@@ -279,6 +281,7 @@ func TestCursorsBelongToOneAccount(t *testing.T) {
 // its Idempotency-Key from another account: the reply must be the one for a key
 // that was never used.
 func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
@@ -308,6 +311,7 @@ func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
 // TestKeysOpenNothingElse sends every operation each secret that is not meant for
 // it, with ids that exist and that do not: the refusal is the same.
 func TestKeysOpenNothingElse(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})
 	victim := newTenant(t, h, "victim")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {

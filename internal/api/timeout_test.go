@@ -12,6 +12,7 @@ import (
 )
 
 func TestAProviderThatNeverAnswersIsATimeoutAndFree(t *testing.T) {
+	t.Parallel()
 	over := make(chan struct{})
 	vendor := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -47,6 +47,7 @@ func callTools(path, model, prompt string, more body) body {
 var allFormats = []string{responses, "/api/v1/chat/completions", "/api/v1/messages"}
 
 func TestAMiBOfArgumentsArrivesWhole(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	large := `{"a":"` + strings.Repeat("x", 1<<20-8) + `"}`
 	for _, model := range []string{"alpha-sonnet-5-5", "gamma-6.1-sol", "delta-v4-flash"} {
@@ -72,6 +73,7 @@ func TestAMiBOfArgumentsArrivesWhole(t *testing.T) {
 }
 
 func TestACutCallEndsItsReply(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	const prompt = "call: f {\"a\":1}\ncall: g {\"long\":\"value\"}\ncut-call: 6"
@@ -101,6 +103,7 @@ func TestACutCallEndsItsReply(t *testing.T) {
 }
 
 func TestAVendorThatDiesInACallIsFree(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for _, model := range []string{"alpha-haiku-4-5", "gamma-6-luna", "delta-v4-flash"} {
@@ -126,6 +129,7 @@ func TestAVendorThatDiesInACallIsFree(t *testing.T) {
 }
 
 func TestAClientMayLeaveInsideACall(t *testing.T) {
+	t.Parallel()
 	for _, path := range allFormats {
 		h, f := vendors(t, apitest.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -156,6 +160,7 @@ func TestAClientMayLeaveInsideACall(t *testing.T) {
 }
 
 func TestTooLittleForToolsIsRefusedBefore(t *testing.T) {
+	t.Parallel()
 	// The balance covers a short call, but neither tools of that size nor images.
 	h, f := vendors(t, apitest.Config{Grant: 2_500})
 	c := h.Client(t)
@@ -179,6 +184,7 @@ func TestTooLittleForToolsIsRefusedBefore(t *testing.T) {
 }
 
 func TestTwentyImagesAreBelievable(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	images := make([]body, 20)
@@ -197,6 +203,7 @@ func TestTwentyImagesAreBelievable(t *testing.T) {
 }
 
 func TestFailoverIsBeforeTheFirstItem(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	breaking := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, _ := io.ReadAll(r.Body)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAToolLoopGoesOnAtEveryVendor(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	c := h.Client(t)
 	for _, model := range []string{"alpha-sonnet-5-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {

@@ -70,6 +70,7 @@ func lastBody(f *fakeup.Server) string {
 const thinkAndCall = "think: 60\ncall: f {\"a\":1}"
 
 func TestALoopGoesOnWithoutItsReasoning(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	for model, want := range map[string]struct{ has, lacks string }{
 		"alpha-sonnet-5-5": {`"tool_use"`, `"signature"`},
@@ -94,6 +95,7 @@ func TestALoopGoesOnWithoutItsReasoning(t *testing.T) {
 }
 
 func TestReasoningBeforeAGapStaysBehind(t *testing.T) {
+	t.Parallel()
 	for dropped, want := range map[int]int{4: 3, 1: 2, 2: 1, 3: 2} {
 		h, f := vendors(t, apitest.Config{})
 		l := &loop{c: h.Client(t), model: "alpha-sonnet-5-5"}
@@ -117,8 +119,9 @@ func TestReasoningBeforeAGapStaysBehind(t *testing.T) {
 }
 
 func TestReasoningIsNeitherShownNorLogged(t *testing.T) {
+	t.Parallel()
 	log := &logBuffer{}
-	h, f := vendors(t, apitest.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	h, f := vendorsAsking(t, apitest.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, "always")
 	for _, model := range []string{"alpha-sonnet-5-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		for _, summary := range []bool{false, true} {
 			l := &loop{c: h.Client(t), model: model}
@@ -147,6 +150,7 @@ func TestReasoningIsNeitherShownNorLogged(t *testing.T) {
 }
 
 func TestSealedReasoningIsEstimatedByItsTokens(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{})
 	box, err := seal.New([]byte("0123456789abcdef0123456789abcdef"))
 	if err != nil {
@@ -171,6 +175,7 @@ func TestSealedReasoningIsEstimatedByItsTokens(t *testing.T) {
 }
 
 func TestOtherFormatsRunToolsAlike(t *testing.T) {
+	t.Parallel()
 	// What the vendor gets of a conversation with tools is the same to the byte too.
 	schema := body{"type": "object", "properties": body{"b": body{"type": "integer"}}}
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
@@ -236,6 +241,7 @@ func TestOtherFormatsRunToolsAlike(t *testing.T) {
 }
 
 func TestAddressesStayFromCompatibleServers(t *testing.T) {
+	t.Parallel()
 	f := fakeup.Start(t)
 	h := start(t, apitest.Config{
 		Providers: []stoa.Provider{f.Provider("compatible")},
@@ -268,6 +274,7 @@ func TestAddressesStayFromCompatibleServers(t *testing.T) {
 }
 
 func TestACutFormatIsIncomplete(t *testing.T) {
+	t.Parallel()
 	h, _ := vendors(t, apitest.Config{Server: lenient})
 	for _, model := range allWires {
 		var r contract.Response

@@ -19,6 +19,7 @@ func toolCall(input, more string) json.RawMessage {
 }
 
 func TestToolsAreCalledInBothForms(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	ask := `"call: get_weather {\"city\":\"Oslo\"}\ncall: now {}"`
@@ -56,6 +57,7 @@ func TestToolsAreCalledInBothForms(t *testing.T) {
 }
 
 func TestOneCallIsKeptWhereOneIsWanted(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	var r contract.Response
 	h.Client(t).Want(200, "POST", responses, toolCall(`"call: now {}\ncall: get_weather {}"`, `,"parallel_tool_calls":false`)).JSON(&r)
@@ -65,6 +67,7 @@ func TestOneCallIsKeptWhereOneIsWanted(t *testing.T) {
 }
 
 func TestCallsOutsideTheChoiceAreNotSent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	only := func(name string) string {
@@ -81,6 +84,7 @@ func TestCallsOutsideTheChoiceAreNotSent(t *testing.T) {
 }
 
 func TestToolsReplayedWithTheirIDs(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for _, more := range []string{"", `,"stream":true`} {
 		c := h.Client(t).With("Idempotency-Key", "k"+fmt.Sprint(len(more)))
@@ -110,6 +114,7 @@ func TestToolsReplayedWithTheirIDs(t *testing.T) {
 }
 
 func TestFormatsAreRepeated(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{})
 	for sent, want := range map[string]string{
 		`{"type":"json_object"}`: `{"type":"json_object"}`,
@@ -129,6 +134,7 @@ func TestFormatsAreRepeated(t *testing.T) {
 }
 
 func TestVersion1HasNoTools(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Version1: true})
 	for body, param := range map[string]string{
 		string(toolCall(`"hi"`, "")):                                                         `"param":"tools"`,

@@ -64,6 +64,7 @@ func verified(t *testing.T, secret string, r *http.Request) string {
 var toLoopback = []string{"127.0.0.0/8"}
 
 func TestAWebhookIsKept(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	c := h.Client(t)
 	made := newHook(t, c, object{"url": "https://example.com/x", "events": []string{"session.failed", "session.completed", "session.failed"}})
@@ -140,6 +141,7 @@ func TestAWebhookIsKept(t *testing.T) {
 }
 
 func TestASecretIsShownOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	c := h.Client(t)
 	once := c.With("Idempotency-Key", "hook")
@@ -181,6 +183,7 @@ func TestASecretIsShownOnce(t *testing.T) {
 }
 
 func TestAccountsHaveTwentyWebhooks(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	c := h.Client(t)
 	var meta contract.Meta
@@ -208,6 +211,7 @@ func TestAccountsHaveTwentyWebhooks(t *testing.T) {
 }
 
 func TestASessionsEndIsSent(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Allow: toLoopback, Server: unlimited})
 	a := newAuthor(t, h, h.Client(t), nil)
 	address, got := catcher(t)
@@ -257,6 +261,7 @@ func delivery(t *testing.T, c *apitest.Client, path string) (d contract.Delivery
 }
 
 func TestADeliveryIsFollowed(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Allow: toLoopback, Server: unlimited})
 	c := h.Client(t)
 	address, got := catcher(t)
@@ -289,6 +294,7 @@ func TestADeliveryIsFollowed(t *testing.T) {
 }
 
 func TestADisabledWebhookHoldsAndRecovers(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Allow: toLoopback, Server: unlimited})
 	c := h.Client(t)
 	address, got := catcher(t)
@@ -334,6 +340,7 @@ func emit(t *testing.T, h *apitest.Service) {
 }
 
 func TestAWebhookEndsWithItsKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, apitest.Config{Idle: true, Server: unlimited})
 	owner := h.Client(t)
 	secret, key := h.NewKey(h.Account.ID, stoa.ScopeAll)
@@ -350,6 +357,7 @@ func TestAWebhookEndsWithItsKey(t *testing.T) {
 }
 
 func TestWithoutAKeyForSecrets(t *testing.T) {
+	t.Parallel()
 	v, err := vault.Open(nil, "")
 	if err != nil {
 		t.Fatal(err)

@@ -93,6 +93,7 @@ func status(t *testing.T, url string) (int, string) {
 // TestOperatorsHaveTheirOwnListener: what is for them is there and nowhere else, and
 // profiles are off.
 func TestOperatorsHaveTheirOwnListener(t *testing.T) {
+	t.Parallel()
 	url, admin, log := operate(t, loaded(t, "adminListen: 127.0.0.1:0"))
 	for _, tt := range []struct {
 		path string
@@ -133,6 +134,7 @@ func TestOperatorsHaveTheirOwnListener(t *testing.T) {
 }
 
 func TestProfilesAreThereWhenAskedFor(t *testing.T) {
+	t.Parallel()
 	_, admin, _ := operate(t, loaded(t, "adminListen: 127.0.0.1:0\ntelemetry: {profiles: true}"))
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/symbol"} {
 		if got, text := status(t, admin+path); got != 200 {
@@ -147,6 +149,7 @@ func TestProfilesAreThereWhenAskedFor(t *testing.T) {
 // TestATakenAdminPort: the default one is left out with a warning, one that was chosen
 // is an error, and none is opened where it is off.
 func TestATakenAdminPort(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

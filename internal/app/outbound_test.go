@@ -12,6 +12,7 @@ import (
 )
 
 func TestTheServiceNeverCallsItself(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")

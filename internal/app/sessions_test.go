@@ -82,6 +82,7 @@ const testKey = "sk_0123456789abcdefghijklmnopqrstuvwxyz"
 // in good order, and starts it again: the session goes on without an attempt
 // lost, and a stream that was watching ended at once.
 func TestASessionOutlivesItsService(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the grace of a step")
 	}

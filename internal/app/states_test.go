@@ -10,6 +10,7 @@ import (
 )
 
 func TestStateIsSealedWithAKeyThatIsKept(t *testing.T) {
+	t.Parallel()
 	cfg := config.Defaults()
 	cfg.Data = t.TempDir()
 	if box, err := newStates(cfg); box != nil || err != nil {

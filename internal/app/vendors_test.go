@@ -12,6 +12,7 @@ import (
 // The catalog says which variable switches a family on and which wire its vendor
 // speaks, for its messages; the configuration does it. They must agree.
 func TestSettingsAndCatalogAgreeOnTheVendors(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../catalog/models.json")
 	if err != nil {
 		t.Fatal(err)

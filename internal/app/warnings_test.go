@@ -11,6 +11,7 @@ import (
 )
 
 func TestAStartWarnsOfTheMachine(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of directories mean nothing here")
 	}

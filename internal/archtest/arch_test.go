@@ -44,6 +44,7 @@ const (
 )
 
 func TestImportsPointDownwards(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.dir != "internal" {
 			continue
@@ -74,6 +75,7 @@ func TestImportsPointDownwards(t *testing.T) {
 }
 
 func TestVocabularyHasNoDependencies(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.dir != "internal" || s.pkg != "stoa" || s.test {
 			continue
@@ -87,6 +89,7 @@ func TestVocabularyHasNoDependencies(t *testing.T) {
 }
 
 func TestFilesAreShort(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if s.own && s.lines > maxLines {
 			t.Errorf("%s has %d lines, at most %d are allowed: split it by noun or verb", s.path, s.lines, maxLines)
@@ -95,6 +98,7 @@ func TestFilesAreShort(t *testing.T) {
 }
 
 func TestPackagesHaveComments(t *testing.T) {
+	t.Parallel()
 	has := map[string]bool{}
 	for _, s := range sources(t) {
 		if s.dir != "internal" {
@@ -110,6 +114,7 @@ func TestPackagesHaveComments(t *testing.T) {
 }
 
 func TestNoInitExitOrEnvironment(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if !s.own {
 			continue
@@ -135,6 +140,7 @@ func TestNoInitExitOrEnvironment(t *testing.T) {
 }
 
 func TestArchitectureNamesEveryPackage(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)

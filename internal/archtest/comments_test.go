@@ -17,6 +17,7 @@ var docLink = regexp.MustCompile(`\[\*?(?:([a-z][a-z0-9]*)\.)?([A-Z]\w*[a-z]\w*|
 // TestCommentsNameWhatExists checks every name in brackets in the comments
 // against the declarations of its package.
 func TestCommentsNameWhatExists(t *testing.T) {
+	t.Parallel()
 	declared := declarations(t)
 	for _, s := range sources(t) {
 		if !s.own {
@@ -118,6 +119,7 @@ var identifier = regexp.MustCompile(`^(?:[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)$`)
 // identifier starts with that of its own declaration, as it does not after a
 // renaming or a move.
 func TestDocCommentsStartWithTheName(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if !s.own {
 			continue
@@ -169,6 +171,7 @@ var (
 // TestContributingNamesWhatExists checks the make targets and variables of
 // CONTRIBUTING.md.
 func TestContributingNamesWhatExists(t *testing.T) {
+	t.Parallel()
 	text := pages(t)["CONTRIBUTING.md"]
 	makefile := read(t, "Makefile")
 	targets := 0

@@ -22,6 +22,7 @@ var slugBreaks = regexp.MustCompile(`[^a-z0-9]+`)
 // referred to by the code that it explains; and that no reference leads to a
 // note that does not exist.
 func TestDecisionNotes(t *testing.T) {
+	t.Parallel()
 	all, err := files(decisions)
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +79,7 @@ var codeName = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)(?:\\.(\\w+))?(?:\\(\\
 // TestNotesNameWhatExists checks names such as `db.Write` in the notes and in
 // ARCHITECTURE.md against the packages' declarations.
 func TestNotesNameWhatExists(t *testing.T) {
+	t.Parallel()
 	all := pages(t)
 	declared := declarations(t)
 	for p, text := range all {
@@ -116,6 +118,7 @@ var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
 
 // TestLinksLeadSomewhere checks the relative links of all pages.
 func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
 	for p, text := range pages(t) {
 		for _, m := range markdownLink.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], ":") {

@@ -12,6 +12,7 @@ import (
 // TestDependenciesAreExplained compares the rows of docs/dependencies.md with
 // what the go.mod files of all modules require directly or use as a tool.
 func TestDependenciesAreExplained(t *testing.T) {
+	t.Parallel()
 	used := map[string]string{} // go.mod by module or package of a tool
 	n := 0
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {

@@ -14,6 +14,7 @@ import (
 // TestLogKeysAreDocumented compares the keys of all log calls with the table of
 // docs/operations.md, in both directions: whoever searches logs reads it there.
 func TestLogKeysAreDocumented(t *testing.T) {
+	t.Parallel()
 	used := map[string]string{} // key → one place that logs it
 	for _, s := range sources(t) {
 		if s.test || s.dir != "internal" || slices.Contains(testPackages, s.pkg) {

@@ -38,6 +38,7 @@ var unlimited = map[string]string{
 // TestQueriesAreLimited: a query that may return many rows has a LIMIT, so that no
 // list is read whole into memory, or a line above says what bounds it.
 func TestQueriesAreLimited(t *testing.T) {
+	t.Parallel()
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		if s.dir != "internal" || (s.pkg != "store" && s.pkg != "drive") || strings.HasSuffix(s.path, "_test.go") {

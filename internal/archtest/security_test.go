@@ -10,6 +10,7 @@ import (
 // TestPromisesAreTested compares docs/security.md with the code: every row of
 // its tables names tests, and every test that it names exists.
 func TestPromisesAreTested(t *testing.T) {
+	t.Parallel()
 	page := pages(t)["docs/security.md"]
 	exists := map[string]bool{}
 	for _, s := range sources(t) {

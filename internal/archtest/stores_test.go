@@ -33,6 +33,7 @@ var ofFiles = map[string]string{
 // TestStoresAreTestedOnBothDatabases: a package whose tests have a store runs on SQLite
 // and on PostgreSQL, and what runs on SQLite alone says why.
 func TestStoresAreTestedOnBothDatabases(t *testing.T) {
+	t.Parallel()
 	opens, both := map[string]string{}, map[string]bool{}
 	for _, s := range sources(t) {
 		if !strings.HasSuffix(s.path, "_test.go") {

@@ -25,6 +25,7 @@ var testKits = map[string]bool{"apitest": true, "fakeup": true, "fakemcp": true,
 // uses, by their names: the check of CI for dead code counts each method of a type that
 // becomes an interface value as used, since templates call methods by name.
 func TestExportedNamesAreUsed(t *testing.T) {
+	t.Parallel()
 	used := map[string]int{}
 	for _, s := range sources(t) {
 		if s.test || testKits[s.pkg] {

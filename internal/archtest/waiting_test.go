@@ -15,6 +15,7 @@ import (
 var clocks = []string{"time.Sleep", "time.After", "time.AfterFunc", "time.NewTimer", "time.NewTicker", "time.Tick"}
 
 func TestNoTestWaitsForTheClock(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if !s.test || s.imports("testing/synctest") {
 			continue
@@ -31,6 +32,7 @@ func TestNoTestWaitsForTheClock(t *testing.T) {
 // TestNoTestBoundsWallTime refuses comparisons of time.Since and of time.Now
 // with a deadline: on a busy machine they fail without a mistake in the code.
 func TestNoTestBoundsWallTime(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		if !s.test || s.imports("testing/synctest") {
 			continue
@@ -86,6 +88,7 @@ func isNow(e ast.Expr) bool {
 const maxTestName = 45 // letters after "Test", so that -run stays usable
 
 func TestTestNamesAreShort(t *testing.T) {
+	t.Parallel()
 	for _, s := range sources(t) {
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)

@@ -46,6 +46,7 @@ var lawful = []struct{ path, text string }{
 }
 
 func TestPlainWords(t *testing.T) {
+	t.Parallel()
 	all, err := files("cmd", "internal", "e2e", "docs", "tools")
 	if err != nil {
 		t.Fatal(err)

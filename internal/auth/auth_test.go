@@ -79,6 +79,7 @@ func (h *service) want(secret string, code stoa.Code) stoa.Caller {
 }
 
 func TestBootstrapCreatesAnOwnerOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		c := h.want(h.secret, "")
@@ -109,6 +110,7 @@ func TestBootstrapCreatesAnOwnerOnce(t *testing.T) {
 // Of nodes that start together on an empty database one creates the owner, with a
 // chosen key and without.
 func TestOneOfManyNodesBootstraps(t *testing.T) {
+	t.Parallel()
 	for _, secret := range []string{"", "sk_" + strings.Repeat("x", 40)} {
 		home := storetest.Postgres(t)
 		var nodes []*auth.Keys
@@ -133,6 +135,7 @@ func TestOneOfManyNodesBootstraps(t *testing.T) {
 }
 
 func TestBootstrapUsesAChosenKey(t *testing.T) {
+	t.Parallel()
 	for secret, ok := range map[string]bool{
 		"sk_" + strings.Repeat("a", 29):       true,
 		"sk_" + strings.Repeat("a", 28):       false,
@@ -157,6 +160,7 @@ func TestBootstrapUsesAChosenKey(t *testing.T) {
 }
 
 func TestAFaultOfAHeaderSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(time.Minute)})
 	revokedKey, revoked := h.create(stoa.Key{})
@@ -194,6 +198,7 @@ func TestAFaultOfAHeaderSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestChangesTakeEffectAtOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		ctx := context.Background()
@@ -228,6 +233,7 @@ func TestChangesTakeEffectAtOnce(t *testing.T) {
 }
 
 func TestChangesByOthersTakeEffectWithinASecond(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	ctx := context.Background()
 	other := auth.New(h.st, plans) // as another process
@@ -245,6 +251,7 @@ func TestChangesByOthersTakeEffectWithinASecond(t *testing.T) {
 }
 
 func TestARotatedKeyIsValidForTheOverlap(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	ctx := context.Background()
 	key, secret := h.create(stoa.Key{Name: "ci", MaxCreditsPerDay: 5, Scopes: []string{"responses"}})
@@ -273,6 +280,7 @@ func TestARotatedKeyIsValidForTheOverlap(t *testing.T) {
 }
 
 func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
+	t.Parallel()
 	soon := time.Now().Add(time.Hour)
 	narrow := stoa.Key{Scopes: []string{"responses", "keys:write"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
 	fits := stoa.Key{Scopes: []string{"responses"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
@@ -310,6 +318,7 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 // TestANarrowKeyCannotEndAWiderOne: a leaked key with keys:write alone must not
 // lock the owner out.
 func TestANarrowKeyCannotEndAWiderOne(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	ctx := context.Background()
 	narrow, narrowSecret := h.create(stoa.Key{Scopes: []string{"keys:write"}})
@@ -343,6 +352,7 @@ func TestANarrowKeyCannotEndAWiderOne(t *testing.T) {
 // TestKeysShareTheBookOfTheirRoot: limits do not multiply with the keys that a
 // limited key creates, nor begin anew when it is rotated.
 func TestKeysShareTheBookOfTheirRoot(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		ctx := context.Background()
@@ -379,6 +389,7 @@ func TestKeysShareTheBookOfTheirRoot(t *testing.T) {
 }
 
 func TestTheLastUseIsKeptToTheMinute(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		ctx := context.Background()
@@ -407,6 +418,7 @@ func TestTheLastUseIsKeptToTheMinute(t *testing.T) {
 }
 
 func TestCheckDigitsFindAWrongCharacter(t *testing.T) {
+	t.Parallel()
 	secret := auth.Mint()
 	if !auth.CheckDigits(secret) || len(secret) != 41 {
 		t.Fatalf("%q does not pass its own check", secret)
@@ -444,6 +456,7 @@ func BenchmarkVerifyKey(b *testing.B) {
 }
 
 func TestABusyKeyIsReadByOneAtATime(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	ctx := context.Background()
 	var wg sync.WaitGroup
@@ -469,6 +482,7 @@ func TestABusyKeyIsReadByOneAtATime(t *testing.T) {
 }
 
 func TestTheCacheOfKeysIsBounded(t *testing.T) {
+	t.Parallel()
 	h := newService(t, storetest.New(t))
 	h.keys.Fill(auth.CacheSize + 100)
 	if n := h.keys.Cached(); n != auth.CacheSize {
@@ -503,6 +517,7 @@ func BenchmarkVerifyParallel(b *testing.B) {
 }
 
 func TestOtherNodesForgetAChangedKeyAtOnce(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	h := newService(t, database)
 	peer := database.Open()

@@ -13,6 +13,7 @@ import (
 
 // A balance with nothing held includes every charge of calls held before it.
 func TestNothingIsHeldOnlyWhenAllIsSpent(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	const calls, price = 400, 3

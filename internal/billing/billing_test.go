@@ -66,6 +66,7 @@ func wantBooksInOrder(t testing.TB, l *billing.Ledger) {
 }
 
 func TestCallIsHeldThenCharged(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, stop := start(t, st, billing.Config{})
@@ -117,6 +118,7 @@ func TestCallIsHeldThenCharged(t *testing.T) {
 }
 
 func TestRepeatedChargeIsTheFirstOne(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
@@ -151,6 +153,7 @@ func TestRepeatedChargeIsTheFirstOne(t *testing.T) {
 }
 
 func TestClosureCommitsWithItsCharge(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})

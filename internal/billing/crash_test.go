@@ -102,6 +102,7 @@ func chargeUntilKilled(args []string) {
 // what commits with a charge is stored exactly when the charge is, and the books
 // are in order.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -214,6 +215,7 @@ func reopen(t *testing.T, database storetest.Database) *store.Store {
 // TestBrokenConnectionsLoseNoCharge terminates the connections to PostgreSQL
 // again and again, during commits too; no charge is lost or stored twice.
 func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Connections = 4
 	st := database.Open()

@@ -69,6 +69,7 @@ func newDoubt(t *testing.T, how storetest.Cut, giveUp time.Duration) *inDoubt {
 // A charge whose COMMIT was cut is resolved by its id when the node has renewed its
 // life, however long that took: its caller is told neither too much nor too little.
 func TestAChargeInDoubtIsResolved(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]storetest.Cut{"before": storetest.CutBefore, "after": storetest.CutAfter} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoubt(t, how, time.Hour)
@@ -85,6 +86,7 @@ func TestAChargeInDoubtIsResolved(t *testing.T) {
 
 // A dead node charges nothing more, but what it has charged is told.
 func TestADeadNodeTellsWhatItCharged(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]storetest.Cut{"before": storetest.CutBefore, "after": storetest.CutAfter} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoubt(t, how, time.Hour)
@@ -110,6 +112,7 @@ func TestADeadNodeTellsWhatItCharged(t *testing.T) {
 
 // A node that ends without having reached the database says that it does not know.
 func TestAnEndInDoubtIsNotAFailure(t *testing.T) {
+	t.Parallel()
 	d := newDoubt(t, storetest.CutAfter, 300*time.Millisecond)
 	if err := <-d.settled; !errors.Is(err, billing.ErrUnknown) {
 		t.Errorf("told: %v", err)

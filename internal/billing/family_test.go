@@ -15,6 +15,7 @@ import (
 // TestAFamilyOfKeysHasOneDay: the credits of a day are those of the root, however
 // many keys spend them, and a restart remembers them.
 func TestAFamilyOfKeysHasOneDay(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, stop := start(t, st, billing.Config{})

@@ -11,6 +11,7 @@ import (
 
 // The balance tells what calls hold on all nodes, once these have exchanged it.
 func TestABalanceHasTheHoldsOfAllNodes(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 3, false)
 	a, other := storetest.Account(t, stores[0], 1000), storetest.Account(t, stores[0], 1000)
 	ctx := context.Background()

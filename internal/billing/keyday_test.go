@@ -3,6 +3,7 @@ package billing
 import "testing"
 
 func TestDaysOfUnusedKeysAreDropped(t *testing.T) {
+	t.Parallel()
 	a := &account{}
 	a.key("old", 10).spent = 1
 	a.key("held", 10).held = 1

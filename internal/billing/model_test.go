@@ -58,6 +58,7 @@ func (m *model) drop(i int) { m.holds = append(m.holds[:i], m.holds[i+1:]...) }
 // releases, repeats and crashes against a ledger over a real store and against
 // the model, and compares all there is after each step.
 func TestLedgerMatchesItsModel(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		defer func() { st.Close() }()

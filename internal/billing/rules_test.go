@@ -17,6 +17,7 @@ import (
 )
 
 func TestManyCallersCannotOverspend(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
@@ -74,6 +75,7 @@ func TestManyCallersCannotOverspend(t *testing.T) {
 }
 
 func TestAmountAboveTheHold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		granted, held, others, amount stoa.Credits
 		wantAmount, wantOff           stoa.Credits
@@ -117,6 +119,7 @@ func TestAmountAboveTheHold(t *testing.T) {
 }
 
 func TestKeyKeepsItsDailyLimit(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, stop := start(t, st, billing.Config{})
@@ -164,6 +167,7 @@ func TestKeyKeepsItsDailyLimit(t *testing.T) {
 }
 
 func TestGrantWithReferenceIsAddedOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l := billing.New(st, billing.Config{})
@@ -204,6 +208,7 @@ func TestGrantWithReferenceIsAddedOnce(t *testing.T) {
 }
 
 func TestDisconnectedClientIsCharged(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 100)
@@ -226,6 +231,7 @@ func TestDisconnectedClientIsCharged(t *testing.T) {
 }
 
 func TestFullDiskChargesNothing(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
@@ -273,6 +279,7 @@ func TestFullDiskChargesNothing(t *testing.T) {
 }
 
 func TestSettleCutsLongTexts(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 1000)
@@ -301,6 +308,7 @@ func TestSettleCutsLongTexts(t *testing.T) {
 }
 
 func TestClosedLeaseChargesExactly(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
@@ -341,6 +349,7 @@ func hold(t *testing.T, l *billing.Ledger, a stoa.Account, n stoa.Credits) *bill
 // A node that others have declared dead charges nothing more: its calls fail and are
 // free, and another node may spend what it had.
 func TestADeadNodeChargesNothing(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	st := database.Open()
@@ -381,6 +390,7 @@ func write(t *testing.T, st *store.Store, fn func(tx *store.Tx) error) {
 }
 
 func TestChargesOfOneBatchFailAlone(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
@@ -445,6 +455,7 @@ func TestChargesOfOneBatchFailAlone(t *testing.T) {
 }
 
 func TestIDOfAnotherAccountIsRefused(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
@@ -478,6 +489,7 @@ func TestIDOfAnotherAccountIsRefused(t *testing.T) {
 }
 
 func TestRunCommitsTheQueueWhenStopped(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, stop := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 1000)
@@ -521,6 +533,7 @@ func TestRunCommitsTheQueueWhenStopped(t *testing.T) {
 }
 
 func TestADeadNodeEndsTheLedger(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	st := database.Open()
@@ -545,6 +558,7 @@ func TestADeadNodeEndsTheLedger(t *testing.T) {
 // Charges that are settled while the node renews its life on a new connection wait
 // for that.
 func TestSettleWaitsForTheNode(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	name := strings.ToLower(stoa.NewID("app"))
 	database.Config.PostgresURL += "&application_name=" + name
@@ -592,6 +606,7 @@ func TestSettleWaitsForTheNode(t *testing.T) {
 }
 
 func TestBooksAreInOrderAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
@@ -637,6 +652,7 @@ func TestBooksAreInOrderAtEveryMoment(t *testing.T) {
 }
 
 func TestOneBadChargeFailsAlone(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l := billing.New(st, billing.Config{}) // not running yet: what is settled shares one commit

@@ -49,6 +49,7 @@ func nodes(t *testing.T, n int, hints bool) (list []*billing.Ledger, stores []*s
 // A node whose commit of a lease broke does not know the lease; it is returned all the
 // same when another node asks for it, and the account goes on at both.
 func TestAnUnknownLeaseIsReturned(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, true)
 	a := storetest.Account(t, stores[0], 300)
 	if err := stores[0].Write(context.Background(), func(tx *store.Tx) error {
@@ -82,6 +83,7 @@ func wantSpent(t *testing.T, l *billing.Ledger, account string, granted, spent s
 }
 
 func TestNodesShareTheLastCredits(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 3, true)
 	one, two := storetest.Account(t, stores[0], 307), storetest.Account(t, stores[1], 305)
 	for i := range 30 {
@@ -101,6 +103,7 @@ func TestNodesShareTheLastCredits(t *testing.T) {
 }
 
 func TestFiveCreditsServeFiveOfManyCallers(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 3, true)
 	a := storetest.Account(t, stores[0], 50)
 	var served, refused atomic.Int64
@@ -126,6 +129,7 @@ func TestFiveCreditsServeFiveOfManyCallers(t *testing.T) {
 }
 
 func TestLostHintsRefuseNobody(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, false)
 	a := storetest.Account(t, stores[0], 30)
 	if err := call(list[0], a, "resp_1", 10, 30, 10); err != nil { // leases everything
@@ -156,6 +160,7 @@ func callSwept(t *testing.T, l, other *billing.Ledger, a stoa.Account, id string
 }
 
 func TestASilentNodeIsNoReasonForRefusal(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, false)
 	a := storetest.Account(t, stores[0], 30)
 	if err := call(list[0], a, "resp_1", 10, 30, 10); err != nil {
@@ -179,6 +184,7 @@ func TestASilentNodeIsNoReasonForRefusal(t *testing.T) {
 }
 
 func TestALeaseGrowsWithTheRate(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	extended := 0
 	now := time.Now()
@@ -212,6 +218,7 @@ func TestALeaseGrowsWithTheRate(t *testing.T) {
 }
 
 func TestAnIdleLeaseIsReturned(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, false)
 	a := storetest.Account(t, stores[0], 100)
 	ctx := context.Background()
@@ -238,6 +245,7 @@ func TestAnIdleLeaseIsReturned(t *testing.T) {
 }
 
 func TestAGrantElsewhereIsUsableWithinASecond(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, false)
 	a := storetest.Account(t, stores[0], 5)
 	now := time.Now()
@@ -256,6 +264,7 @@ func TestAGrantElsewhereIsUsableWithinASecond(t *testing.T) {
 }
 
 func TestWhoWasRefusedIsToldOfFreeCredits(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, true)
 	a := storetest.Account(t, stores[0], 30)
 	now := time.Now()
@@ -293,6 +302,7 @@ func TestWhoWasRefusedIsToldOfFreeCredits(t *testing.T) {
 }
 
 func TestAChargeAboveItsHoldIsAskedFor(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 2, true)
 	a := storetest.Account(t, stores[0], 100)
 	if err := call(list[0], a, "resp_1", 10, 80, 10); err != nil {
@@ -305,6 +315,7 @@ func TestAChargeAboveItsHoldIsAskedFor(t *testing.T) {
 }
 
 func TestADailyLimitIsShared(t *testing.T) {
+	t.Parallel()
 	list, stores := nodes(t, 3, false)
 	a := storetest.Account(t, stores[0], 1000)
 	c := caller(a)

@@ -31,6 +31,7 @@ func every(c *cobra.Command, do func(*cobra.Command)) {
 }
 
 func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
+	t.Parallel()
 	every((&env{}).root(), func(c *cobra.Command) {
 		name := c.CommandPath()
 		if c.Short == "" || c.Long == "" || strings.HasSuffix(c.Short, ".") && c.Name() != "stoa" {
@@ -57,6 +58,7 @@ func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 
 // docs/cli.md is the help of every command, as one page.
 func TestTheDocumentationIsTheHelp(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Command line\n\n<!-- Written by `go test ./internal/cli -update`; change the commands' own help instead. -->\n\n")
 	b.WriteString("One program is the service and its client. `stoa login` remembers where the service is and a key for it; `STOA_BASE_URL` and `STOA_API_KEY` come before what is remembered. `--profile NAME` and `STOA_PROFILE` choose among several that are remembered under names, see `stoa profiles`.\n\n")
@@ -96,6 +98,7 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 
 // Every column is a member that the contract has, of a fitting type.
 func TestEveryColumnIsInTheContract(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +158,7 @@ func views() []view {
 }
 
 func TestAmountsAreWrittenForPeople(t *testing.T) {
+	t.Parallel()
 	for c, want := range map[stoa.Credits]string{
 		0: "0.00", 5_000_000: "5.00", 4_998_712: "4.9987", 353: "0.0003", 99: "<0.0001", -353: "-0.0003", 1_100_000: "1.10", 123_456: "0.1234",
 	} {
@@ -175,6 +179,7 @@ func TestAmountsAreWrittenForPeople(t *testing.T) {
 }
 
 func TestAmountsAreReadExactly(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]stoa.Credits{"5": 5_000_000, "0.25": 250_000, ".5": 500_000, "1.000001": 1_000_001} {
 		if got, err := parseCredits(text); err != nil || got != want {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
@@ -188,6 +193,7 @@ func TestAmountsAreReadExactly(t *testing.T) {
 }
 
 func TestRelativeTimes(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
 		-10 * time.Second: "just now", -3 * time.Minute: "3 min ago", -5 * time.Hour: "5 h ago", -30 * time.Hour: "1 day ago",
@@ -200,6 +206,7 @@ func TestRelativeTimes(t *testing.T) {
 }
 
 func TestControlCharactersAreRemoved(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"plain\nlines\tand tabs": "plain\nlines\tand tabs",
 		"\x1b[2Jgone":            "[2Jgone",
@@ -218,6 +225,7 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 }
 
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
+	t.Parallel()
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
 		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {24, 6, 6}, 28: {12, 6, 6}, 20: {12, 6, 6}, 0: {30, 20, 80},
@@ -233,6 +241,7 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 }
 
 func TestShortenedIdsKeepTheirEnds(t *testing.T) {
+	t.Parallel()
 	for id, want := range map[string]string{"key_06h0agjfkhqe36mpbdr9jvdn3k": "key_…9jvdn3k", "schlüssel_06h0agjfkhq": "schlüssel_06h0agjfkhq"} {
 		if got := shortenID(id, 12); got != want {
 			t.Errorf("%s is shortened to %s, want %s", id, got, want)
@@ -241,6 +250,7 @@ func TestShortenedIdsKeepTheirEnds(t *testing.T) {
 }
 
 func TestNearNamesAreFound(t *testing.T) {
+	t.Parallel()
 	names := []string{"Guide", "Museum guide", "support", "support", "helpdesk"}
 	for name, want := range map[string][]string{
 		"guide": {"Guide"}, "GUIDE": {"Guide"}, "sup": {"support"}, "suport": {"support"}, "suppotr": {"support"}, "Museum": {"Museum guide"},
@@ -253,6 +263,7 @@ func TestNearNamesAreFound(t *testing.T) {
 }
 
 func TestLinesBreakBetweenWords(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"":                         "",
 		"one two three":            "one two\nthree",
@@ -267,6 +278,7 @@ func TestLinesBreakBetweenWords(t *testing.T) {
 }
 
 func TestFieldsMakeAnObject(t *testing.T) {
+	t.Parallel()
 	e := &env{stdin: strings.NewReader("from stdin")}
 	got, err := e.fields([]string{"a=1", "b[c]=x", "b[d][e]=y", "l[]=1", "l[]=2", "empty="}, []string{"n=1.5", "t=true", "z=null", "s=1.2.3", "f=@-"})
 	if err != nil {
@@ -288,6 +300,7 @@ func TestFieldsMakeAnObject(t *testing.T) {
 }
 
 func TestAModelCallGetsNoIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	e := &env{}
 	for path, once := range map[string]bool{"responses": true, "/api/v1/responses": true, "/responses/": true, "keys": false, "my/responses": false} {
 		r, err := e.apiRequest([]string{"POST", path}, nil, nil, nil, "")
@@ -302,6 +315,7 @@ func TestAModelCallGetsNoIdempotencyKey(t *testing.T) {
 }
 
 func TestAddressesAreCompleted(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"127.0.0.1:8080": "http://127.0.0.1:8080", "localhost": "http://localhost", "stoa.example": "https://stoa.example",
 		"http://stoa.example": "http://stoa.example", "": "", "[::1]:80": "http://[::1]:80",
@@ -313,6 +327,7 @@ func TestAddressesAreCompleted(t *testing.T) {
 }
 
 func TestTheProgramStartsWithoutHOME(t *testing.T) {
+	t.Parallel()
 	var printed []string
 	for _, arg := range []string{"version", "--version"} {
 		var out, errOut bytes.Buffer

@@ -14,6 +14,7 @@ import (
 // The file that config init writes changes nothing as it is, and works with every
 // suggestion taken.
 func TestTheSampleConfigurationWorks(t *testing.T) {
+	t.Parallel()
 	load := func(text string) config.Config {
 		t.Helper()
 		cfg, err := config.Load(config.Flags{Config: "stoa.yaml"}, func(name string) string {
@@ -41,6 +42,7 @@ func TestTheSampleConfigurationWorks(t *testing.T) {
 }
 
 func TestPrintedWordsCanBePasted(t *testing.T) {
+	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("no shell")

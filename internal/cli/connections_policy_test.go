@@ -11,6 +11,7 @@ import (
 // TestAReviewAndASwitchFromTheTerminal reviews a tool with both settings for calls of
 // which nobody knows, gives it to an agent, and switches its connection off and on.
 func TestAReviewAndASwitchFromTheTerminal(t *testing.T) {
+	t.Parallel()
 	f := fakemcp.Start(t)
 	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	does := func(want string, args ...string) string {

@@ -64,6 +64,7 @@ func broughtBack(t *testing.T, address string) url.Values {
 // TestAnAuthorizationThatFailsEnds has the command wait for a person who signs in, who
 // cancels, who is refused, and for another one that begins meanwhile: it ends with each.
 func TestAnAuthorizationThatFailsEnds(t *testing.T) {
+	t.Parallel()
 	demo := &oauth.Demo{Life: time.Hour, Next: mcp.Demo(false)}
 	behind := httptest.NewServer(demo)
 	defer behind.Close()
@@ -121,6 +122,7 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 // TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
 // demo server, in their order, with its address and hash in place of those of the page.
 func TestTheGuideToConnectionsWorks(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/connections.md")
 	if err != nil {
 		t.Fatal(err)
@@ -243,6 +245,7 @@ func run(t *testing.T, h *apitest.Service, in string, args ...string) (out, errO
 // TestCommandsGiveCredentials: of a session, of a task, of a link, of a token and of a
 // script tag; and they are shown, as ids.
 func TestCommandsGiveCredentials(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(mcp.Demo(false))
 	defer server.Close()
 	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}})

@@ -24,14 +24,28 @@ type diagnosis struct {
 	} `json:"checks"`
 }
 
+// attention says how many checks need attention.
+func (d *diagnosis) attention() string {
+	n := 0
+	for _, c := range d.Checks {
+		if c.Status == "attention" {
+			n++
+		}
+	}
+	if n == 1 {
+		return "1 check needs attention"
+	}
+	return fmt.Sprintf("%d checks need attention", n)
+}
+
 func (e *env) doctor() *cobra.Command {
 	c := &cobra.Command{
-		Use: "doctor", Short: "Say what wants an operator's attention", Args: noArgs,
-		Long: `Ask the service what an operator has to see to, over all accounts: connections that are not ready, secrets that
+		Use: "doctor", Short: "Check the service for problems", Args: noArgs,
+		Long: `Check what an operator has to act on, over all accounts: connections that are not ready, secrets that
 no key opens, deliveries to webhooks that are late or were given up, sessions that wait longest for people, what
 OAuth needs, the databases, clocks, free disk and the limit on open files. Of several nodes the one that answers
-looks at its own machine. The exit code is 0 where nothing wants attention, and 1 where something does or the
-service cannot be asked. It takes a key with the scope operator.`,
+looks at its own machine. The exit code is 0 if no check needs attention, and 1 if one does or the service cannot
+be reached. It needs a key with the scope operator.`,
 		Example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",
 	}
 	o := e.output(c)
@@ -51,7 +65,7 @@ service cannot be asked. It takes a key with the scope operator.`,
 			_, err = fmt.Fprint(e.out, found.text())
 		}
 		if err == nil && found.Status != "ok" {
-			err = errors.New("something wants attention")
+			err = errors.New(found.attention())
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 // TestACutSearchSaysSo: a search that was ended early is never shown as if it had
 // seen everything.
 func TestACutSearchSaysSo(t *testing.T) {
+	t.Parallel()
 	hit := `{"path":"notes.md","startLine":3,"endLine":9,"snippet":"Money back.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}`
 	for name, test := range map[string]struct {
 		data, cut string

@@ -11,6 +11,7 @@ import (
 
 // A paste that comes in many reads is one line; what is typed passes.
 func TestPastedTextIsOneLine(t *testing.T) {
+	t.Parallel()
 	chunks := []string{"a\x1b[200~one\r", "\ntwo\x1b]0;x\a\x1b[20", "1~b\r", "\x1b[A"}
 	p := &pasteReader{in: readerFunc(func(b []byte) (int, error) {
 		if len(chunks) == 0 {
@@ -34,6 +35,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func TestTheHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	e := &env{environ: []string{"XDG_CONFIG_HOME=" + t.TempDir()}}
 	h := e.openHistory(true)
 	for _, line := range []string{"", "  ", " secret", strings.Repeat("x", historyLine+1)} {

@@ -251,7 +251,7 @@ func (e *env) keysRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := e.confirm(*yes, "Whatever uses %s stops working?", list(args, "the key", "keys")); err != nil {
+		if err := e.confirm(*yes, "Revoke %s? Anything that uses %s will stop working.", list(args, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(args) == 1]); err != nil {
 			return err
 		}
 		for i, name := range args {

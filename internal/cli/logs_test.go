@@ -17,6 +17,7 @@ import (
 // TestFollowPrintsEachRowOnce follows the log while rows come, more at a time than a
 // page has.
 func TestFollowPrintsEachRowOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := apitest.Start(t, apitest.Config{Idle: true, Home: &home})
 		var want []string

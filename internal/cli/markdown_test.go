@@ -25,6 +25,7 @@ func render(t *testing.T, text string, piece int, styled bool) string {
 }
 
 func TestMarkdownIsRendered(t *testing.T) {
+	t.Parallel()
 	const b, i, c, u, off = "\x1b[1m", "\x1b[3m", "\x1b[36m", "\x1b[4m", "\x1b[0m"
 	for name, tt := range map[string]struct{ text, styled, plain string }{
 		"a paragraph":       {"one\ntwo\tx", "one\ntwo\tx\n", "one\ntwo\tx\n"},
@@ -72,6 +73,7 @@ func TestMarkdownIsRendered(t *testing.T) {
 
 // A word is printed as soon as it is whole.
 func TestMarkdownIsPrintedAsItComes(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	m := &markdown{out: &out, columns: 40}
 	for _, step := range []struct{ piece, printed string }{

@@ -63,6 +63,7 @@ func service(t *testing.T, key string) string {
 }
 
 func TestAKeyringKeepsTheKey(t *testing.T) {
+	// Not parallel: the keyring is one for the process.
 	keyring.MockInit()
 	const key = "sk_test_of_a_keyring_with_a_long_secret"
 	url := service(t, key)
@@ -82,6 +83,7 @@ func TestAKeyringKeepsTheKey(t *testing.T) {
 }
 
 func TestABrokenKeyringIsReplacedByAFile(t *testing.T) {
+	// Not parallel: the keyring is one for the process.
 	keyring.MockInitWithError(errors.New("locked"))
 	const key = "sk_test_of_a_file_with_a_long_secret"
 	url := service(t, key)
@@ -95,6 +97,7 @@ func TestABrokenKeyringIsReplacedByAFile(t *testing.T) {
 
 // A key is neither asked for nor sent where no service answers.
 func TestAKeyIsNotSentElsewhere(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			t.Errorf("%s carries a key", r.URL)
@@ -110,6 +113,7 @@ func TestAKeyIsNotSentElsewhere(t *testing.T) {
 
 // Two profiles of one service have two keys, in the keyring and in files.
 func TestProfilesHaveKeysOfTheirOwn(t *testing.T) {
+	// Not parallel: the keyring is one for the process.
 	keyring.MockInit()
 	const first, second = "sk_the_first_key_with_a_long_secret", "sk_the_second_key_with_a_long_secret"
 	one, two := service(t, first), service(t, second)
@@ -143,6 +147,7 @@ func TestProfilesHaveKeysOfTheirOwn(t *testing.T) {
 }
 
 func TestAWrongKeyIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	url := service(t, "sk_another_key_with_a_long_secret_in_it")
 	p := newPerson(t)
 	if said := p.runs(4, "sk_wrong_key_with_a_long_secret_in_it", "login", "--base-url", url); !strings.Contains(said, "check digits") {

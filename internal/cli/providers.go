@@ -44,8 +44,8 @@ func viewProviderTest() view {
 	return view{"ProviderTest", []column{
 		{"Provider", "provider", plain},
 		{"Model", "model", plain},
-		{"Well", "ok", plain},
-		{"What happened", "text", flexible},
+		{"Healthy", "ok", plain},
+		{"Result", "text", flexible},
 		{"HTTP status", "status", count},
 		{"Code", "errorCode", plain},
 		{"Attempts", "attempts", count},
@@ -56,7 +56,7 @@ func viewProviderTest() view {
 
 func (e *env) providers() *cobra.Command {
 	c := &cobra.Command{
-		Use: "providers", Short: "Show how the providers do", Args: cobra.ArbitraryArgs,
+		Use: "providers", Short: "Show recent provider health", Args: cobra.ArbitraryArgs,
 		Long: `Show what the service knows of each provider from the calls it made since it started; on a terminal, what
 "stoa providers recent" shows as well. --json has their models too, with those whose circuit is open after failures. It
 takes a key with the scope operator.`,

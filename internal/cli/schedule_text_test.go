@@ -3,6 +3,7 @@ package cli
 import "testing"
 
 func TestASchedulesWords(t *testing.T) {
+	t.Parallel()
 	for raw, want := range map[string]string{
 		`{"type":"cron","expression":"0 9 * * MON-FRI","timezone":"Europe/Berlin"}`: "Mon–Fri 09:00, Europe/Berlin",
 		`{"type":"cron","expression":"5 18 * * 6,0","timezone":"UTC"}`:              "Sat, Sun 18:05, UTC",

@@ -130,6 +130,7 @@ func (s stuck) Write(p []byte) (int, error) {
 // TestAServiceEndsWhoseLogIsStuck: neither the lines that are left nor the error of the
 // command hold it up.
 func TestAServiceEndsWhoseLogIsStuck(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := make(stuck)
 		e := &env{err: s}
@@ -147,6 +148,7 @@ func TestAServiceEndsWhoseLogIsStuck(t *testing.T) {
 
 // TestDroppedLinesAreToldAsTheLogIs: in its format, and whatever its level is.
 func TestDroppedLinesAreToldAsTheLogIs(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[string]string{
 		"text": `level=WARN msg="lines of the log were dropped, as they came faster than they could be written" lines=1`,
 		"json": `"level":"WARN","msg":"lines of the log were dropped, as they came faster than they could be written","lines":1}`,

@@ -13,6 +13,7 @@ const approvedTools = `[{"type":"client","name":"refund","description":"Refunds 
 	"parameters":{"type":"object","properties":{"orderId":{"type":"string"}},"required":["orderId"],"additionalProperties":false}}]`
 
 func TestCallsAreApprovedByHand(t *testing.T) {
+	t.Parallel()
 	h := apitest.Start(t, apitest.Config{})
 	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
 	p.runs(0, "", "agents", "create", "--name", "desk", "-i", "Answer.", "--tools", approvedTools)
@@ -57,6 +58,7 @@ func TestCallsAreApprovedByHand(t *testing.T) {
 }
 
 func TestOnlyAPlainYesApproves(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"yes": "approve map[]", "Y": "approve map[]", "session": "approve map[remember:session]", "S.": "approve map[remember:session]",
 		"no": "reject map[]", "n": "reject map[]", "no, use staging": "reject map[comment:use staging]",
@@ -74,6 +76,7 @@ func TestOnlyAPlainYesApproves(t *testing.T) {
 }
 
 func TestNothingHidesInArguments(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		`{"to":"a` + "\u202e" + `b"}`: `{"to":"a\u202eb"}`, "a\u200bb\x1b[2J\u2028": `a\u200bb\u001b[2J\u2028`, "\U000e0041é日": `\U000e0041é日`, "plain {}": "plain {}",
 	} {

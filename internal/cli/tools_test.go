@@ -16,6 +16,7 @@ const orderTools = `[{"type":"client","name":"lookup_order","description":"Finds
 // TestAProgramCarriesOutCalls runs a shell script for the calls of an agent: one that
 // works, and one that fails.
 func TestAProgramCarriesOutCalls(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no shell")
 	}
@@ -41,6 +42,7 @@ func TestAProgramCarriesOutCalls(t *testing.T) {
 }
 
 func TestACallIsAnsweredAndResolvedByHand(t *testing.T) {
+	t.Parallel()
 	h := apitest.Start(t, apitest.Config{})
 	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
 	p.runs(0, "", "agents", "create", "--name", "desk", "-i", "Answer.", "--tools", orderTools)

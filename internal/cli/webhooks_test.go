@@ -34,6 +34,7 @@ func (w secretWriter) Write(b []byte) (int, error) {
 // TestEventsAreForwardedToThisMachine has a session end while a person listens, and
 // checks the signature with the published library and with our own command.
 func TestEventsAreForwardedToThisMachine(t *testing.T) {
+	t.Parallel()
 	h := apitest.Start(t, apitest.Config{})
 	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
 	p.runs(0, "", "agents", "create", "--name", "desk", "-i", "Answer.")
@@ -82,6 +83,7 @@ func TestEventsAreForwardedToThisMachine(t *testing.T) {
 }
 
 func TestAWebhookIsManagedByCommands(t *testing.T) {
+	t.Parallel()
 	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.0/8"}})
 	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
 	asked := make(chan struct{}, 10)
@@ -121,6 +123,7 @@ func TestAWebhookIsManagedByCommands(t *testing.T) {
 // TestTheGuideToWebhooksWorks runs the commands of docs/webhooks.md, in their order, and
 // compares the request that the page shows with one that came.
 func TestTheGuideToWebhooksWorks(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/webhooks.md")
 	if err != nil {
 		t.Fatal(err)

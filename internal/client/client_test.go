@@ -44,6 +44,7 @@ func call(input string) client.Call {
 }
 
 func TestAWholeReplyCarriesItsTextAndCharge(t *testing.T) {
+	t.Parallel()
 	c, _ := newClient(t)
 	r, err := c.Respond(t.Context(), call("say: hello there"))
 	if err != nil {
@@ -55,6 +56,7 @@ func TestAWholeReplyCarriesItsTextAndCharge(t *testing.T) {
 }
 
 func TestAStreamCarriesTheSameText(t *testing.T) {
+	t.Parallel()
 	c, _ := newClient(t)
 	var text, last string
 	for ev, err := range c.Stream(t.Context(), call("say: hello there")) {
@@ -70,6 +72,7 @@ func TestAStreamCarriesTheSameText(t *testing.T) {
 }
 
 func TestAFailureInsideAStreamIsAnError(t *testing.T) {
+	t.Parallel()
 	c, _ := newClient(t)
 	var err error
 	for _, e := range c.Stream(t.Context(), call("cut: 3\ntokens: 50")) {
@@ -82,6 +85,7 @@ func TestAFailureInsideAStreamIsAnError(t *testing.T) {
 }
 
 func TestARefusalIsATypedError(t *testing.T) {
+	t.Parallel()
 	c, _ := newClient(t)
 	_, err := c.Respond(t.Context(), client.Call{CreateResponse: contract.CreateResponse{Model: "nothing", Input: "x"}})
 	e, ok := errors.AsType[*client.Error](err)
@@ -91,6 +95,7 @@ func TestARefusalIsATypedError(t *testing.T) {
 }
 
 func TestMeIsTheAccountOfTheKey(t *testing.T) {
+	t.Parallel()
 	c, h := newClient(t)
 	me, err := c.Me(t.Context())
 	if err != nil {
@@ -102,6 +107,7 @@ func TestMeIsTheAccountOfTheKey(t *testing.T) {
 }
 
 func TestAnotherServiceIsNotTakenForStoa(t *testing.T) {
+	t.Parallel()
 	for _, body := range []string{"{}", "<html>Welcome</html>", ""} {
 		c := against(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
 		if _, err := c.Me(t.Context()); err == nil || !strings.Contains(err.Error(), "check the base URL") {
@@ -111,6 +117,7 @@ func TestAnotherServiceIsNotTakenForStoa(t *testing.T) {
 }
 
 func TestJSONCreatesAndReportsErrors(t *testing.T) {
+	t.Parallel()
 	c, _ := newClient(t)
 	var made contract.KeyWithSecret
 	_, err := c.JSON(t.Context(), "POST", "/keys", nil, contract.CreateKey{Name: "second"}, &made)
@@ -124,6 +131,7 @@ func TestJSONCreatesAndReportsErrors(t *testing.T) {
 }
 
 func TestAListIsRangedOverItsPages(t *testing.T) {
+	t.Parallel()
 	c, h := newClient(t)
 	for range 120 {
 		h.NewKey(h.Account.ID, "responses")
@@ -143,6 +151,7 @@ func TestAListIsRangedOverItsPages(t *testing.T) {
 }
 
 func TestAnEmptyPageEndsAList(t *testing.T) {
+	t.Parallel()
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"data":[],"hasMore":false,"nextCursor":""}`)
 	})
@@ -152,6 +161,7 @@ func TestAnEmptyPageEndsAList(t *testing.T) {
 }
 
 func TestATruncatedStreamIsErrCutOff(t *testing.T) {
+	t.Parallel()
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":4,\"delta\":\"hel\"}\n\n")
@@ -166,6 +176,7 @@ func TestATruncatedStreamIsErrCutOff(t *testing.T) {
 }
 
 func TestAProxyPageIsNotAnEnvelope(t *testing.T) {
+	t.Parallel()
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/responses") {
 			http.Redirect(w, r, "https://example.com/", http.StatusMovedPermanently)
@@ -185,6 +196,7 @@ func TestAProxyPageIsNotAnEnvelope(t *testing.T) {
 
 // An address with the wrong scheme is answered with the right one.
 func TestTheOtherSchemeIsNamed(t *testing.T) {
+	t.Parallel()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -206,6 +218,7 @@ func TestTheOtherSchemeIsNamed(t *testing.T) {
 // A creating POST is sent again with the same key when its answer got lost; a
 // model call, which has no such key, is not.
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	lose := func(w http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
@@ -260,6 +273,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestACancelledContextIsTheError(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -279,6 +293,7 @@ func TestACancelledContextIsTheError(t *testing.T) {
 }
 
 func TestBaseURLForms(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"http://127.0.0.1:8080":          "http://127.0.0.1:8080",
 		"https://stoa.example/api/v1/":   "https://stoa.example",
@@ -304,6 +319,7 @@ func TestBaseURLForms(t *testing.T) {
 
 // A filtered list may have an empty page with more behind it.
 func TestAnEmptyPageIsNotTheEnd(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{
 		"":  `{"data":[{"n":1}],"hasMore":true,"nextCursor":"a"}`,
 		"a": `{"data":[],"hasMore":true,"nextCursor":"b"}`,

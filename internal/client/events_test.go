@@ -18,6 +18,7 @@ func event(seq int, typ, more string) string {
 
 // A log is read to its end over connections that break anywhere.
 func TestEventsResumeWhereAConnectionBroke(t *testing.T) {
+	t.Parallel()
 	log := []string{
 		event(1, "session.created", ""),
 		event(2, "session.status", `,"status":"running"`),
@@ -59,6 +60,7 @@ func TestEventsResumeWhereAConnectionBroke(t *testing.T) {
 }
 
 func TestEventsOfAStoppedSessionEnd(t *testing.T) {
+	t.Parallel()
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/events") {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -72,6 +74,7 @@ func TestEventsOfAStoppedSessionEnd(t *testing.T) {
 }
 
 func TestRefusedEventsAreAnError(t *testing.T) {
+	t.Parallel()
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"error":{"message":"There is no such session.","type":"invalid_request_error","param":null,"code":"session_not_found","requestId":"req_1","retryable":false}}`)

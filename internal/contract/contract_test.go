@@ -26,6 +26,7 @@ import (
 )
 
 func TestTheDocumentIsValidOpenAPI(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func TestTheDocumentIsValidOpenAPI(t *testing.T) {
 }
 
 func TestEveryOperationIsDescribed(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +122,7 @@ func vocabularyCodes(t *testing.T) []stoa.Code {
 }
 
 func TestEveryCodeIsInTheTable(t *testing.T) {
+	t.Parallel()
 	var table []stoa.Code
 	for _, c := range contract.Codes() {
 		table = append(table, c.Code)
@@ -137,6 +140,7 @@ func TestEveryCodeIsInTheTable(t *testing.T) {
 }
 
 func TestTheDocumentAndTheTableOfCodesAgree(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +202,7 @@ func TestTheDocumentAndTheTableOfCodesAgree(t *testing.T) {
 }
 
 func TestExamplesFitTheirSchemas(t *testing.T) {
+	t.Parallel()
 	// Validate also checks the examples; this keeps it from being switched off.
 	doc, err := contract.Load()
 	if err != nil {
@@ -211,6 +216,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 }
 
 func TestTheJSONIsThatOfTheYAML(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -243,6 +249,7 @@ func TestTheJSONIsThatOfTheYAML(t *testing.T) {
 
 // TestGeneratedCodeIsFresh generates anew and compares.
 func TestGeneratedCodeIsFresh(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds the generator")
 	}

@@ -17,6 +17,7 @@ import (
 var marks = regexp.MustCompile(`"x-extension":"([^"]*)"`)
 
 func TestEveryExtensionHasASwitch(t *testing.T) {
+	t.Parallel()
 	known := config.AllExtensions().Names()
 	seen := map[string]bool{}
 	for _, m := range marks.FindAllSubmatch(contract.JSON(), -1) {
@@ -40,6 +41,7 @@ func TestEveryExtensionHasASwitch(t *testing.T) {
 // when one of its extensions is on, so what is wrong with any set is wrong with one of
 // these.
 func TestEditionsAreWhole(t *testing.T) {
+	t.Parallel()
 	known := config.AllExtensions().Names()
 	for set := range 1 << len(known) {
 		var on, off []string
@@ -96,6 +98,7 @@ func usedSomewhere(component string) bool {
 }
 
 func TestAnEditionIsParsedOnce(t *testing.T) {
+	t.Parallel()
 	edition := contract.For("tools")
 	one, err := edition.Load()
 	if err != nil {
@@ -108,6 +111,7 @@ func TestAnEditionIsParsedOnce(t *testing.T) {
 }
 
 func TestAnEditionIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	all := contract.For(config.AllExtensions().Names()...)
 	if !bytes.Equal(all.JSON(), contract.JSON()) {
 		t.Error("the edition with all extensions is not the whole document")

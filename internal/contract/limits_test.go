@@ -16,6 +16,7 @@ import (
 // minimum) of a number, maxProperties of a free-form object. What a caller may
 // send without end is stored, logged and repeated without end.
 func TestRequestsAreLimited(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,7 @@ func TestRequestsAreLimited(t *testing.T) {
 // no maximum, as [TestRequestsAreLimited] does for requests. Files and exports are
 // as long as what was stored.
 func TestRepliesAreLimited(t *testing.T) {
+	t.Parallel()
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)

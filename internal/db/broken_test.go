@@ -132,6 +132,7 @@ func committing(address string) db.Config {
 }
 
 func TestBrokenWriteRunsAgain(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	cfg := committing(address)
 	probes := 0
@@ -177,6 +178,7 @@ func TestBrokenWriteRunsAgain(t *testing.T) {
 }
 
 func TestLostAnswerToACommitIsTold(t *testing.T) {
+	t.Parallel()
 	l := newLink(t, postgresSchema(t))
 	d := open(t, committing(l.address))
 	ctx := context.Background()
@@ -199,6 +201,7 @@ func TestLostAnswerToACommitIsTold(t *testing.T) {
 }
 
 func TestUnreachableDatabaseRefusesWork(t *testing.T) {
+	t.Parallel()
 	l := newLink(t, postgresSchema(t))
 	d := open(t, committing(l.address))
 	ctx := context.Background()

@@ -89,6 +89,7 @@ func ids(t *testing.T, d *db.DB) string {
 }
 
 func TestErrorOrPanicUndoesItsClosureOnly(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		boom := errors.New("boom")
 		var wg sync.WaitGroup
@@ -146,6 +147,7 @@ func (c *queuedContext) Done() <-chan struct{} {
 }
 
 func TestSavepointUndoesItsPart(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		boom := errors.New("boom")
@@ -194,6 +196,7 @@ func isCheck(err error) bool {
 }
 
 func TestContextEndsOnlyTheWait(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx, cancel := context.WithCancel(context.Background())
 		if err := d.Write(ctx, func(tx *db.Tx) error {
@@ -213,6 +216,7 @@ func TestContextEndsOnlyTheWait(t *testing.T) {
 }
 
 func TestReadersCannotWriteAndSeeOneSnapshot(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		if err := d.Read(ctx, func(tx *db.Tx) error { return put(tx, "a", 1) }); err == nil {
@@ -238,6 +242,7 @@ func TestReadersCannotWriteAndSeeOneSnapshot(t *testing.T) {
 }
 
 func TestCloseAnswersAcceptedWrites(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		var wg sync.WaitGroup
 		var kept sync.Map
@@ -260,6 +265,7 @@ func TestCloseAnswersAcceptedWrites(t *testing.T) {
 }
 
 func TestFullDiskIsStorageFull(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
 	ctx := context.Background()
 	// The limit is the writer's own, so it is set inside a write. The pragma yields a row.
@@ -293,6 +299,7 @@ func TestFullDiskIsStorageFull(t *testing.T) {
 }
 
 func TestClosureThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
 		put(tx, "lost", 1)
@@ -309,6 +316,7 @@ func TestClosureThatEndsItsGoroutine(t *testing.T) {
 }
 
 func TestSecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	first, err := db.LockDir(dir)
 	if err != nil {
@@ -326,6 +334,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 }
 
 func TestNewerDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	newer := fstest.MapFS{"0001_things.sql": migrations["0001_things.sql"], "0002_more.sql": {Data: []byte("-- +goose Up\nCREATE TABLE more (id TEXT);\n")}}
 	open(t, db.Config{Dir: dir, Migrations: newer}).Close()
@@ -339,6 +348,7 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 }
 
 func TestDirectoryMayHaveAnyName(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a?b c%20#ä&mode=ro")
 	d := open(t, db.Config{Dir: dir, File: "x.db", Migrations: migrations})
 	exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
@@ -352,6 +362,7 @@ func TestDirectoryMayHaveAnyName(t *testing.T) {
 }
 
 func TestReportsLeaveConnectionsForReads(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations, Readers: 2})
 	ctx := context.Background()
 	started, end := make(chan struct{}), make(chan struct{})
@@ -376,6 +387,7 @@ func TestReportsLeaveConnectionsForReads(t *testing.T) {
 }
 
 func TestRowsRefuseWhatTheyCannotCopy(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		exec(t, d, "CREATE TABLE odd (id TEXT PRIMARY KEY, x REAL)")

@@ -45,6 +45,7 @@ func connect(t *testing.T, address string) *pgx.Conn {
 }
 
 func TestADirectConnectionIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	ctx := t.Context()
 	d, err := db.OpenDirect(ctx, address, "-test", nil)
@@ -83,6 +84,7 @@ func TestADirectConnectionIsMadeAgain(t *testing.T) {
 }
 
 func TestMissingDatabaseIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	u, err := url.Parse(postgresSchema(t))
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +96,7 @@ func TestMissingDatabaseIsNotWaitedFor(t *testing.T) {
 }
 
 func TestOneOfManyStartsMigrates(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	var wg sync.WaitGroup
 	for range 6 {
@@ -114,6 +117,7 @@ func TestOneOfManyStartsMigrates(t *testing.T) {
 
 // Another process migrates: a start waits and says so.
 func TestAStartWaitsForMigrations(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	other := connect(t, address)
 	defer other.Close(context.Background())
@@ -174,6 +178,7 @@ INSERT INTO core_needs (version) VALUES (%d);
 }
 
 func TestAnOlderProgramRunsWhereItMay(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]func(t *testing.T) db.Config{
 		"sqlite":   func(t *testing.T) db.Config { return db.Config{Dir: t.TempDir()} },
 		"postgres": func(t *testing.T) db.Config { return db.Config{PostgresURL: postgresSchema(t)} },
@@ -201,6 +206,7 @@ func TestAnOlderProgramRunsWhereItMay(t *testing.T) {
 var fence = &db.Fence{Query: "SELECT 1 / COALESCE((SELECT n FROM things WHERE id = $1 FOR KEY SHARE), 0)", Args: []any{"fence"}}
 
 func TestAFenceEndsEveryWrite(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	plain := open(t, db.Config{PostgresURL: address, Migrations: migrations})
 	var last db.Trace
@@ -255,6 +261,7 @@ func TestAFenceEndsEveryWrite(t *testing.T) {
 
 // TestAFenceHoldsUntilTheCommit: what the fence has seen stays so until the commit.
 func TestAFenceHoldsUntilTheCommit(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	plain := open(t, db.Config{PostgresURL: address, Migrations: migrations})
 	exec(t, plain, "CREATE UNIQUE INDEX ON things (id, n)")

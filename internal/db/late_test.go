@@ -13,6 +13,7 @@ import (
 
 // A COMMIT whose answer does not come in time is in doubt: it may have been made.
 func TestALateCommitIsInDoubt(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	l := storetest.NewLink(t, address)
 	d := open(t, committing(l.URL))
@@ -36,6 +37,7 @@ func TestALateCommitIsInDoubt(t *testing.T) {
 
 // A statement that is not answered in time is refused, and was not carried out.
 func TestALimitEndsATransaction(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	l := storetest.NewLink(t, address)
 	d := open(t, committing(l.URL))
@@ -61,6 +63,7 @@ func TestALimitEndsATransaction(t *testing.T) {
 
 // Whoever gets no connection is refused and does not wait for as long as others take.
 func TestNobodyQueuesForAConnection(t *testing.T) {
+	t.Parallel()
 	cfg := committing(postgresSchema(t))
 	cfg.Connections = 1
 	d := open(t, cfg)

@@ -14,6 +14,7 @@ func later(tx *db.Tx, id string, n int64) error {
 }
 
 func TestStatementsTravelWithTheNextOne(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	var last db.Trace
 	d := open(t, db.Config{PostgresURL: address, Migrations: migrations, Trace: func(tr db.Trace) { last = tr }})
@@ -37,6 +38,7 @@ func TestStatementsTravelWithTheNextOne(t *testing.T) {
 }
 
 func TestALateErrorIsItsTransactions(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		committed := false
@@ -62,6 +64,7 @@ func TestALateErrorIsItsTransactions(t *testing.T) {
 // TestALateErrorUndoesItsSavepoint checks that what stands before and after a
 // savepoint is kept when a statement in it fails, whether it was sent or not.
 func TestALateErrorUndoesItsSavepoint(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		wrong := errors.New("wrong")

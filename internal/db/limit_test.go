@@ -39,6 +39,7 @@ func wantTimeout(t *testing.T, what string, err error) {
 }
 
 func TestWriteTimeLimitStopsAStatement(t *testing.T) {
+	t.Parallel()
 	eachWithLimit(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		err := d.Write(ctx, func(tx *db.Tx) error {
@@ -63,6 +64,7 @@ func (ends) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecon
 
 // TestLimitTimeIsADeadline has PostgreSQL end a statement before the context ends.
 func TestLimitTimeIsADeadline(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{PostgresURL: postgresSchema(t), Migrations: migrations})
 	ctx := ends{t.Context()}
 	err := d.Read(ctx, func(tx *db.Tx) error {
@@ -78,6 +80,7 @@ func TestLimitTimeIsADeadline(t *testing.T) {
 }
 
 func TestWriteTimeLimitStopsManyStatements(t *testing.T) {
+	t.Parallel()
 	eachWithLimit(t, func(t *testing.T, d *db.DB) {
 		err := d.Write(context.Background(), func(tx *db.Tx) error {
 			for n := 0; ; n++ {
@@ -108,6 +111,7 @@ func TestWriteTimeLimitStopsManyStatements(t *testing.T) {
 // The others of a group that is rolled back for one slow transaction are
 // committed all the same.
 func TestSlowTransactionSparesItsGroup(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations, WriteTimeout: 100 * time.Millisecond})
 	ctx := context.Background()
 	var wg sync.WaitGroup
@@ -147,6 +151,7 @@ func TestSlowTransactionSparesItsGroup(t *testing.T) {
 }
 
 func TestHealthReportsAWriterThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	test := func(t *testing.T, cfg db.Config) {
 		cfg.Migrations, cfg.SlowWrite = migrations, time.Nanosecond
 		d := open(t, cfg)
@@ -192,6 +197,7 @@ func probing(t *testing.T) (d *db.DB, dir string, probes *int) {
 }
 
 func TestFullDiskRefusesUntilAProbeSucceeds(t *testing.T) {
+	t.Parallel()
 	d, _, probes := probing(t)
 	ctx := context.Background()
 	pages := func(n int) {
@@ -230,6 +236,7 @@ func TestFullDiskRefusesUntilAProbeSucceeds(t *testing.T) {
 }
 
 func TestDamageIsNeverCleared(t *testing.T) {
+	t.Parallel()
 	d, dir, probes := probing(t)
 	ctx := context.Background()
 	for i := range 200 {
@@ -266,6 +273,7 @@ func TestDamageIsNeverCleared(t *testing.T) {
 }
 
 func TestUncleanStopIsChecked(t *testing.T) {
+	t.Parallel()
 	d, dir, _ := probing(t)
 	ctx := context.Background()
 	for i := range 200 {
@@ -297,6 +305,7 @@ func TestUncleanStopIsChecked(t *testing.T) {
 }
 
 func TestBrokenConnectionIsOverloaded(t *testing.T) {
+	t.Parallel()
 	address := postgresSchema(t)
 	d := open(t, db.Config{PostgresURL: address, Migrations: migrations})
 	ctx := context.Background()

@@ -46,7 +46,9 @@ func LockDir(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	return &Lock{release: f.Close}, nil
+	// Closing alone would leave the lock to a child process that has the file until it
+	// runs its own program.
+	return &Lock{release: func() error { return errors.Join(unlockFile(f), f.Close()) }}, nil
 }
 
 // Lost returns a channel that is closed when the lock may be another process's: its

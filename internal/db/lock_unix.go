@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLockFile takes an exclusive lock on an open file without waiting. Closing
-// the file releases it.
+// tryLockFile takes an exclusive lock on an open file without waiting.
 func tryLockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -22,3 +21,6 @@ func tryLockFile(f *os.File) error {
 		return err
 	}
 }
+
+// unlockFile releases the lock of an open file, for copies of it in other processes too.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

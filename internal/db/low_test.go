@@ -32,6 +32,7 @@ func lowThings(t *testing.T, d *db.DB) (n int) {
 // TestAWriteOfLowPriorityRunsAtLast lets others come without a pause: the one of low
 // priority runs among them, alone in its transaction.
 func TestAWriteOfLowPriorityRunsAtLast(t *testing.T) {
+	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -61,6 +62,7 @@ func TestAWriteOfLowPriorityRunsAtLast(t *testing.T) {
 
 // TestBothPrioritiesEndWithTheDatabase closes a database.
 func TestBothPrioritiesEndWithTheDatabase(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		if err := lowThing(d); err != nil || lowThings(t, d) != 1 {

@@ -16,6 +16,7 @@ import (
 // Two files are written in turn, so at every moment the first is level with the
 // second or one ahead. A snapshot shows such a moment.
 func TestSnapshotIsOneMomentOfAllFiles(t *testing.T) {
+	t.Parallel()
 	dir, ctx := t.TempDir(), context.Background()
 	files := []string{"first.db", "second.db"}
 	var dbs []*db.DB

@@ -13,6 +13,7 @@ import (
 // TestValuesAreStoredAsDatabaseSQLStoresThem writes values that the driver gets as they
 // are, and others that database/sql converts.
 func TestValuesAreStoredAsDatabaseSQLStoresThem(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: fstest.MapFS{"0001_all.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE many (n INTEGER PRIMARY KEY, v, w);
@@ -52,6 +53,7 @@ CREATE TABLE many (n INTEGER PRIMARY KEY, v, w);
 }
 
 func TestAStatementThatFailsCanBeMadeAgain(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {
 		insert := func(id string, n int) error {
 			return d.Write(context.Background(), func(tx *db.Tx) error { return put(tx, id, n) })

@@ -188,6 +188,7 @@ func differs(a, b []drive.Hit) string {
 }
 
 func TestBothDatabasesFindTheSame(t *testing.T) {
+	t.Parallel()
 	var drives []*drive.Drives
 	for _, home := range []storetest.Database{storetest.New(t), storetest.Postgres(t)} {
 		d := open(t, configOf(home), drive.Limits{})

@@ -123,6 +123,7 @@ const (
 )
 
 func TestLargeFilesAreInTheBucket(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{Grace: time.Nanosecond, MaxVersions: 1}, func(t *testing.T, d *drive.Drives) {
 		b := newBucket(t, time.Nanosecond)
 		d.UseBucket(b.Bucket)
@@ -199,6 +200,7 @@ func TestLargeFilesAreInTheBucket(t *testing.T) {
 }
 
 func TestBrokenBucketFailsOnlyItsFiles(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{Grace: time.Nanosecond}, func(t *testing.T, d *drive.Drives) {
 		b := newBucket(t, time.Nanosecond)
 		d.UseBucket(b.Bucket)
@@ -249,6 +251,7 @@ func TestBrokenBucketFailsOnlyItsFiles(t *testing.T) {
 }
 
 func TestChangedObjectIsNotServed(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		b := newBucket(t, time.Hour)
 		d.UseBucket(b.Bucket)
@@ -275,6 +278,7 @@ func TestChangedObjectIsNotServed(t *testing.T) {
 // A write whose upload is removed under it fails; it never refers to an object that
 // is not there.
 func TestSweepAndWriteAgreeOnAnObject(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for _, keep := range []time.Duration{time.Nanosecond, time.Hour} {
 			b := newBucket(t, keep)
@@ -301,6 +305,7 @@ func TestSweepAndWriteAgreeOnAnObject(t *testing.T) {
 }
 
 func TestRefusedWriteLeavesNoObject(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{MaxBytes: 500_000, MaxFileBytes: 1 << 20, MaxAccountBytes: 500_000}, func(t *testing.T, d *drive.Drives) {
 		b := newBucket(t, 24*time.Hour)
 		d.UseBucket(b.Bucket)

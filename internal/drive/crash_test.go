@@ -66,6 +66,7 @@ func writeUntilKilled(cfg db.Config) error {
 }
 
 func TestAKillLeavesABatchWholeOrAbsent(t *testing.T) {
+	t.Parallel()
 	cfg := dbConfig(t)
 	for round := range 6 {
 		cmd := exec.Command(os.Args[0])

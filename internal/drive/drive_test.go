@@ -79,6 +79,7 @@ func hash(s string) string {
 }
 
 func TestAFileIsCreatedReplacedOrUnchanged(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		first := put(t, d, "a/b.md", "one\n")
 		if first.Outcome != drive.Created || first.File.Version != 1 || first.File.MimeType != "text/markdown" || first.File.Lines != 1 || !first.File.Text {
@@ -103,6 +104,7 @@ func TestAFileIsCreatedReplacedOrUnchanged(t *testing.T) {
 }
 
 func TestAnotherOwnerSeesNothing(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "secret words")
 		for _, other := range []drive.Owner{{"acc_1", "agt_2"}, {"acc_2", "agt_1"}} {
@@ -133,6 +135,7 @@ func TestAnotherOwnerSeesNothing(t *testing.T) {
 }
 
 func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "handbook/refunds.md", "# Refunds\n\nCustomers get their money back within 14 days.\nWrite to billing.\n")
 		put(t, d, "handbook/shipping.md", "# Shipping\n\nParcels leave on Mondays. Crème brûlée is never shipped.\n")
@@ -179,6 +182,7 @@ func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
 }
 
 func TestAQueryHasNoSyntaxErrors(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "apples and pears NEAR the tree; or not\n")
 		for _, q := range []string{

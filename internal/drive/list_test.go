@@ -44,6 +44,7 @@ func entries(t testing.TB, d *drive.Drives, q drive.Listing) []string {
 }
 
 func TestListing(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		all := []string{"a", "b/1", "b/2", "b/c/3", "b-", "b.txt", "z/y/x/w", "ä", "日/本", "日/山/1", "日/山/2"}
 		slices.Sort(all)
@@ -91,6 +92,7 @@ func TestListing(t *testing.T) {
 
 // On PostgreSQL each statement is a round trip.
 func TestFoldersTakeNoStatementEach(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		statements := 0
 		d := open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Trace: func(trace db.Trace) { statements = trace.Statements }}, drive.Limits{})
@@ -107,6 +109,7 @@ func TestFoldersTakeNoStatementEach(t *testing.T) {
 }
 
 func TestPrefixesMayEndInASegment(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for _, p := range []string{"\u00ff1", "\u0100", "\ud7ff/1", "\ue000", "\U0010ffff", "\U0010ffff\U0010ffff", "z"} {
 			put(t, d, p, "word")
@@ -126,6 +129,7 @@ func TestPrefixesMayEndInASegment(t *testing.T) {
 }
 
 func TestCursorsBelongToTheirList(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for _, p := range []string{"a/1", "a/2", "a/3"} {
 			put(t, d, p, "x")
@@ -171,6 +175,7 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 }
 
 func TestDrivesOfDeletedAgentsAreSwept(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{Grace: 1, ClaimTTL: 1}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "stays", "text that stays")
 		put(t, d, "stays", "replaced")

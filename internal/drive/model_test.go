@@ -17,6 +17,7 @@ import (
 // TestADriveBehavesLikeItsModel runs random writes on a drive and on a map that
 // implements the rules in the simplest way.
 func TestADriveBehavesLikeItsModel(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbConfig(t), drive.Limits{MaxFiles: 6, MaxBytes: 30, MaxVersions: 2})
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestParsePathAccepts(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"a", "a.txt", "a/b/c.md", "A/a", "with space", " lead", "trail ", "...", "..a", "a..", ".hidden", "a/.../b", "~", "C:", "con", "a:b", "%2e%2e/%2f", "?q#f",
 		"日本語/ファイル.md", "é", "😀/👩‍💻", "'; DROP TABLE x; --", "*", "\u202ertl", strings.Repeat("x", 255), strings.Repeat("y/", 511) + "zz",
@@ -28,6 +29,7 @@ func TestParsePathAccepts(t *testing.T) {
 }
 
 func TestParsePathRejects(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"", "/", "/a", "a/", "a//b", "//", ".", "..", "./a", "a/.", "a/..", "../a", "a/../b", "a/./b", `a\b`, `..\a`, "a\x00b", "a\nb", "a\rb", "a\tb", "\x7f", "a\u0085b", "\x1b[31m",
 		"a\xff", "\xc0\xae\xc0\xae/a", "\xed\xa0\x80", strings.Repeat("x", 256), "a/" + strings.Repeat("x", 256), strings.Repeat("é", 128), strings.Repeat("e\u0301", 128),
@@ -68,6 +70,7 @@ func FuzzParsePath(f *testing.F) {
 }
 
 func TestNewPathsHaveNoInvisibleCharacters(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "report.txt", "x")
 		for _, text := range []string{"report\u202efdp.exe", "a\u200b", "\u2066x", "a/b\ufeff/c", "soft\u00adhyphen", "tag\U000e0041"} {

@@ -17,6 +17,7 @@ import (
 // a hit whose text has another hash, or the word of another version, would be a
 // replaced text.
 func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		ctx := context.Background()
 		const files, rounds = 4, 60
@@ -92,6 +93,7 @@ func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 }
 
 func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		texts := map[string]string{
 			"prose.md": strings.Repeat("# Head\n\nSome words of a paragraph that goes on for a while.\nAnd a line.\n\n", 300),
@@ -133,6 +135,7 @@ func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
 }
 
 func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for p, c := range map[string]struct{ mime, text string }{
 			"a.bin": {"application/octet-stream", "needle"}, "b.txt": {"text/plain", "needle\x00"}, "c.txt": {"text/plain", "needle\xff"}, "d.png": {"image/png", "needle"},
@@ -159,6 +162,7 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 }
 
 func TestSearchIgnoresOtherDrives(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for i := range 60 {
 			other := drive.Owner{AccountID: "acc_1", AgentID: fmt.Sprintf("agt_%d", 2+i%3)}
@@ -222,6 +226,7 @@ func FuzzTextIsFoundByItself(f *testing.F) {
 }
 
 func TestASearchIsCutAfterItsTime(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{SearchTime: 1}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "some words to look for\n")
 		found, err := d.Search(t.Context(), who, "words", "", 0)
@@ -244,6 +249,7 @@ func TestASearchIsCutAfterItsTime(t *testing.T) {
 }
 
 func TestASearchWithoutATurnIsRefused(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbConfig(t), drive.Limits{SearchTime: 1})
 	put(t, d, "a.txt", "some words to look for\n")
 	var leaves []func()
@@ -269,6 +275,7 @@ func TestASearchWithoutATurnIsRefused(t *testing.T) {
 }
 
 func TestAnAccountSearchesOnceAtATime(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbConfig(t), drive.Limits{})
 	leave, err := d.EnterSearch(t.Context(), "acc_1", 1)
 	if err != nil {
@@ -295,6 +302,7 @@ func TestAnAccountSearchesOnceAtATime(t *testing.T) {
 }
 
 func TestPrefixesNeedFourLetters(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		var b strings.Builder
 		for i := range 200 { // more than a prefix stands for

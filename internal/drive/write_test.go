@@ -39,6 +39,7 @@ func paths(t testing.TB, d *drive.Drives) []string {
 }
 
 func TestAFileIsNeverAlsoAFolder(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a/b/c", "x")
 		put(t, d, "a/bc", "beside, not below")
@@ -68,6 +69,7 @@ func TestAFileIsNeverAlsoAFolder(t *testing.T) {
 }
 
 func TestOfAFileAndAFolderOneIsWritten(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for i := range 10 {
 			file, below := path(t, fmt.Sprintf("n%d", i)), path(t, fmt.Sprintf("n%d/x", i))
@@ -99,6 +101,7 @@ func TestOfAFileAndAFolderOneIsWritten(t *testing.T) {
 }
 
 func TestOneOfManyWritersWithAnETagWins(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "0")
 		now := "0"
@@ -147,6 +150,7 @@ func TestOneOfManyWritersWithAnETagWins(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a", "1")
 		for _, c := range []struct {
@@ -176,6 +180,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestABatchIsAllOrNothing(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "keep", "k")
 		put(t, d, "old", "o")
@@ -226,6 +231,7 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 }
 
 func TestAClaimedWriteHappensOnce(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		once := drive.Claim{Scope: drive.StepScope, Ref: "ses_1.1.2"}
 		var wg sync.WaitGroup
@@ -281,6 +287,7 @@ func TestAClaimedWriteHappensOnce(t *testing.T) {
 }
 
 func TestQuotasHoldForConcurrentWrites(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{MaxFiles: 10, MaxBytes: 100, MaxFileBytes: 60}, func(t *testing.T, d *drive.Drives) {
 		var wg sync.WaitGroup
 		var full atomic.Int64
@@ -313,6 +320,7 @@ func TestQuotasHoldForConcurrentWrites(t *testing.T) {
 
 // TestAnAccountsBytesHoldForManyDrives writes to many drives of one account at once.
 func TestAnAccountsBytesHoldForManyDrives(t *testing.T) {
+	t.Parallel()
 	const limit = 4096
 	for _, tt := range []struct {
 		name             string
@@ -355,6 +363,7 @@ func TestAnAccountsBytesHoldForManyDrives(t *testing.T) {
 }
 
 func TestHistoryIsKeptWithinBounds(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{MaxFiles: 10, MaxBytes: 100, MaxVersions: 3}, func(t *testing.T, d *drive.Drives) {
 		for i := range 8 {
 			put(t, d, "a", fmt.Sprintf("text %d", i))
@@ -378,6 +387,7 @@ func TestHistoryIsKeptWithinBounds(t *testing.T) {
 }
 
 func TestOldVersionsCanBeRestored(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		first := put(t, d, "a.md", "about foxes\n").File
 		put(t, d, "a.md", "about geese\n")
@@ -422,6 +432,7 @@ func TestOldVersionsCanBeRestored(t *testing.T) {
 }
 
 func TestMove(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		a := put(t, d, "drafts/a.md", "about foxes\n").File
 		put(t, d, "b.md", "about geese\n")
@@ -463,6 +474,7 @@ func TestMove(t *testing.T) {
 }
 
 func TestLimitsMayAllowShorterPaths(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{MaxPath: 10, MaxSegment: 5}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "abcde/fghi", "x")
 		for _, p := range []string{"abcde/fghij", "abcdef"} {
@@ -479,6 +491,7 @@ func TestLimitsMayAllowShorterPaths(t *testing.T) {
 // TestReplacedContentIsBounded: whoever replaces a file again and again fills
 // neither the quota nor the disk.
 func TestReplacedContentIsBounded(t *testing.T) {
+	t.Parallel()
 	each(t, drive.Limits{MaxBytes: 100, MaxAccountBytes: 100, MaxVersions: 2}, func(t *testing.T, d *drive.Drives) {
 		for i := range 40 {
 			put(t, d, "a.txt", fmt.Sprintf("%050d", i))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWildcardMatchesEveryHostBelow(t *testing.T) {
+	t.Parallel()
 	allowed := []string{"https://*.example.com", "https://*.example.org:8443", "http://localhost:3000"}
 	for origin, want := range map[string]bool{
 		"https://a.example.com": true, "https://b.a.example.com": true, "https://example.com": false, "http://a.example.com": false,
@@ -29,6 +30,7 @@ func TestWildcardMatchesEveryHostBelow(t *testing.T) {
 // TestParsedOriginsAreInBrowserSpelling checks that what is accepted is an origin
 // as browsers send it, is safe inside a Content-Security-Policy, and lists itself.
 func TestParsedOriginsAreInBrowserSpelling(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(
 			rapid.String(),
@@ -54,6 +56,7 @@ func TestParsedOriginsAreInBrowserSpelling(t *testing.T) {
 }
 
 func TestWildcardsOfPublicSuffixesAreRefused(t *testing.T) {
+	t.Parallel()
 	for origin, ok := range map[string]bool{
 		"https://*.co.uk": false, "https://*.github.io": false, "https://*.GitHub.io:8443": false, "https://*.pages.dev": false,
 		"https://*.example.co.uk": true, "https://*.stoa.github.io": true, "https://stoa.github.io": true, "https://*.intranet.example": true,
@@ -65,6 +68,7 @@ func TestWildcardsOfPublicSuffixesAreRefused(t *testing.T) {
 }
 
 func TestLookupsOfAnOriginAreBounded(t *testing.T) {
+	t.Parallel()
 	host := func(labels int) string { return "https://" + strings.Repeat("a.", labels-1) + "com" }
 	if got := len(embed.Patterns(host(10))); got != 9 {
 		t.Errorf("10 names are %d entries, want the origin and 8 wildcards", got)

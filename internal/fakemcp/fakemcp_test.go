@@ -37,6 +37,7 @@ func call(t *testing.T, s mcp.Server, id, tool, arguments string) (*remote.Resul
 }
 
 func TestAFakeAnswersInBothEras(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]Options{"modern": {}, "legacy": {Legacy: true}, "streams": {Stream: true}, "legacy streams": {Legacy: true, Stream: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := Start(t, o)
@@ -73,6 +74,7 @@ func TestAFakeAnswersInBothEras(t *testing.T) {
 
 // TestAStoppedFakeRefusesCalls also has it listen again at its address.
 func TestAStoppedFakeRefusesCalls(t *testing.T) {
+	t.Parallel()
 	f := Start(t)
 	s := at(f)
 	f.Stop()
@@ -88,6 +90,7 @@ func TestAStoppedFakeRefusesCalls(t *testing.T) {
 }
 
 func TestAFakeIsStrict(t *testing.T) {
+	t.Parallel()
 	f := Start(t)
 	old := Start(t, Options{Legacy: true})
 	if _, failed := call(t, at(f), "cal_1", "none", `{}`); failed == nil || failed.Class != remote.Refused || !strings.Contains(failed.Message, "unknown tool") {

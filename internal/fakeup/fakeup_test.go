@@ -41,6 +41,7 @@ func post(t *testing.T, s *Server, path, auth, key, body string) (int, string) {
 }
 
 func TestServesStreamedAndWhole(t *testing.T) {
+	t.Parallel()
 	for name, w := range simple {
 		t.Run(name, func(t *testing.T) {
 			s := Start(t)
@@ -64,6 +65,7 @@ func TestServesStreamedAndWhole(t *testing.T) {
 }
 
 func TestRejectsWhatItsVendorRejects(t *testing.T) {
+	t.Parallel()
 	const user = `{"role":"user","content":"hi"}`
 	const chatTool = `{"type":"function","function":{"name":"f"}}`
 	const messagesTool = `{"name":"f","input_schema":{"type":"object"}}`
@@ -137,6 +139,7 @@ func TestRejectsWhatItsVendorRejects(t *testing.T) {
 }
 
 func TestParseOrders(t *testing.T) {
+	t.Parallel()
 	o := ParseOrders("mark: a\nfault: reset after 3\nflaky: 2\nretry-after: 1\nfail: 500\ncached: 7\nsay: fault: hang\nflaky: 9")
 	if o.Fault != FaultReset || o.FaultAfter != 3 || o.Flaky != 2 || o.RetryAfter != "1" || o.Fail != 500 || o.Cached != 7 || o.Say != "fault: hang\nflaky: 9" {
 		t.Errorf("got %+v", o)
@@ -153,6 +156,7 @@ func TestParseOrders(t *testing.T) {
 }
 
 func TestNullVendorServesAtOnce(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{Null: 50})
 	for name, w := range simple {
 		if status, text := post(t, s, w.path, w.auth, "any", "{}"); status != 200 || strings.Count(text, " word") < 50 {

@@ -102,6 +102,7 @@ var loopWires = []string{"messages", "gemini", "responses", "chat", "deepseek", 
 // TestLoopsOfCallsAreAccepted makes three rounds of two calls with reasoning, and asks
 // again, on every wire: what a vendor would refuse, the fake refuses.
 func TestLoopsOfCallsAreAccepted(t *testing.T) {
+	t.Parallel()
 	for _, name := range loopWires {
 		for _, order := range []string{"", "interleave\n"} {
 			t.Run(name+"/"+strings.TrimSpace(order), func(t *testing.T) {
@@ -137,6 +138,7 @@ func TestLoopsOfCallsAreAccepted(t *testing.T) {
 
 // TestOddChunksAreRead reads calls in each of the odd forms.
 func TestOddChunksAreRead(t *testing.T) {
+	t.Parallel()
 	for name, forms := range map[string][]string{
 		"compatible": {"", ChunksNoIndex, ChunksIndexZero, ChunksNoIDs, ChunksOddIDs, ChunksObjects, ChunksLateName, ChunksTogether, ChunksFinishStop},
 		"responses":  {ChunksOnlyDone},
@@ -163,6 +165,7 @@ func TestOddChunksAreRead(t *testing.T) {
 
 // TestCutCallsHaveNoEnd reads a reply whose second call is cut, on every wire.
 func TestCutCallsHaveNoEnd(t *testing.T) {
+	t.Parallel()
 	for _, name := range loopWires {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, Start(t), name)
@@ -178,6 +181,7 @@ func TestCutCallsHaveNoEnd(t *testing.T) {
 
 // TestThinkingIsBoundToItsPrefix replays thinking behind another history.
 func TestThinkingIsBoundToItsPrefix(t *testing.T) {
+	t.Parallel()
 	s, older := Start(t, Options{Bound: true}), Start(t)
 	send := func(beta bool, change func(string) string) (int, string) { return replay(t, s, beta, change) }
 	same := func(s string) string { return s }
@@ -236,6 +240,7 @@ func replay(t *testing.T, s *Server, beta bool, change func(string) string) (int
 // TestLostReasoningIsNoError leaves out the reasoning of one of three rounds, or of all,
 // which no vendor may refuse as it is sent then.
 func TestLostReasoningIsNoError(t *testing.T) {
+	t.Parallel()
 	for _, name := range loopWires {
 		for lost := range 4 { // 3: all
 			t.Run(fmt.Sprint(name, lost), func(t *testing.T) {
@@ -260,6 +265,7 @@ func TestLostReasoningIsNoError(t *testing.T) {
 }
 
 func TestThinkingMayHaveNoGap(t *testing.T) {
+	t.Parallel()
 	const model = "claude-haiku-4-5"
 	block := func(number int) string {
 		return fmt.Sprintf(`{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":%q},{"type":"text","text":"y"}]},`, signature(model, "hm", number, nil))

@@ -15,6 +15,7 @@ import (
 // TestSmallContextServesCalls makes calls of a server that enforces a context
 // smaller than the default limit, as vLLM does.
 func TestSmallContextServesCalls(t *testing.T) {
+	t.Parallel()
 	fake := fakeup.Start(t, fakeup.Options{Context: 4096})
 	provider := fake.Provider("compatible")
 	pool := upstream.New(upstream.Config{Providers: []stoa.Provider{provider}, Retries: -1})

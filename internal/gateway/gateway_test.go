@@ -94,6 +94,7 @@ func reply(text string, u stoa.Usage) []any {
 var down = &wire.Failure{Err: stoa.Errorf(stoa.CodeOverloaded, "busy")}
 
 func TestFallbackIsNeverDearerThanRequested(t *testing.T) {
+	t.Parallel()
 	cheap := stoa.Credits(10)
 	opts := catalog.Options{
 		Models: map[string]stoa.ModelChange{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &stoa.Price{Input: cheap, CachedInput: cheap, Output: cheap}}},
@@ -113,6 +114,7 @@ func TestFallbackIsNeverDearerThanRequested(t *testing.T) {
 }
 
 func TestAutoTakesTheNextModelBeforeText(t *testing.T) {
+	t.Parallel()
 	opts := catalog.Options{Auto: []string{"beta-3.8-flash", "gamma-6-luna"}}
 	good := reply("x", stoa.Usage{InputTokens: 1, OutputTokens: 1})
 	refused := &wire.Failure{Err: stoa.Errorf(stoa.CodeContextLength, "too long"), Caller: true}
@@ -163,6 +165,7 @@ func TestAutoTakesTheNextModelBeforeText(t *testing.T) {
 }
 
 func TestChargeIsByPlausibleUsage(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		usage     stoa.Usage
 		estimated bool
@@ -186,6 +189,7 @@ func TestChargeIsByPlausibleUsage(t *testing.T) {
 }
 
 func TestDisconnectIsChargedByWhatCame(t *testing.T) {
+	t.Parallel()
 	events := []any{
 		stoa.Event{Kind: stoa.Started, Provider: "p"},
 		stoa.Event{Kind: stoa.Thinking, Thinking: 30},
@@ -242,6 +246,7 @@ func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 }
 
 func TestMaxCreditsBoundsTheCall(t *testing.T) {
+	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}, MaxCredits: 5 + 256*5 - 1}
 	if _, err := h.Respond(t.Context(), h.caller(false), req); stoa.CodeOf(err) != stoa.CodeQuota {
@@ -259,6 +264,7 @@ func TestMaxCreditsBoundsTheCall(t *testing.T) {
 }
 
 func TestFailedSettlementIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	call := func(also func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
@@ -291,6 +297,7 @@ func TestFailedSettlementIsTriedAgain(t *testing.T) {
 }
 
 func TestStoppedLedgerEndsThePauses(t *testing.T) {
+	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 	if err != nil {
@@ -311,6 +318,7 @@ func TestStoppedLedgerEndsThePauses(t *testing.T) {
 }
 
 func TestCallsUnderWayAreCounted(t *testing.T) {
+	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	for name, end := range map[string]func(*Stream) error{
 		"settled":   func(s *Stream) error { _, err := s.Settle(t.Context()); return err },

@@ -25,6 +25,7 @@ func hello(limit int64) stoa.Call {
 }
 
 func TestLimitFitsTheContext(t *testing.T) {
+	t.Parallel()
 	models := map[string]stoa.ModelChange{
 		"small":   {Family: "local", Price: &stoa.Price{Input: 10, Output: 10}, ContextTokens: 4096},
 		"unknown": {Family: "local", Price: &stoa.Price{Input: 10, Output: 10}},
@@ -65,6 +66,7 @@ func TestLimitFitsTheContext(t *testing.T) {
 }
 
 func TestRejectedDefaultLimitMeansLongInput(t *testing.T) {
+	t.Parallel()
 	rejected := &wire.Failure{Err: stoa.Errorf(stoa.CodeInvalidValue, "lower it").At("max_output_tokens"), Caller: true, Detail: "as the vendor says"}
 	for limit, want := range map[int64]stoa.Code{0: stoa.CodeContextLength, 500: stoa.CodeInvalidValue} {
 		h := open(t, script{"alpha-haiku-4-5": []any{rejected}}, catalog.Options{}, stoa.Credit)
@@ -82,6 +84,7 @@ func TestRejectedDefaultLimitMeansLongInput(t *testing.T) {
 }
 
 func TestReplyFarBeyondTheLimitIsCut(t *testing.T) {
+	t.Parallel()
 	for name, piece := range map[string]stoa.Event{
 		"words":      {Kind: stoa.Delta, Text: " word"},
 		"characters": {Kind: stoa.Delta, Text: "a"},
@@ -126,6 +129,7 @@ func TestReplyFarBeyondTheLimitIsCut(t *testing.T) {
 
 // A reply that keeps to its limit is never cut, whatever its pieces.
 func TestReplyWithinTheLimitIsNotCut(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"words":   strings.Repeat(" word", 300),
 		"letters": strings.Repeat("a", 1200),
@@ -150,6 +154,7 @@ func TestReplyWithinTheLimitIsNotCut(t *testing.T) {
 }
 
 func TestUncountedUsageIsEstimated(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		told, want stoa.Usage
 		estimated  bool
@@ -168,6 +173,7 @@ func TestUncountedUsageIsEstimated(t *testing.T) {
 }
 
 func TestBufferedReplyBeginsAgain(t *testing.T) {
+	t.Parallel()
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
 	broken := []any{started, stoa.Event{Kind: stoa.Delta, Text: "some words of a reply that breaks"}, down}
 	for _, buffered := range []bool{true, false} {

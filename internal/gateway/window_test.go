@@ -9,6 +9,7 @@ import (
 )
 
 func TestInputBeyondEveryWindowIsRefused(t *testing.T) {
+	t.Parallel()
 	opts := catalog.Options{Auto: []string{"alpha-haiku-4-5", "beta-3.8-flash"}} // 200,000 and 1,048,576 tokens
 	h := open(t, script{"beta-3.8-flash": reply("x", stoa.Usage{InputTokens: 1, OutputTokens: 1})}, opts, 1000*stoa.Credit)
 	ask := func(model string, tokens int) (*Stream, error) {

@@ -42,6 +42,7 @@ func (p peer) RemoteAddr() net.Addr {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{conns: make(chan net.Conn)}
 		l := listen.New(src, listen.Config{
@@ -100,6 +101,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func TestAClosedConnectionIsNotCounted(t *testing.T) {
+	t.Parallel()
 	src := &source{conns: make(chan net.Conn, 2)}
 	l := listen.New(src, listen.Config{Connections: 1, PerAddress: 1})
 	defer l.Close()
@@ -119,6 +121,7 @@ func TestAClosedConnectionIsNotCounted(t *testing.T) {
 }
 
 func TestANetworkIsAnAddressOr64Bits(t *testing.T) {
+	t.Parallel()
 	for address, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1/32", "192.0.2.1": "192.0.2.1/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32",
 		"[2001:db8::5:6:7:8]:1": "2001:db8::/64", "2001:db8::1%eth0": "2001:db8::/64",
@@ -132,6 +135,7 @@ func TestANetworkIsAnAddressOr64Bits(t *testing.T) {
 }
 
 func TestAPeerMustKeepReading(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{conns: make(chan net.Conn, 1)}
 		l := listen.New(src, listen.Config{})
@@ -184,6 +188,7 @@ func (d deadlines) SetWriteDeadline(t time.Time) error {
 }
 
 func TestSmallWritesShareADeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{conns: make(chan net.Conn, 1)}
 		l := listen.New(src, listen.Config{WriteTimeout: 8 * time.Second})

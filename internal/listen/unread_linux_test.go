@@ -8,6 +8,7 @@ import (
 )
 
 func TestUnreadBytesAreBounded(t *testing.T) {
+	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

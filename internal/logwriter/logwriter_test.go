@@ -52,6 +52,7 @@ const all = 1 << 30 // bytes: a write that does not fail
 func tell(to io.Writer, lines uint64) { fmt.Fprintf(to, "%d dropped\n", lines) }
 
 func TestABlockedWriterBlocksNobody(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &destination{allow: make(chan int)}
 		w := New(d, tell)
@@ -85,6 +86,7 @@ func TestABlockedWriterBlocksNobody(t *testing.T) {
 }
 
 func TestLinesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	const writers, lines = 8, 2000
 	d := &destination{}
 	w := New(d, tell)
@@ -116,6 +118,7 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 // TestAFailedWriteLosesItsLines has writes that fail at their beginning, between two
 // lines and within one.
 func TestAFailedWriteLosesItsLines(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		writes []int // bytes that each may write
@@ -153,6 +156,7 @@ func TestAFailedWriteLosesItsLines(t *testing.T) {
 }
 
 func TestCloseGivesUpOnAStuckWriter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &destination{allow: make(chan int)}
 		w := New(d, tell)
@@ -176,6 +180,7 @@ func TestCloseGivesUpOnAStuckWriter(t *testing.T) {
 
 // TestNothingRunsBetweenLines looks for a write, or a timer, without a line.
 func TestNothingRunsBetweenLines(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &destination{}
 		w := New(d, tell)

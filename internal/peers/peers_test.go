@@ -52,6 +52,7 @@ func (n *node) requests(name string, count, perMinute int) (through int) {
 }
 
 func TestNodesCountTogether(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	a, b, c := newNode(t, database), newNode(t, database), newNode(t, database)
 	if got := a.requests("key", 4, 10); got != 4 {
@@ -92,6 +93,7 @@ func TestNodesCountTogether(t *testing.T) {
 }
 
 func TestTheOnlyNodeIsAlone(t *testing.T) {
+	t.Parallel()
 	n := newNode(t, storetest.Postgres(t))
 	n.requests("key", 4, 10)
 	n.exchange()
@@ -104,6 +106,7 @@ func TestTheOnlyNodeIsAlone(t *testing.T) {
 }
 
 func TestWhatANodePublishesIsBounded(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	a, b := newNode(t, database), newNode(t, database)
 	for i := range peers.MaxNames + 500 {
@@ -129,6 +132,7 @@ func TestWhatANodePublishesIsBounded(t *testing.T) {
 }
 
 func TestCountsThatCannotBeReadCountNothing(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	a, b := newNode(t, database), newNode(t, database)
 	ctx := context.Background()

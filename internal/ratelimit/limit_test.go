@@ -10,6 +10,7 @@ import (
 var start = time.Unix(1_800_000_000, 0)
 
 func TestARequestBeyondTheRateWaits(t *testing.T) {
+	t.Parallel()
 	var r Rates
 	for i := range 5 {
 		if _, ok := r.Take("k", 5, start.Add(time.Duration(i)*time.Second)); !ok {
@@ -34,6 +35,7 @@ func TestARequestBeyondTheRateWaits(t *testing.T) {
 // No window of sixty seconds ever holds more than the limit, and the
 // returned wait is enough and not a second too long.
 func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var r Rates
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
@@ -66,6 +68,7 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 }
 
 func TestIdleNamesAreDropped(t *testing.T) {
+	t.Parallel()
 	var r Rates
 	r.Take("a", 1, start)
 	r.Take("b", 1, start.Add(2*window*time.Second))
@@ -75,6 +78,7 @@ func TestIdleNamesAreDropped(t *testing.T) {
 }
 
 func TestSlotsAreFreed(t *testing.T) {
+	t.Parallel()
 	var s Slots
 	for i, want := range []bool{true, true, false} {
 		if got := s.Enter("k", 2); got != want {

@@ -16,6 +16,7 @@ func byNode(counts map[string]int64) map[string]map[string]int64 {
 }
 
 func TestRequestsOfPeersCount(t *testing.T) {
+	t.Parallel()
 	var r ratelimit.Rates
 	now := time.Unix(1_000_000, 0)
 	for i := range 3 {
@@ -47,6 +48,7 @@ func TestRequestsOfPeersCount(t *testing.T) {
 }
 
 func TestNamesThatAreCountedAreForgotten(t *testing.T) {
+	t.Parallel()
 	var r ratelimit.Rates
 	now := time.Unix(1_000_000, 0)
 	r.Take("old", 10, now)
@@ -61,6 +63,7 @@ func TestNamesThatAreCountedAreForgotten(t *testing.T) {
 }
 
 func TestSlotsOfPeersCount(t *testing.T) {
+	t.Parallel()
 	var s ratelimit.Slots
 	s.SetPeers(byNode(map[string]int64{"key": 2}))
 	if !s.Enter("key", 3) {
@@ -82,6 +85,7 @@ func TestSlotsOfPeersCount(t *testing.T) {
 }
 
 func TestTheNearestToTheirLimitsAreTold(t *testing.T) {
+	t.Parallel()
 	got := ratelimit.Nearest([]ratelimit.Count{{"a", 50, 100}, {"b", 9, 10}, {"c", 1, 10}, {"d", 100, 1000}}, 2)
 	if len(got) != 2 || got[0].Name != "b" || got[1].Name != "a" {
 		t.Errorf("told %+v", got)
@@ -89,6 +93,7 @@ func TestTheNearestToTheirLimitsAreTold(t *testing.T) {
 }
 
 func TestNearestAreTheFirstOfASortedList(t *testing.T) {
+	t.Parallel()
 	for range 200 {
 		list := make([]ratelimit.Count, rand.N(200))
 		for i := range list {

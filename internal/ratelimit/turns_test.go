@@ -24,6 +24,7 @@ func taker(t *testing.T, turns *Turns, ctx context.Context, name string, most in
 }
 
 func TestEachNameHasItsTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var turns Turns
 		had, end := make(chan string, 20), make(chan struct{})
@@ -49,6 +50,7 @@ func TestEachNameHasItsTurn(t *testing.T) {
 }
 
 func TestWhoLeavesTakesNoTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var turns Turns
 		had, end := make(chan string, 20), make(chan struct{})

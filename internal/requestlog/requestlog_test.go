@@ -48,6 +48,7 @@ func flush(t *testing.T, l *Log) {
 // TestAFloodLeavesPlaceForOthers fills the queue with the rows of one account and
 // adds rows of others.
 func TestAFloodLeavesPlaceForOthers(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, lines := newLog(t, st, 0)
 	for range 2 * queued {
@@ -83,6 +84,7 @@ func TestAFloodLeavesPlaceForOthers(t *testing.T) {
 
 // TestTheOldestRowsMakePlace adds more rows of an account than are kept.
 func TestTheOldestRowsMakePlace(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		l, _ := newLog(t, st, 200)
@@ -106,6 +108,7 @@ func TestTheOldestRowsMakePlace(t *testing.T) {
 
 // TestRowsWaitForTheStore lets a transaction fail: what is passing loses nothing.
 func TestRowsWaitForTheStore(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := newLog(t, st, 0)
 	for range 300 {
@@ -124,6 +127,7 @@ func TestRowsWaitForTheStore(t *testing.T) {
 
 // TestACommittedBatchIsNotWrittenAgain repeats a batch whose commit was not answered.
 func TestACommittedBatchIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := newLog(t, st, 0)
 	r := row("acc_a")
@@ -149,6 +153,7 @@ func TestACommittedBatchIsNotWrittenAgain(t *testing.T) {
 // TestADroppedRowIsCountedOnce reads what was dropped while it passes from memory
 // into the store.
 func TestADroppedRowIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := newLog(t, st, 0)
 	for range 50 {
@@ -189,6 +194,7 @@ func TestADroppedRowIsCountedOnce(t *testing.T) {
 
 // TestABatchThatIsRefusedIsDropped writes a row that the store does not take.
 func TestABatchThatIsRefusedIsDropped(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, lines := newLog(t, st, 0)
 	r := row("acc_a")
@@ -214,6 +220,7 @@ func TestABatchThatIsRefusedIsDropped(t *testing.T) {
 
 // TestTheRestIsWrittenAtTheEnd adds rows and ends.
 func TestTheRestIsWrittenAtTheEnd(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	l, _ := newLog(t, st, 0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -233,6 +240,7 @@ func TestTheRestIsWrittenAtTheEnd(t *testing.T) {
 
 // TestOnlyModelCallsOfAccountsAreKept adds what is none.
 func TestOnlyModelCallsOfAccountsAreKept(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	on := true
 	l := New(st, func() (bool, int) { return on, 0 }, slog.New(slog.DiscardHandler))
@@ -249,6 +257,7 @@ func TestOnlyModelCallsOfAccountsAreKept(t *testing.T) {
 
 // TestNamesAreNoTexts looks at what is kept of what a caller wrote as a name.
 func TestNamesAreNoTexts(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"auto": "auto", "vendor/model-1.5:free@x": "vendor/model-1.5:free@x", "input[3].content": "input[3].content", "": "",
 		"a word": "", "naïve": "", "x\n": "", strings.Repeat("x", 129): "",

@@ -29,6 +29,7 @@ func built(t *testing.T, w wanted, stop stoa.Stop, events ...stoa.Event) (string
 }
 
 func TestItemsAreBuiltFromEvents(t *testing.T) {
+	t.Parallel()
 	text := func(s string) stoa.Event { return stoa.Event{Kind: stoa.Delta, Text: s} }
 	reasoned := func(s string) stoa.Event { return stoa.Event{Kind: stoa.Reasoned, State: stoa.State{Data: s}} }
 	started := func(name string) stoa.Event {

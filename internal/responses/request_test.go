@@ -12,6 +12,7 @@ import (
 )
 
 func TestRequestsOfRealClientsAreRead(t *testing.T) {
+	t.Parallel()
 	user := func(text string) stoa.Message { return stoa.TextMessage(stoa.RoleUser, text) }
 	for name, c := range map[string]struct {
 		body string
@@ -76,6 +77,7 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 }
 
 func TestErrorsNameTheRefusedMember(t *testing.T) {
+	t.Parallel()
 	with := func(member string) string { return `{"model":"m","input":"hi",` + member + `}` }
 	item := func(item string) string { return `{"model":"m","input":[{"role":"user","content":"a"},` + item + `]}` }
 	for _, c := range []struct {
@@ -200,6 +202,7 @@ func members(n int) string {
 }
 
 func TestLimitsAreInclusive(t *testing.T) {
+	t.Parallel()
 	for _, body := range []string{
 		`{"model":"` + strings.Repeat("é", 128) + `","input":"hi","user":"` + strings.Repeat("é", 512) + `","include":["x"` + strings.Repeat(`,"x"`, 63) + `]}`,
 		`{"model":"m","input":"hi",` + members(998) + `}`,
@@ -212,6 +215,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 }
 
 func TestMetadataHasItsLimits(t *testing.T) {
+	t.Parallel()
 	pairs := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -260,6 +264,7 @@ func BenchmarkParseResponses(b *testing.B) {
 // A name that is far too long is refused without looking for its end: the body
 // does not even have one.
 func TestALongNameIsRefusedUnread(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"model", "user", "safety_identifier", "prompt_cache_key", "service_tier"} {
 		for _, text := range []string{"u", `\"`, `\u00e9`, "é"} {
 			_, err := Parse([]byte(`{"input":"hi","`+name+`" : "`+strings.Repeat(text, 7000)), Options{})

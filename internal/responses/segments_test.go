@@ -10,6 +10,7 @@ import (
 // TestReasoningStaysBetweenTwoTexts reads a reply whose model thinks between two texts:
 // sent back in another order, its vendor would refuse the reasoning.
 func TestReasoningStaysBetweenTwoTexts(t *testing.T) {
+	t.Parallel()
 	b := &builder{wanted: wanted{itemized: true, reasoning: true, summary: true}, seal: func(s stoa.State) string { return s.Data }}
 	for _, ev := range []stoa.Event{
 		{Kind: stoa.Delta, Text: "a"},

@@ -15,6 +15,7 @@ import (
 // TestTextDoesNotWaitForASlowCharge reads a stream whose last text has not been sent when
 // its charge begins: it comes though the charge never ends before it was read.
 func TestTextDoesNotWaitForASlowCharge(t *testing.T) {
+	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

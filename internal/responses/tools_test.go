@@ -43,6 +43,7 @@ func outline(messages []stoa.Message) string {
 }
 
 func TestItemsBecomeTurns(t *testing.T) {
+	t.Parallel()
 	call := func(name, id string) string {
 		return `{"type":"function_call","id":null,"call_id":"` + id + `","name":"` + name + `","arguments":"{}"}`
 	}
@@ -88,6 +89,7 @@ func TestItemsBecomeTurns(t *testing.T) {
 }
 
 func TestAPlainRequestStaysPlain(t *testing.T) {
+	t.Parallel()
 	body := []byte(`{"model":"m","tools":[],"tool_choice":"none","parallel_tool_calls":false,"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
 		{"type":"reasoning","summary":[]},{"role":"assistant","phase":"x","content":"c"},{"role":"user","content":"d"}],"text":{"format":{"type":"text"}}}`)
 	was, err := Parse(body, Options{})
@@ -104,6 +106,7 @@ func TestAPlainRequestStaysPlain(t *testing.T) {
 }
 
 func TestErrorsOfToolsNameTheMember(t *testing.T) {
+	t.Parallel()
 	user := `{"role":"user","content":"q"},`
 	for _, c := range []struct {
 		input, more string
@@ -176,6 +179,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 // TestForeignToolsAreRefusedByName has tools that are not functions: none of them is
 // left out unseen where a call could need it.
 func TestForeignToolsAreRefusedByName(t *testing.T) {
+	t.Parallel()
 	const f = `{"type":"function","name":"f"}`
 	ignore := Options{Tools: true, ForeignTools: true}
 	for _, c := range []struct {
@@ -205,6 +209,7 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 
 // TestForeignToolsAreLeftOut: what remains of the tools and of the choice among them.
 func TestForeignToolsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	for _, choice := range []string{`"auto"`, `"required"`, `{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`} {
 		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"custom","name":"apply_patch"}]}`), Options{Tools: true, ForeignTools: true})
 		if err != nil {
@@ -229,6 +234,7 @@ func manyTools(n int) string {
 }
 
 func TestResultsMayBeEmptyOrLong(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 10 << 20} {
 		req, err := parsed(`[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"`+strings.Repeat("x", n)+`"}]`, "")
 		if err != nil {

@@ -18,12 +18,14 @@ import (
 const day = 24 * time.Hour
 
 func TestSettingsAndStoreAgreeOnTheShortest(t *testing.T) {
+	t.Parallel()
 	if config.MinReceipts != store.OldestPurge {
 		t.Errorf("the settings allow %v, the store %v", config.MinReceipts, store.OldestPurge)
 	}
 }
 
 func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		ctx := context.Background()
 		st := db.Open()
@@ -165,6 +167,7 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -201,6 +204,7 @@ func insertSession(ctx context.Context, tx *store.Tx, account, id, status string
 
 // TestOldAndSurplusRequestsGo purges the request log by age, by count and as a whole.
 func TestOldAndSurplusRequestsGo(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		ctx := context.Background()
 		st := db.Open()
@@ -268,6 +272,7 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 // Calls of tools go with the events; those of which nobody knows whether they were
 // carried out stay for 90 days, and those that are not done for ever.
 func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		ctx := context.Background()
 		st := db.Open()

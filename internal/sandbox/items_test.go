@@ -86,6 +86,7 @@ func withTools(text string) stoa.Call {
 }
 
 func TestItemsComeInTheirOrder(t *testing.T) {
+	t.Parallel()
 	call := withTools("think: 40\ntokens: 2\ncall: look {\"city\":\"Ósló and more\"}\ncall: find {}")
 	call.Summary = true
 	p := playItems(t, call)
@@ -124,6 +125,7 @@ func answered(call stoa.Call, p items, data string) stoa.Call {
 }
 
 func TestReasoningHasToComeBackUnchanged(t *testing.T) {
+	t.Parallel()
 	call := withTools("think: 40\ncall: look {}")
 	first := playItems(t, call)
 	next := playItems(t, answered(call, first, "hm"))
@@ -147,6 +149,7 @@ func TestReasoningHasToComeBackUnchanged(t *testing.T) {
 }
 
 func TestChoicesOfToolsAreObeyed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prompt string
 		choice       stoa.Choice
@@ -178,6 +181,7 @@ func TestChoicesOfToolsAreObeyed(t *testing.T) {
 }
 
 func TestLimitCutsACall(t *testing.T) {
+	t.Parallel()
 	call := withTools("call: find {}\ncall: look {\"city\":\"a city with a long name\"}")
 	call.MaxOutputTokens = 5 // two for the first call, one for the name, two pieces
 	p := playItems(t, call)
@@ -195,6 +199,7 @@ func TestLimitCutsACall(t *testing.T) {
 }
 
 func TestFormatsAndRefusals(t *testing.T) {
+	t.Parallel()
 	call := stoa.Call{Messages: []stoa.Message{user(textPart("Hello"))}, Format: &stoa.Format{Kind: stoa.FormatObject}}
 	var v struct{ Reply string }
 	if p := playItems(t, call); json.Unmarshal([]byte(p.text), &v) != nil || !strings.Contains(v.Reply, "Hello") {
@@ -219,6 +224,7 @@ func TestFormatsAndRefusals(t *testing.T) {
 }
 
 func TestImagesAreDescribed(t *testing.T) {
+	t.Parallel()
 	image := func(kind stoa.PartKind, m stoa.Media) stoa.Part { return stoa.Part{Kind: kind, Media: &m} }
 	of := func(head string) string { return base64.StdEncoding.EncodeToString([]byte(head)) }
 	call := stoa.Call{Messages: []stoa.Message{user(
@@ -242,6 +248,7 @@ func TestImagesAreDescribed(t *testing.T) {
 }
 
 func TestFittingSchemas(t *testing.T) {
+	t.Parallel()
 	for schema, want := range map[string]string{
 		`{}`:       `"value"`,
 		`not json`: `{}`,

@@ -12,6 +12,7 @@ import (
 )
 
 func TestOrdersBeginALine(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, text string
 		want       Orders
@@ -69,6 +70,7 @@ func FuzzOrdersStayInTheirBounds(f *testing.F) {
 
 // TestDocumentedOrdersWork parses each order of docs/sandbox.md.
 func TestDocumentedOrdersWork(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/sandbox.md")
 	if err != nil {
 		t.Fatal(err)

@@ -79,6 +79,7 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 }
 
 func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
+	t.Parallel()
 	call := stoa.Call{Instructions: "Be brief.", Messages: []stoa.Message{
 		stoa.TextMessage(stoa.RoleUser, "Hi"), stoa.TextMessage(stoa.RoleAssistant, "Hello"), stoa.TextMessage(stoa.RoleUser, "What is a stoa?"),
 	}}
@@ -97,6 +98,7 @@ func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
 }
 
 func TestLongMessageIsQuotedFromItsStart(t *testing.T) {
+	t.Parallel()
 	p := play(t, t.Context(), say("Begin "+strings.Repeat("日 ", 1<<20)))
 	if !strings.Contains(p.text, "“Begin 日 日") || !strings.Contains(p.text, "…”") || len(p.text) > 3000 {
 		t.Errorf("got %d bytes: %.200s", len(p.text), p.text)
@@ -107,6 +109,7 @@ func TestLongMessageIsQuotedFromItsStart(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
+	t.Parallel()
 	unicodeText := "Ünïcödé — 日本語のとても長い文がここにあります、息継ぎなしで。 👩‍👩‍👧‍👦\n\tdata: x\u2028end"
 	for _, tt := range []struct {
 		name, prompt string
@@ -153,6 +156,7 @@ func TestOrders(t *testing.T) {
 }
 
 func TestOrderedUsage(t *testing.T) {
+	t.Parallel()
 	if p := play(t, t.Context(), say("usage: none\nsay: x")); p.end.HasUsage || p.end.Usage != (stoa.Usage{}) {
 		t.Errorf("none: %+v", p.end)
 	}
@@ -164,6 +168,7 @@ func TestOrderedUsage(t *testing.T) {
 }
 
 func TestOrderedFailures(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prompt string
 		deltas       int
@@ -200,6 +205,7 @@ func TestOrderedFailures(t *testing.T) {
 }
 
 func TestOrderedPauses(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prompt string
 		took         time.Duration
@@ -224,6 +230,7 @@ func TestOrderedPauses(t *testing.T) {
 }
 
 func TestReplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	for _, prompt := range []string{"wait: 5m", "slow: 10s\ntokens: 100", "think: 10000\nslow: 10s"} {
 		t.Run(prompt, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -247,6 +254,7 @@ func TestReplyEndsWithItsContext(t *testing.T) {
 }
 
 func TestReaderMayStop(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		n := 0
 		for ev, err := range Reply(t.Context(), say("think: 600\ntokens: 100"), Options{}) {
@@ -274,6 +282,7 @@ func withResult(call stoa.Call, p played, content string, isError bool) stoa.Cal
 }
 
 func TestDriveIsSearchedAndQuoted(t *testing.T) {
+	t.Parallel()
 	call := say("What are the opening hours?")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -316,6 +325,7 @@ func TestDriveIsSearchedAndQuoted(t *testing.T) {
 }
 
 func TestOrderedQuestion(t *testing.T) {
+	t.Parallel()
 	call := say("ask: Which \"colour\"? | red | blue")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -336,6 +346,7 @@ func TestOrderedQuestion(t *testing.T) {
 }
 
 func TestOrderedToolCalls(t *testing.T) {
+	t.Parallel()
 	call := say("call: drive_list {}\ncall: unknown {}\ncall: drive_search {\"query\":\"x\"}\nsay: done")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)

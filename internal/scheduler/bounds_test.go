@@ -20,6 +20,7 @@ import (
 // scheduler's: a caller's change of it is refused until then, and nobody's write
 // waits for it.
 func TestATaskFarBehindIsCaughtUpInPieces(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely)
 	edit := func(change func(*stoa.ScheduledTask)) error {
@@ -60,6 +61,7 @@ func TestATaskFarBehindIsCaughtUpInPieces(t *testing.T) {
 }
 
 func TestTenThousandTasksAtOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}

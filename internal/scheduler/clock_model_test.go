@@ -31,6 +31,7 @@ func fewChecks(checks string) {
 // resumed and changed. Whatever happens, no instant has two runs; and when the clock
 // has been right for a while, each instant has one, if its task was planned by then.
 func TestRandomClocksRunNothingTwice(t *testing.T) {
+	t.Parallel()
 	fewChecks("6")
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -90,6 +90,7 @@ func killSelf() {
 // the correction. In the end every task goes by the clock, and every session is
 // that of one instant.
 func TestKilledWhileTasksAreTakenBack(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
@@ -178,6 +179,7 @@ func TestKilledWhileTasksAreTakenBack(t *testing.T) {
 // every instant has exactly one line, every run exactly one session, and every
 // session exactly one run.
 func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
@@ -275,6 +277,7 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 
 // In a bubble the timer alone wakes the scheduler.
 func TestTheTimerWakesForTheNextInstant(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 			sessiontest.Say(yield, "done")

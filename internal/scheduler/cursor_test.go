@@ -137,6 +137,7 @@ func (d *desk) counted() {
 // The clock is ahead for a while and set right again: once it has been right for
 // five minutes tasks run at their times, and what has run does not run again.
 func TestTasksGoOnAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	for _, ahead := range []time.Duration{time.Hour, 30 * day, 800 * day} {
 		for _, restart := range []bool{false, true} {
@@ -217,6 +218,7 @@ func testAhead(t *testing.T, home storetest.Database, ahead time.Duration, resta
 // The clock is behind for a while: nothing that has run runs again, and nothing
 // that was skipped at its own time is made up for.
 func TestAClockThatIsBehindRunsNothingTwice(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		d := newDesk(sessiontest.Build(t, home, nil), "2026-03-01T08:00:00Z")
 		tasks := d.policies(func(t *stoa.ScheduledTask) {
@@ -261,6 +263,7 @@ func TestAClockThatIsBehindRunsNothingTwice(t *testing.T) {
 // Tasks that were created, resumed or changed by the wrong clock have instants only
 // from then on. They stay as they are, with a warning, until they are resumed.
 func TestTasksPlannedAheadWaitToBeResumed(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z", func(c *sessiontest.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -345,6 +348,7 @@ func (d *desk) edit(t stoa.ScheduledTask, expression string) {
 
 // A cursor does not go back to where runs have been removed.
 func TestTrimmedRunsDoNotRunAgain(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z", func(c *sessiontest.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -378,6 +382,7 @@ func TestTrimmedRunsDoNotRunAgain(t *testing.T) {
 // A task of every minute is a year ahead: its runs are removed some at a time, and
 // whenever a process dies the next one goes on.
 func TestAYearAheadIsTakenBackInPieces(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely)
 	d.clock.set(instant("2027-03-01T08:00:00Z"))

@@ -170,6 +170,7 @@ func (d *desk) sessions(t stoa.ScheduledTask) []stoa.Session {
 }
 
 func TestAnInstantStartsASession(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		d := newDesk(sessiontest.Build(t, home, nil), "2026-03-01T08:00:00Z")
 		task := d.task(func(t *stoa.ScheduledTask) { t.MaxCredits = 12345 })
@@ -283,6 +284,7 @@ func TestEveryPolicyAgainstAList(t *testing.T) {
 }
 
 func TestOverlappingRuns(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy, session string
 		want, after     []string
@@ -323,6 +325,7 @@ func TestOverlappingRuns(t *testing.T) {
 }
 
 func TestASessionIsReused(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(func(t *stoa.ScheduledTask) { t.SessionPolicy = stoa.SessionReuse })
 	stop := sessiontest.Run(t, d.r)
@@ -376,6 +379,7 @@ func TestASessionIsReused(t *testing.T) {
 }
 
 func TestFailuresPauseATask(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		yield(nil, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 	})), "2026-03-01T08:00:00Z")
@@ -406,6 +410,7 @@ func TestFailuresPauseATask(t *testing.T) {
 }
 
 func TestPausedTasksRecordWhatPassed(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }, minutely)
 	d.clock.add(time.Minute)
@@ -455,6 +460,7 @@ func TestPausedTasksRecordWhatPassed(t *testing.T) {
 }
 
 func TestATaskEnds(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	limited := d.task(minutely, func(t *stoa.ScheduledTask) { t.MaxRuns, t.OverlapPolicy = 2, stoa.OverlapAllow })
 	bounded := d.task(minutely, func(t *stoa.ScheduledTask) {
@@ -489,6 +495,7 @@ func TestATaskEnds(t *testing.T) {
 }
 
 func TestALongAbsenceIsRecordedInFewRows(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely)
 	d.clock.set(instant("2026-03-31T08:00:00Z"))
@@ -509,6 +516,7 @@ func TestALongAbsenceIsRecordedInFewRows(t *testing.T) {
 }
 
 func TestRunsWaitForCapacity(t *testing.T) {
+	t.Parallel()
 	home := storetest.New(t)
 	h := sessiontest.Build(t, home, nil)
 	d := newDesk(h, "2026-03-01T08:00:00Z")
@@ -548,6 +556,7 @@ func TestRunsWaitForCapacity(t *testing.T) {
 }
 
 func TestASuspendedAccountStartsNothing(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -561,6 +570,7 @@ func TestASuspendedAccountStartsNothing(t *testing.T) {
 }
 
 func TestADeletedAgentStopsItsTasks(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task, other := d.task(minutely, func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }), d.task(minutely)
 	for range 3 {
@@ -583,6 +593,7 @@ func TestADeletedAgentStopsItsTasks(t *testing.T) {
 }
 
 func TestWhatATaskMayNotBe(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	now := d.clock.now()
 	for name, tc := range map[string]struct {
@@ -651,6 +662,7 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 // A task that cannot be worked on is left alone for a while, and keeps nobody
 // else from running. An instant that is written already never runs again.
 func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	broken, other := d.task(), d.task()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -668,6 +680,7 @@ func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 // A run that waits for somebody to approve a call has not ended either, and goes on when
 // it was decided.
 func TestARunThatWaitsForApprovalHasNotEnded(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	d.agent = d.Agent(func(a *stoa.Agent) {
 		a.Tools = []stoa.AgentTool{{Type: stoa.ToolClient, Name: "refund", Description: "Refunds.", Parameters: `{"type":"object"}`, Effects: stoa.EffectsOnce, TimeoutSeconds: 60, OnTimeout: stoa.TimeoutTells, Approval: stoa.ApprovalAlways}}
@@ -701,6 +714,7 @@ func TestARunThatWaitsForApprovalHasNotEnded(t *testing.T) {
 // A task whose runs ask their user something waits for the answers: that is an
 // overlap like any other.
 func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
+	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.Mode, t.Message = stoa.ModeChat, "ask: Which one?" })
 	sessiontest.Run(t, d.r)

@@ -16,6 +16,7 @@ import (
 // about the instants meanwhile. It ends when the program has answered, and also when its
 // time to answer is over.
 func TestRunsThatWaitForProgramsHaveNotEnded(t *testing.T) {
+	t.Parallel()
 	const first, second, third = "03-01 08:01 schedule ", "03-01 08:02 schedule ", "03-01 08:03 schedule "
 	for _, tc := range []struct {
 		policy       string

@@ -21,6 +21,7 @@ import (
 )
 
 func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		ids := make([]string, 8)
@@ -47,6 +48,7 @@ func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
 }
 
 func TestAnAgentsVersionsAreFrozen(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a := h.Agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
@@ -111,6 +113,7 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 }
 
 func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
+	t.Parallel()
 	var told []string
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		told = append(told, strings.SplitN(call.Instructions, "\n", 2)[0])
@@ -131,6 +134,7 @@ func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 }
 
 func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
@@ -192,6 +196,7 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 }
 
 func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a, r := h.Agent(), h.Service()
@@ -240,6 +245,7 @@ func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 }
 
 func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
+	t.Parallel()
 	called, goOn := make(chan string, 100), make(chan struct{})
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		called <- call.Messages[0].Text()
@@ -272,6 +278,7 @@ func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
 }
 
 func TestAnExportTellsAllThatWasSaid(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	h.File(a, "docs/prices.md", "A ticket costs seven drachmas.\n")
@@ -310,6 +317,7 @@ func TestAnExportTellsAllThatWasSaid(t *testing.T) {
 }
 
 func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		h.Account.Plan = "free"
@@ -326,6 +334,7 @@ func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
 // The default cap ends a turn where neither agent nor session has one, and gives way
 // to theirs, which may be higher.
 func TestATurnWithoutACapHasTheDefault(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	r := h.Service(func(cfg *sessiontest.Config) { cfg.Limits.TurnCredits = 3_000 })
 	sessiontest.Run(t, r)
@@ -348,6 +357,7 @@ func TestATurnWithoutACapHasTheDefault(t *testing.T) {
 }
 
 func TestLimitsOfATurnEndIt(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		limits stoa.TurnLimits
 		code   stoa.Code

@@ -15,6 +15,7 @@ import (
 // TestMetricsKnowTheCodesOfTurns compares the codes of failed turns that this package
 // has with those that metrics count by themselves.
 func TestMetricsKnowTheCodesOfTurns(t *testing.T) {
+	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "transition.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -40,6 +40,7 @@ func request(h *sessiontest.Fixture, s stoa.Session, after int64) session.Events
 
 // Whoever is cut off after any event and comes back has the same text in the end.
 func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := sessiontest.Build(t, home, nil)
 		a, r := h.Agent(), h.Service()
@@ -97,6 +98,7 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 }
 
 func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	sessiontest.Run(t, r)
@@ -140,6 +142,7 @@ func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
 }
 
 func TestFiveHundredWatchersOfOneSession(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	sessiontest.Run(t, r)
@@ -172,6 +175,7 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 }
 
 func TestASlowReaderMissesNothing(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if len(call.Messages) < 400 { // far more events than stay in memory
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "nothing", Arguments: "{}"})

@@ -29,6 +29,7 @@ func background(t *testing.T, fn func(ctx context.Context)) {
 // Followers on another node get every event, by hints or by polling, and read the
 // rows once for all of them.
 func TestFollowersOnAnotherNode(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		hints bool
 		poll  time.Duration
@@ -95,6 +96,7 @@ func TestFollowersOnAnotherNode(t *testing.T) {
 // A follower on another node learns of a deletion, also one whose events came from
 // memory and not from the rows.
 func TestADeletedSessionEndsItsFollowersElsewhere(t *testing.T) {
+	t.Parallel()
 	t.Run("read from rows", func(t *testing.T) { followDeleted(t, false) })
 	t.Run("heard while it ran", func(t *testing.T) { followDeleted(t, true) })
 }

@@ -19,6 +19,7 @@ import (
 )
 
 func TestVerbsInEveryStatus(t *testing.T) {
+	t.Parallel()
 	// in brings a session into a status and gives it with its runner.
 	in := map[stoa.SessionStatus]string{
 		stoa.SessionQueued: "", stoa.SessionRunning: "wait: 10m", stoa.SessionWaiting: "ask: Well?",
@@ -126,6 +127,7 @@ func TestVerbsInEveryStatus(t *testing.T) {
 }
 
 func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
@@ -165,6 +167,7 @@ func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
 }
 
 func TestMessagesWaitTheirTurn(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun, goOn := make(chan string), make(chan struct{})
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
@@ -199,6 +202,7 @@ func TestMessagesWaitTheirTurn(t *testing.T) {
 }
 
 func TestWhatTheModelIsTold(t *testing.T) {
+	t.Parallel()
 	var calls []stoa.Call
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		calls = append(calls, call)
@@ -262,6 +266,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 }
 
 func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
+	t.Parallel()
 	var offered atomic.Int64
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		offered.Add(int64(len(call.Tools)))
@@ -284,6 +289,7 @@ func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
 }
 
 func TestStartNeedsCreditsForTheFirstStep(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	poor := storetest.Account(t, h.Store, 10)
@@ -310,6 +316,7 @@ func TestStartNeedsCreditsForTheFirstStep(t *testing.T) {
 }
 
 func TestAQueueThatIsFullRefusesMore(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 2 })
 	h.Begin(r, a, "one")
@@ -321,6 +328,7 @@ func TestAQueueThatIsFullRefusesMore(t *testing.T) {
 }
 
 func TestAVerbIsPartOfItsTransaction(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	broken := errors.New("the reply could not be stored")
@@ -342,6 +350,7 @@ func TestAVerbIsPartOfItsTransaction(t *testing.T) {
 }
 
 func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
+	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	s := h.Begin(r, a, "hello")
@@ -362,6 +371,7 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 // Once a cancel is stored, an answer that comes all the same is kept and paid,
 // but the turn is cancelled: that was promised.
 func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{})
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		close(begun)

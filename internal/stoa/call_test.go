@@ -6,6 +6,7 @@ import (
 )
 
 func TestEstimateCountsEveryPart(t *testing.T) {
+	t.Parallel()
 	segment := func(bytes int, tokens int64) Part {
 		return Part{Kind: PartReasoning, State: State{Data: strings.Repeat("x", bytes), Tokens: tokens}}
 	}
@@ -39,6 +40,7 @@ func TestEstimateCountsEveryPart(t *testing.T) {
 }
 
 func TestEstimateCountsToolsAndFormats(t *testing.T) {
+	t.Parallel()
 	tools := []Tool{{Name: "abc", Description: "def", Parameters: "{   }"}, {Name: "ab"}}
 	for name, c := range map[string]struct {
 		call Call
@@ -57,6 +59,7 @@ func TestEstimateCountsToolsAndFormats(t *testing.T) {
 }
 
 func TestMediaIsEstimatedByItsModel(t *testing.T) {
+	t.Parallel()
 	seen := Traits{ImageTokens: 1_000}
 	for name, c := range map[string]struct {
 		media  Media

@@ -6,6 +6,7 @@ import (
 )
 
 func TestNamesOfTools(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]bool{
 		"": false, "a": true, "Z-9_": true, "-": true, strings.Repeat("x", MaxName): true, strings.Repeat("x", MaxName+1): false,
 		"a.b": false, "a b": false, "é": false, "a\x00": false, "a\n": false, "functions.f:0": false, "@": false, "[": false, "`": false, "{": false, "/": false, ":": false,
@@ -17,6 +18,7 @@ func TestNamesOfTools(t *testing.T) {
 }
 
 func TestEditDistance(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		a, b string
 		want int

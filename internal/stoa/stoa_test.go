@@ -9,6 +9,7 @@ import (
 )
 
 func TestIDsAreUniqueAndOrdered(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	last := ""
 	for range 1000 {
@@ -34,6 +35,7 @@ func TestIDsAreUniqueAndOrdered(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
+	t.Parallel()
 	p := Price{Input: 3_000_000, CachedInput: 300_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000, Output: 15_000_000}
 	for _, c := range []struct {
 		usage Usage
@@ -60,6 +62,7 @@ func TestCost(t *testing.T) {
 }
 
 func TestAffordsNeverCostsMoreThanTheAmount(t *testing.T) {
+	t.Parallel()
 	for _, p := range []Price{{Input: 3_000_000, Output: 15_000_000}, {Input: 3_000_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000, Output: 15_000_000}, {Input: 1, Output: 7}, {Output: 999_999}, {Input: MaxRate, Output: MaxRate}} {
 		for _, amount := range []Credits{0, 1, 2, 99, 12_345, Credit, 100 * Credit, 1 << 50} {
 			for _, input := range []int64{0, 1, 17, 5000} {
@@ -88,6 +91,7 @@ func TestAffordsNeverCostsMoreThanTheAmount(t *testing.T) {
 }
 
 func TestSaneUsage(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		u    Usage
 		want bool
@@ -108,6 +112,7 @@ func TestSaneUsage(t *testing.T) {
 }
 
 func TestCreditsString(t *testing.T) {
+	t.Parallel()
 	for c, want := range map[Credits]string{
 		0: "0.00", 1: "0.000001", 10_000: "0.01", 1_500_000: "1.50", 100 * Credit: "100.00", -2_345_678: "-2.345678", -1 << 63: "-9223372036854.775808",
 	} {
@@ -118,6 +123,7 @@ func TestCreditsString(t *testing.T) {
 }
 
 func TestSystemJoinsTextsInOrder(t *testing.T) {
+	t.Parallel()
 	c := Call{Instructions: "first", Messages: []Message{
 		TextMessage(RoleSystem, "second"), TextMessage(RoleUser, "hi"), TextMessage(RoleSystem, "third"), {Role: RoleSystem},
 	}}
@@ -130,6 +136,7 @@ func TestSystemJoinsTextsInOrder(t *testing.T) {
 }
 
 func TestEstimateCountsBytesAndMessages(t *testing.T) {
+	t.Parallel()
 	if got := (Call{Messages: []Message{TextMessage(RoleUser, "abcd")}}).EstimateInput(); got != 2+4 {
 		t.Errorf("four bytes in one message are %d tokens, want 6", got)
 	}
@@ -139,6 +146,7 @@ func TestEstimateCountsBytesAndMessages(t *testing.T) {
 }
 
 func TestMayGrant(t *testing.T) {
+	t.Parallel()
 	all, first, one := Key{Scopes: []string{"*"}}, Key{Scopes: []string{"*", "operator"}}, Key{Scopes: []string{"responses"}}
 	for _, c := range []struct {
 		key   Key
@@ -164,6 +172,7 @@ func TestMayGrant(t *testing.T) {
 }
 
 func TestSessionStatusTransitions(t *testing.T) {
+	t.Parallel()
 	all := []SessionStatus{SessionQueued, SessionRunning, SessionCompleted, SessionWaiting, SessionFailed, SessionCancelled}
 	legal := map[SessionStatus][]SessionStatus{
 		SessionQueued:    {SessionRunning, SessionCancelled, SessionFailed},
@@ -186,6 +195,7 @@ func TestSessionStatusTransitions(t *testing.T) {
 }
 
 func TestErrorsKeepTheirCodeWhenWrapped(t *testing.T) {
+	t.Parallel()
 	made := Errorf(CodeQuota, "%d are left", 3).At("model")
 	up := fmt.Errorf("hold: %w", made)
 	if got := AsError(up); got != made || got.Param != "model" || CodeOf(up) != CodeQuota {
@@ -202,6 +212,7 @@ func TestErrorsKeepTheirCodeWhenWrapped(t *testing.T) {
 }
 
 func TestHintHidesTheSecret(t *testing.T) {
+	t.Parallel()
 	if got := Hint("sk_abcdefghijklmnopqrstuvwxyz"); got != "sk_a…wxyz" {
 		t.Errorf("Hint = %q", got)
 	}
@@ -211,6 +222,7 @@ func TestHintHidesTheSecret(t *testing.T) {
 }
 
 func TestAProviderIsPrintedWithoutItsKey(t *testing.T) {
+	t.Parallel()
 	p := Provider{Name: "anthropic", APIKey: "a-secret"}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		for _, what := range []any{p, &p, []Provider{p}, struct{ P Provider }{p}} {
@@ -222,6 +234,7 @@ func TestAProviderIsPrintedWithoutItsKey(t *testing.T) {
 }
 
 func TestAStepGoesBackInItsOrder(t *testing.T) {
+	t.Parallel()
 	state := func(data string) State { return State{Wire: "w", Data: data} }
 	step := Step{
 		Text: "onetwo", Calls: []ToolCall{{ID: "a"}, {ID: "b"}},

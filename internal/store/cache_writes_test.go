@@ -12,6 +12,7 @@ import (
 // TestChargesBeforeWritesHadARateStayTrue opens a store of an earlier version, whose
 // charges took cache writes as input.
 func TestChargesBeforeWritesHadARateStayTrue(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		earlier(t, database, "00960", func(tx *db.Tx) error {
 			now := db.Micros(time.Now())

@@ -12,6 +12,7 @@ import (
 
 // TestAnAccountSpendsByTheDay charges accounts on several days, some charges twice.
 func TestAnAccountSpendsByTheDay(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		var a, b stoa.Account
@@ -76,6 +77,7 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 // TestChargesBeforeTheUpgradeCountByTheDay opens a store of an earlier version that
 // has charges.
 func TestChargesBeforeTheUpgradeCountByTheDay(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		earlier(t, database, "00700", func(tx *db.Tx) error {
 			now := db.Micros(time.Now())

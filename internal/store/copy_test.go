@@ -174,6 +174,7 @@ func found(t *testing.T, cfg store.Config) (hits []string) {
 
 // A store is copied from each kind of database to each, and every table travels.
 func TestEveryTableIsCopied(t *testing.T) {
+	t.Parallel()
 	source := store.Config{Dir: fullStore(t)}
 	places := []store.Config{source, {Dir: t.TempDir()}}
 	if os.Getenv(storetest.Env) != "" {
@@ -221,6 +222,7 @@ func TestEveryTableIsCopied(t *testing.T) {
 
 // A copy that was interrupted does not open; the same command completes it.
 func TestInterruptedCopyDoesNotOpen(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		for _, at := range []string{"accounts", "drive_passages"} {
@@ -263,6 +265,7 @@ func TestInterruptedCopyDoesNotOpen(t *testing.T) {
 
 // What is not like the source after the copy is named, and does not open.
 func TestChangedCopyDoesNotOpen(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		_, err := store.Copy(ctx, store.CopyOptions{From: source, To: to, Drives: drive.Tables(), Progress: func(table string, _ int64, done bool) {
@@ -295,6 +298,7 @@ func TestChangedCopyDoesNotOpen(t *testing.T) {
 }
 
 func TestCopyRefusesWhatItCouldSpoil(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		refused := func(what, want string, from, to store.Config) {
@@ -342,6 +346,7 @@ func TestCopyRefusesWhatItCouldSpoil(t *testing.T) {
 }
 
 func TestTextThatPostgresCannotHold(t *testing.T) {
+	t.Parallel()
 	to := storetest.EmptyPostgres(t).Config
 	dir := newStore(t)
 	d, err := db.Open(ctx, db.Config{Dir: dir, File: "core.db"})
@@ -380,6 +385,7 @@ func TestTextThatPostgresCannotHold(t *testing.T) {
 }
 
 func TestMigrateSaysWhatItDid(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		migrate := func(check bool) (text string) {
 			t.Helper()

@@ -11,6 +11,7 @@ import (
 
 // A cursor of these lists is a number from a caller, who may send any.
 func TestANumberForACursorMayBeAny(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a := storetest.Account(t, st, 0)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestOldDeliveriesAreRemoved(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	st := storetest.New(t).Open()
 	account := storetest.Account(t, st, 0)
@@ -83,6 +84,7 @@ func TestOldDeliveriesAreRemoved(t *testing.T) {
 }
 
 func TestAccountsHaveSoManyWebhooks(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	st := storetest.New(t).Open()
 	account := storetest.Account(t, st, 0)

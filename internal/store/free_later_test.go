@@ -11,6 +11,7 @@ import (
 // A claim that cannot be freed when its request ends is freed once the database writes
 // again: the key is not lost for as long as the process lives.
 func TestAClaimIsFreedLater(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	st := database.Open()
 	a := storetest.Account(t, st, 0)
@@ -41,6 +42,7 @@ func TestAClaimIsFreedLater(t *testing.T) {
 // A claim whose COMMIT reaches the server only after its node has given it up is freed
 // all the same.
 func TestALateClaimIsFreed(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	a := storetest.Account(t, database.Open(), 0)
 	direct := database

@@ -33,6 +33,7 @@ func listen(t *testing.T, st *store.Store, address string) (begun chan struct{})
 }
 
 func TestHintsReachTheOtherNodes(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	a, b := database.Open(), database.Open()
 	heard := make(chan string, 10_000)
@@ -91,6 +92,7 @@ func kill(t *testing.T, address string, st *store.Store) {
 }
 
 func TestHintsMayTakeAnotherAddress(t *testing.T) {
+	t.Parallel()
 	database := storetest.EmptyPostgres(t) // a schema of that server's database
 	a, b := database.Open(), database.Open()
 	heard := make(chan string, 1)
@@ -102,6 +104,7 @@ func TestHintsMayTakeAnotherAddress(t *testing.T) {
 }
 
 func TestWhoIsAloneGivesNoHints(t *testing.T) {
+	t.Parallel()
 	if storetest.SQLite(t).Open().Hints() { // where there is one node
 		t.Error("a store on SQLite gives hints")
 	}

@@ -52,6 +52,7 @@ func openAgain(t *testing.T, dir string) error {
 }
 
 func TestIncompleteStoreIsRefused(t *testing.T) {
+	t.Parallel()
 	foreign := newStore(t)
 	copyFile := func(t *testing.T, from, to string) {
 		t.Helper()
@@ -154,6 +155,7 @@ func files(t *testing.T, dir string) string {
 // A store from before there were ids gets them, also when the process dies in
 // between.
 func TestOldStoreGetsItsIDs(t *testing.T) {
+	t.Parallel()
 	for name, written := range map[string]func(t *testing.T, dir string){
 		"nothing written": func(t *testing.T, dir string) {},
 		"the id file written": func(t *testing.T, dir string) {
@@ -195,6 +197,7 @@ func TestOldStoreGetsItsIDs(t *testing.T) {
 }
 
 func TestRestoreRefusesForgedBackups(t *testing.T) {
+	t.Parallel()
 	for name, forge := range map[string]struct{ file, statement, want string }{
 		"nothing":             {"core.db", "SELECT 1", ""},
 		"no accounts":         {"core.db", "DELETE FROM accounts", "no accounts"},
@@ -259,6 +262,7 @@ func TestRestoreRefusesForgedBackups(t *testing.T) {
 
 // The way out that the error names works.
 func TestRestoreMendsAnIncompleteStore(t *testing.T) {
+	t.Parallel()
 	dir := newStore(t)
 	file := filepath.Join(t.TempDir(), "backup.tar")
 	if _, err := store.Backup(ctx, dir, file, "test"); err != nil {
@@ -287,6 +291,7 @@ func TestRestoreMendsAnIncompleteStore(t *testing.T) {
 }
 
 func TestUsableFollowsTheDisk(t *testing.T) {
+	t.Parallel()
 	st := storetest.SQLite(t).Open() // it limits the pages
 	a := storetest.Account(t, st, 10)
 	pages := func(n int) {

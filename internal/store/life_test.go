@@ -85,6 +85,7 @@ func keyOf(t *testing.T, st *store.Store, accountID, key string) error {
 // Two nodes declare a third one dead: what it had is given back once, and what is
 // theirs stays theirs.
 func TestDeathIsDeclaredOnce(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	dead := database.Open()
@@ -135,6 +136,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 
 // Nothing that a dead node begins to write is committed, whatever it believes.
 func TestADeadNodeWritesNothing(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	dead := database.Open()
@@ -181,6 +183,7 @@ func TestADeadNodeWritesNothing(t *testing.T) {
 }
 
 func TestARenewalDoesNotRevive(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = brisk
 	st := database.Open()
@@ -209,6 +212,7 @@ func stall(t *testing.T, database storetest.Database) (end func()) {
 }
 
 func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: time.Hour}
 	st := database.Open()
@@ -238,6 +242,7 @@ func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 }
 
 func TestANodeThatCannotRenewGivesUp(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 100 * time.Millisecond, Death: time.Hour, GiveUp: 200 * time.Millisecond}
 	st := database.Open()
@@ -255,6 +260,7 @@ func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 // All nodes are late together when PostgreSQL was away: who comes back first declares
 // nobody dead.
 func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 200 * time.Millisecond, Death: time.Minute}
 	first := database.Open()
@@ -280,6 +286,7 @@ func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 // A node that has just started does not know whether PostgreSQL was away before: it
 // declares nobody dead who may still come back.
 func TestAStartLeavesOthersTimeToComeBack(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	late, gone := database.Open(), database.Open()
@@ -300,6 +307,7 @@ func TestAStartLeavesOthersTimeToComeBack(t *testing.T) {
 }
 
 func TestNodesStartTogether(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Connections = 2
 	var wg sync.WaitGroup
@@ -345,6 +353,7 @@ func TestNodesStartTogether(t *testing.T) {
 // A transaction of a process that was stopped in the middle keeps its locks for a
 // bounded time.
 func TestAnIdleTransactionEnds(t *testing.T) {
+	t.Parallel()
 	st := storetest.Postgres(t).Open()
 	write(t, st, func(tx *store.Tx) error {
 		var limit string
@@ -357,6 +366,7 @@ func TestAnIdleTransactionEnds(t *testing.T) {
 }
 
 func TestOtherSettingsAreWarnedOfOnce(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Node.ConfigHash = "one"
 	database.Open()
@@ -381,6 +391,7 @@ func TestOtherSettingsAreWarnedOfOnce(t *testing.T) {
 
 // A start warns when the nodes that live could use up PostgreSQL's connections.
 func TestAStartCountsTheConnections(t *testing.T) {
+	t.Parallel()
 	database := storetest.Postgres(t)
 	database.Config.Life = storetest.Still
 	first := database.Open()

@@ -11,6 +11,7 @@ import (
 // A database of an earlier version is taken over: runs that waited for a place
 // in the queue still do, under the new word.
 func TestRunsThatWaitSurviveTheUpgrade(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		earlier(t, database, "00310", func(tx *db.Tx) error {
 			for id, waiting := range map[string]string{"run_1": "room", "run_2": "overlap", "run_3": ""} {

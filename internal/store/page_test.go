@@ -15,6 +15,7 @@ import (
 // TestPagesAreBoundedByBytes: a page of long rows ends early and says that there
 // are more, and a reader who follows the pages sees every row once, in order.
 func TestPagesAreBoundedByBytes(t *testing.T) {
+	t.Parallel()
 	const rows, size = 50, 400_000
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
@@ -70,6 +71,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 // TestFilteredPagesLookAtABoundedNumber: a filter that no index has ends a page
 // after 2,000 rows, and who follows the pages sees every row once, in order.
 func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
+	t.Parallel()
 	const rows, rare = 4500, 1000 // every 1,000th is of another key
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()

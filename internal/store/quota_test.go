@@ -17,6 +17,7 @@ import (
 // TestQuotasHoldForManyAtOnce: creations of one account that come at the same
 // time do not pass a limit together, and another account is not touched.
 func TestQuotasHoldForManyAtOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		database.Config.Quota = store.Quota{Keys: 3, Spaces: 3}
 		st := database.Open()
@@ -59,6 +60,7 @@ func TestQuotasHoldForManyAtOnce(t *testing.T) {
 // TestEndedKeysAreBounded: beyond the limit old keys make way, and young ones refuse
 // the new one.
 func TestEndedKeysAreBounded(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		database.Config.Quota = store.Quota{Keys: 3, EndedKeys: 3}
 		st := database.Open()
@@ -127,6 +129,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 // TestOldVersionsAreDropped: of an agent only the newest versions are kept, and a
 // session that pinned a dropped one goes on with the oldest that is kept.
 func TestOldVersionsAreDropped(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		database.Config.Quota = store.Quota{AgentVersions: 2}
 		st := database.Open()

@@ -14,6 +14,7 @@ import (
 // processes would, and follows them: none is passed over, as it would be if one with
 // an earlier time were committed after one with a later.
 func TestRowsAreSeenInTheirOrder(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		const writers, batches, rows = 8, 12, 3
@@ -76,6 +77,7 @@ func TestRowsAreSeenInTheirOrder(t *testing.T) {
 // TestRowsGoOnAfterAClockThatWasAhead writes rows, sets the clock back and writes
 // others: they come after the first ones all the same.
 func TestRowsGoOnAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
 	st := storetest.New(t).Open()
 	var scratch []any
 	for i, id := range []string{"req_a", "req_b"} {

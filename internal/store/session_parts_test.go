@@ -14,6 +14,7 @@ import (
 // TestAStepKeepsItsReasoning writes the reasoning of a step and reads it again, and
 // reads a row as older versions wrote it.
 func TestAStepKeepsItsReasoning(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		st := home.Open()
 		made := func(data string, tokens int64) stoa.State {

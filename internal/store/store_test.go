@@ -85,6 +85,7 @@ func wantInOrder(t testing.TB, st *store.Store) {
 }
 
 func TestChargesAreStoredOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a, b := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 10)
@@ -121,6 +122,7 @@ func TestChargesAreStoredOnce(t *testing.T) {
 }
 
 func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a, other := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 1_000_000)
@@ -194,6 +196,7 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 }
 
 func TestUsageSumsByAnyDimension(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a := storetest.Account(t, st, 1_000_000)
@@ -235,6 +238,7 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 }
 
 func TestGrantWithReferenceIsStoredOnce(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a := storetest.Account(t, st, 0)
@@ -276,6 +280,7 @@ func TestGrantWithReferenceIsStoredOnce(t *testing.T) {
 }
 
 func TestNewNodeClosesOldLeases(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		database.Config.Life = storetest.Still
 		st := database.Open()
@@ -321,6 +326,7 @@ func TestNewNodeClosesOldLeases(t *testing.T) {
 }
 
 func TestIdempotencyKeyIsOneRequest(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		key := store.IdempotencyKey{AccountID: "acc_1", Method: "POST", Path: "/api/v1/responses", Key: "k"}
@@ -399,6 +405,7 @@ func TestIdempotencyKeyIsOneRequest(t *testing.T) {
 }
 
 func TestOneOfManyClaimsSucceeds(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		var wg sync.WaitGroup
@@ -429,6 +436,7 @@ func TestOneOfManyClaimsSucceeds(t *testing.T) {
 }
 
 func TestVerifyFindsEveryKindOfDamage(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]string{
 		"granted is the sum of the grants":                           `UPDATE accounts SET granted = granted + 1`,
 		"granted is balance, leases and charges together":            `UPDATE accounts SET balance = balance + 1`,
@@ -461,6 +469,7 @@ func TestVerifyFindsEveryKindOfDamage(t *testing.T) {
 }
 
 func TestReadOnlyStoreBesideItsServer(t *testing.T) {
+	t.Parallel()
 	database := storetest.New(t)
 	st := database.Open()
 	a := storetest.Account(t, st, 100)
@@ -482,6 +491,7 @@ func TestReadOnlyStoreBesideItsServer(t *testing.T) {
 }
 
 func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a := storetest.Account(t, st, 1000)
@@ -529,6 +539,7 @@ func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
 }
 
 func TestListsOfAccountsKeysAndGrants(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a, b := storetest.Account(t, st, 5), storetest.Account(t, st, 6)
@@ -581,6 +592,7 @@ func TestListsOfAccountsKeysAndGrants(t *testing.T) {
 
 // TestListsUseTheirIndexes keeps a list's cost from growing with the table.
 func TestListsUseTheirIndexes(t *testing.T) {
+	t.Parallel()
 	const down, up = ` AND (created_at, id) < ($8, $9) ORDER BY created_at DESC, id DESC LIMIT 20`, ` AND (created_at, id) > ($8, $9) ORDER BY created_at, id LIMIT 20`
 	queries := map[string]string{
 		`SELECT id FROM charges WHERE account_id = $1` + down:                                                                                                            "charges_by_account",

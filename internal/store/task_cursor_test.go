@@ -24,6 +24,7 @@ func taskAt(accountID string, cursor, planned, trimmed int) stoa.ScheduledTask {
 func minute(n int) time.Time { return time.Date(2026, 3, 1, 0, n, 0, 0, time.UTC) }
 
 func TestTasksAheadOfTheClock(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		a := storetest.Account(t, st, 0)
@@ -88,6 +89,7 @@ func TestTasksAheadOfTheClock(t *testing.T) {
 
 // Old runs are removed, but none of an instant that the clock has yet to reach.
 func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
 		st := database.Open()
 		write(t, st, func(tx *store.Tx) error {
@@ -128,6 +130,7 @@ func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
 // Tasks of an earlier version are not taken back to before what they had dealt with
 // then, and only those that had many runs can have lost any.
 func TestTasksOfAnEarlierVersionStayAhead(t *testing.T) {
+	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		earlier(t, database, "00500", func(tx *db.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO accounts (id, name, plan, created_at, updated_at) VALUES ('acc_1', 'x', 'pro', 1, 1)`)

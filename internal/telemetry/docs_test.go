@@ -113,6 +113,7 @@ func documented(t *testing.T) map[string]described {
 }
 
 func TestDocsListEveryMetric(t *testing.T) {
+	t.Parallel()
 	is, says := exposed(t, everything(t)), documented(t)
 	if len(is) < 30 {
 		t.Fatalf("only %d metrics found", len(is))
@@ -135,6 +136,7 @@ func TestDocsListEveryMetric(t *testing.T) {
 
 // TestDocsListEveryLabel: the table of labels has each that a metric has, and no other.
 func TestDocsListEveryLabel(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +163,7 @@ func TestDocsListEveryLabel(t *testing.T) {
 // TestDashboardAsksForWhatExists: every query of the dashboard names metrics and labels
 // that the registry has.
 func TestDashboardAsksForWhatExists(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/grafana-dashboard.json")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 // TestExportsAreTriedAgain: three times where that may help, once where it cannot; a
 // failure is counted and logged, and is no error of the library's.
 func TestExportsAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		answers      []int
 		tries        int
@@ -78,6 +79,7 @@ func TestExportsAreTriedAgain(t *testing.T) {
 }
 
 func TestBadTraceSettingsAreErrors(t *testing.T) {
+	t.Parallel()
 	for _, cfg := range []TraceConfig{
 		{Endpoint: "localhost:4317"},
 		{Endpoint: "grpc://h:1"},
@@ -96,6 +98,7 @@ func TestBadTraceSettingsAreErrors(t *testing.T) {
 // TestSpansAreEncodedWhole compares what is encoded with the types that are generated
 // from the definition of OTLP.
 func TestSpansAreEncodedWhole(t *testing.T) {
+	t.Parallel()
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) }))
 	defer server.Close()
@@ -148,6 +151,7 @@ func TestSpansAreEncodedWhole(t *testing.T) {
 // TestSamplersDecideBySession: all turns of a session are traced or none, and a caller
 // whose trace is not sampled makes no spans.
 func TestSamplersDecideBySession(t *testing.T) {
+	t.Parallel()
 	tracer, err := NewTracer(TraceConfig{Endpoint: "http://127.0.0.1:1", Sampler: sdk.ParentBased(sdk.TraceIDRatioBased(0.5))})
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ func sample() *Metrics {
 // TestLabelsAreBounded has ten thousand models, providers, codes, routes, tools and
 // accounts counted: the number of series stays what it was.
 func TestLabelsAreBounded(t *testing.T) {
+	t.Parallel()
 	m := sample()
 	touch := func(n int) {
 		name := fmt.Sprint("strange-", n)
@@ -111,6 +112,7 @@ func BenchmarkCountingACall(b *testing.B) {
 // TestRowsAreCountedSeldom: whoever asks for the metrics often does not
 // read the rows often, and a failure leaves a gap.
 func TestRowsAreCountedSeldom(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	fail := false
 	inputs := 0

@@ -96,6 +96,7 @@ func expect(t *testing.T, samples, want map[string]float64, prefixes ...string) 
 // TestCountsAreExact makes calls of each kind and compares every count with what
 // happened.
 func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
 	m := metrics(5)
 	h, _ := vendors(t, apitest.Config{Metrics: m})
 	c := h.Client(t)
@@ -217,6 +218,7 @@ func session(t *testing.T, h *apitest.Service) (id string) {
 }
 
 func TestSessionsAreCounted(t *testing.T) {
+	t.Parallel()
 	m := metrics(0)
 	h := apitest.Start(t, apitest.Config{Metrics: m})
 	session(t, h)
@@ -244,6 +246,7 @@ func TestSessionsAreCounted(t *testing.T) {
 // TestSpansOfACall: the request is a child of its caller's span, and each attempt a
 // child of the request. The provider is sent its attempt, and no baggage.
 func TestSpansOfACall(t *testing.T) {
+	t.Parallel()
 	r := receive(t)
 	tracer := r.tracer()
 	h, f := vendors(t, apitest.Config{Tracer: tracer})
@@ -298,6 +301,7 @@ func TestSpansOfACall(t *testing.T) {
 
 // TestSpansOfASession: session → turn → steps and tools, and below a step its attempt.
 func TestSpansOfASession(t *testing.T) {
+	t.Parallel()
 	r := receive(t)
 	tracer := r.tracer()
 	h := apitest.Start(t, apitest.Config{Tracer: tracer})
@@ -346,6 +350,7 @@ func TestSpansOfASession(t *testing.T) {
 
 // TestTracesThatAreOffSendNothing: without a tracer no traceparent goes out.
 func TestTracesThatAreOffSendNothing(t *testing.T) {
+	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
 	h.Client(t).With("traceparent", "00-0123456789abcdef0123456789abcdef-00f067aa0ba902b7-01").
 		Want(200, "POST", responses, object{"model": "alpha-haiku-4-5", "input": "say: hi"})
@@ -358,6 +363,7 @@ func TestTracesThatAreOffSendNothing(t *testing.T) {
 
 // TestCallersDoNotReachMetrics: the listener of callers knows none of the paths.
 func TestCallersDoNotReachMetrics(t *testing.T) {
+	t.Parallel()
 	h := apitest.Start(t, apitest.Config{Metrics: metrics(0)})
 	for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/debug/pprof/heap"} {
 		res, err := http.Get(h.URL + path)
@@ -387,6 +393,7 @@ func readiness(t *testing.T, server *http.Server, path string) (int, telemetry.R
 // TestReadyzFollowsTheService: 503 with the reason while the store does not commit, and
 // while the service drains. /livez is not affected.
 func TestReadyzFollowsTheService(t *testing.T) {
+	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
 	m := metrics(0)
 	h := apitest.Start(t, apitest.Config{Metrics: m})
@@ -431,6 +438,7 @@ func TestReadyzFollowsTheService(t *testing.T) {
 // TestReadyzOfADeadNode: a node that others have declared dead is out of the load
 // balancer as soon as it knows, and lives until its process ends.
 func TestReadyzOfADeadNode(t *testing.T) {
+	t.Parallel()
 	home := storetest.Postgres(t)
 	home.Config.Life, home.Config.Observe = storetest.Still, nil
 	m := metrics(0)

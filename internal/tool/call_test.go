@@ -40,6 +40,7 @@ func plannedBy(o stoa.OfferedTool) stoa.ExternalCall {
 // TestAStricterReviewStopsWhatIsPlanned has a person review a tool again while calls of
 // it are planned: those that would go by the laxer review do not leave.
 func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	sum := b.rows()[fakemcp.Act].SHA256
@@ -80,6 +81,7 @@ func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
 // TestATurnHasItsOwnSession has two turns call a server of the era with sessions at the
 // same time: each has one of its own, also when the server forgets them, and ends it.
 func TestATurnHasItsOwnSession(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{Legacy: true})
 	b.approve(fakemcp.Act)
 	to := b.target(fakemcp.Act)
@@ -127,6 +129,7 @@ func TestATurnHasItsOwnSession(t *testing.T) {
 // TestRepliesHaveAClass has what a session's calls bring, with what is worth another
 // attempt.
 func TestRepliesHaveAClass(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	to := b.target(fakemcp.Act)
@@ -170,6 +173,7 @@ func TestRepliesHaveAClass(t *testing.T) {
 // TestACallLogsTheEraOfItsServer has the line of a call say what its server spoke in it,
 // and nothing of what was sent.
 func TestACallLogsTheEraOfItsServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	to := b.target(fakemcp.Act)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestAVisitorIsShownPlainValues(t *testing.T) {
+	t.Parallel()
 	ask := &stoa.Ask{Title: "Do it", Public: []stoa.PublicField{
 		{Path: []string{"text"}, Name: "Text"},
 		{Path: []string{"deep", "number"}, Name: "Number"},
@@ -47,6 +48,7 @@ func TestAVisitorIsShownPlainValues(t *testing.T) {
 }
 
 func TestAFieldHasTheNameOfItsSchema(t *testing.T) {
+	t.Parallel()
 	schema := map[string]any{"properties": map[string]any{
 		"order_id": map[string]any{"type": "string", "title": "Your\u200b order"},
 		"x":        map[string]any{"type": []any{"integer", "null"}, "title": "\u202e"},

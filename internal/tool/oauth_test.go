@@ -112,6 +112,7 @@ func (b *bench) use(tools *Tools) error {
 // TestManyUsesRefreshOnce: a refresh token that is used twice kills its family at most
 // servers, and at this one.
 func TestManyUsesRefreshOnce(t *testing.T) {
+	t.Parallel()
 	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second) // which is less than a minute
 	demo.Life = time.Hour
 	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
@@ -133,6 +134,7 @@ func TestManyUsesRefreshOnce(t *testing.T) {
 }
 
 func TestLostTokensAreToldOnce(t *testing.T) {
+	t.Parallel()
 	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second)
 	demo.Revoke(true)
 	for range 3 {
@@ -148,6 +150,7 @@ func TestLostTokensAreToldOnce(t *testing.T) {
 }
 
 func TestIdleTokensAreRefreshed(t *testing.T) {
+	t.Parallel()
 	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
 	b.refreshIdle(t.Context())
 	if n := demo.Asked("refresh_token"); n != 0 {
@@ -166,6 +169,7 @@ func TestIdleTokensAreRefreshed(t *testing.T) {
 }
 
 func TestTokensAreBoundToTheirIssuer(t *testing.T) {
+	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
 	b.write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE connection_tokens SET issuer = 'https://evil.example.com'`)
@@ -179,6 +183,7 @@ func TestTokensAreBoundToTheirIssuer(t *testing.T) {
 // TestRekeyCoversTokens: tokens, clients that registered, and authorizations that have
 // begun; also where a run ended halfway.
 func TestRekeyCoversTokens(t *testing.T) {
+	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
 	if _, err := b.Authorize(t.Context(), b.account, b.connection); err != nil {
 		t.Fatal(err)
@@ -218,6 +223,7 @@ func TestRekeyCoversTokens(t *testing.T) {
 // TestAQuestionOutlivesItsProcess: between the page and its button every process may die,
 // and nothing is half authorized.
 func TestAQuestionOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
 	ask := func() *Question {
 		begun, err := b.Authorize(t.Context(), b.account, b.connection)
@@ -264,6 +270,7 @@ func TestAQuestionOutlivesItsProcess(t *testing.T) {
 // TestTokensThatCannotBeRead has the key of a connection's tokens, or of its client's
 // secret, be lost: its tools are withheld, and that is told where they are needed.
 func TestTokensThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
 	var secret store.Secret
 	refused := func(keys *vault.Vault) (is bool) {
@@ -326,6 +333,7 @@ func TestTokensThatCannotBeRead(t *testing.T) {
 }
 
 func TestALostKeyOfTokensIsToldOf(t *testing.T) {
+	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
 	var log bytes.Buffer
 	other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: slog.New(slog.NewTextHandler(&log, nil))}

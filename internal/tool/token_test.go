@@ -114,6 +114,7 @@ func (b *bench) calls(turn *Turn, n int) (all []Reply) {
 // TestARefusedTokenIsSentOnce: what one call has learnt, the next ones know, those of
 // other turns and nodes too, also where there is no other token for the moment.
 func TestARefusedTokenIsSentOnce(t *testing.T) {
+	t.Parallel()
 	b, g, told := gated(t)
 	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
 	g.demo.Revoke(false)
@@ -151,6 +152,7 @@ func TestARefusedTokenIsSentOnce(t *testing.T) {
 // TestAFreshTokenIsTriedOnce: a server that refuses a new token as well refuses more than
 // the token.
 func TestAFreshTokenIsTriedOnce(t *testing.T) {
+	t.Parallel()
 	b, g, told := gated(t)
 	g.set(true, nil)
 	turn := b.Turn(Credentials{})
@@ -172,6 +174,7 @@ func TestAFreshTokenIsTriedOnce(t *testing.T) {
 // TestAnUnreadableRefusalIsNoReason has the server of tokens refuse with more than is
 // read: that may be anything on the way, and counts only when it lasts.
 func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
+	t.Parallel()
 	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second)
 	g := &gate{demo: demo, tokens: func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
@@ -249,6 +252,7 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 
 // TestWhatCameOfAnAuthorizationIsKept: for whoever began it, in another window.
 func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
+	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
 	last := func() store.Authorization {
 		t.Helper()

@@ -111,6 +111,7 @@ func (b *bench) call(name, order string) (Outcome, error) {
 
 // TestACallThatFailsIsAnOutcome has every class of failure, and none of them an error.
 func TestACallThatFailsIsAnOutcome(t *testing.T) {
+	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Legacy: true}} {
 		b := newBench(t, o)
 		b.approve(fakemcp.Act)
@@ -143,6 +144,7 @@ func TestACallThatFailsIsAnOutcome(t *testing.T) {
 // TestARefreshThatFailsKeepsTheCatalog has servers that cannot be asked: what was decided
 // stays, and the connection says what is wrong.
 func TestARefreshThatFailsKeepsTheCatalog(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Read)
 	before := b.rows()
@@ -169,6 +171,7 @@ func TestARefreshThatFailsKeepsTheCatalog(t *testing.T) {
 // TestAHostileCatalogIsKept has definitions that cannot be used beside good ones, and
 // words of the server that nobody can see.
 func TestAHostileCatalogIsKept(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.f.SetTools(append(fakemcp.WrongTools(), fakemcp.Tools()...)...)
 	d := b.refresh()
@@ -209,6 +212,7 @@ func TestAHostileCatalogIsKept(t *testing.T) {
 // TestAChangeTakesTheToolAway changes the definition of an approved tool in ways that a
 // reader may not see. What no reader would call a change is none.
 func TestAChangeTakesTheToolAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act, fakemcp.Put)
 	for _, c := range []struct {
@@ -265,6 +269,7 @@ func (b *bench) offer(names ...string) (offered []stoa.OfferedTool, withheld []s
 // TestAModelReadsNothingInvisible has a person approve a tool with characters that cannot
 // be seen. Neither they nor what the server says of itself reach a model.
 func TestAModelReadsNothingInvisible(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.f.Change("Acts.", "Acts\u200b \u202egnihton\u202c.\\u0007")
 	b.f.Change(`"text":{`, `"text":{"description":"a\u2066b\udb40\udc41c",`)
@@ -280,6 +285,7 @@ func TestAModelReadsNothingInvisible(t *testing.T) {
 
 // TestEachAccountAsksFewServers has as many exchanges at a time as an account may.
 func TestEachAccountAsksFewServers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	ended := make(chan error, perAccount)
@@ -307,6 +313,7 @@ func TestEachAccountAsksFewServers(t *testing.T) {
 // TestACallerWhoLeaves has a caller who is gone before the server answers: nothing is
 // recorded of a refresh, and nothing is known of a call.
 func TestACallerWhoLeaves(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	revision := b.kept().Revision

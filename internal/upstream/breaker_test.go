@@ -75,6 +75,7 @@ func inMemory(v *vendor) (*Pool, stoa.Model) {
 }
 
 func TestBreakerOpensProbesAndCloses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -122,6 +123,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 }
 
 func TestHalfOpenBreakerPermitsOneCall(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -153,6 +155,7 @@ func TestHalfOpenBreakerPermitsOneCall(t *testing.T) {
 }
 
 func TestProbeIsNotRetried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -174,6 +177,7 @@ func TestProbeIsNotRetried(t *testing.T) {
 }
 
 func TestAbandonedProbeLetsTheNextProbe(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -203,6 +207,7 @@ func (s endlessError) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestErrorWithoutBodyIsReadByItsStatus(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m := inMemory(nil)
 		p.cfg.Transport = endlessError(529)
@@ -219,6 +224,7 @@ func TestErrorWithoutBodyIsReadByItsStatus(t *testing.T) {
 }
 
 func TestRetryAfterLengthensTheCoolDown(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{header: http.Header{"Retry-After": {"12"}}}
 		p, m := inMemory(v)
@@ -234,6 +240,7 @@ func TestRetryAfterLengthensTheCoolDown(t *testing.T) {
 }
 
 func TestFewOrOldFailuresKeepTheCircuitClosed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -253,6 +260,7 @@ func TestFewOrOldFailuresKeepTheCircuitClosed(t *testing.T) {
 }
 
 func TestCallersFaultsKeepTheCircuitClosed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -267,6 +275,7 @@ func TestCallersFaultsKeepTheCircuitClosed(t *testing.T) {
 }
 
 func TestRejectedRequestsKeepTheCircuitClosed(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int64{400, 422} {
 		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
 			v := &vendor{}
@@ -290,6 +299,7 @@ func by(account string) stoa.Call {
 }
 
 func TestOneAccountOpensTheCircuitForItselfOnly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -333,6 +343,7 @@ func TestOneAccountOpensTheCircuitForItselfOnly(t *testing.T) {
 }
 
 func TestSeveralAccountsOpenTheCircuitForAll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -357,6 +368,7 @@ func TestSeveralAccountsOpenTheCircuitForAll(t *testing.T) {
 // TestColludersNeverRefuseOthers lets several accounts fail on purpose, alone or in
 // great number, while other accounts are served.
 func TestColludersNeverRefuseOthers(t *testing.T) {
+	t.Parallel()
 	for _, colluders := range []int{2, 4, 50, 3 * breakerAccounts} {
 		inBubble(t, fmt.Sprint(colluders), func(t *testing.T) {
 			v := &vendor{}
@@ -391,6 +403,7 @@ func TestColludersNeverRefuseOthers(t *testing.T) {
 }
 
 func TestDeadProviderIsLearntOncePerAccount(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -439,6 +452,7 @@ func (noDescriptors) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestLackOfDescriptorsIsOurOverload(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m := inMemory(nil)
 		p.cfg.Transport = noDescriptors{}

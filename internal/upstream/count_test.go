@@ -11,6 +11,7 @@ import (
 )
 
 func TestACounterIsGivenTwoSeconds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		vendor := fakeup.Start(t, fakeup.Options{Pipe: "vendor"})
 		pool := New(Config{Providers: []stoa.Provider{vendor.Provider("messages")}, Transport: fakeup.Transport(&http.Transport{}, vendor)})

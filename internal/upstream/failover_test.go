@@ -17,6 +17,7 @@ import (
 func named(p stoa.Provider, name string) stoa.Provider { p.Name = name; return p }
 
 func TestFailoverTakesTheRoutesInOrder(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, prompt    string // of the first two vendors; the third is sound
 		first, second   int    // attempts they see
@@ -66,6 +67,7 @@ func TestFailoverTakesTheRoutesInOrder(t *testing.T) {
 }
 
 func TestCallersFaultStopsAtOnce(t *testing.T) {
+	t.Parallel()
 	one, two := fakeup.Start(t), fakeup.Start(t)
 	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
 	p := open(t, quick(a, b))
@@ -82,6 +84,7 @@ func TestCallersFaultStopsAtOnce(t *testing.T) {
 }
 
 func TestShortRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		inBubble(t, w.name, func(t *testing.T) {
 			fake := start(t, "fake.test")
@@ -96,6 +99,7 @@ func TestShortRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestRetryBeyondTheDeadlineIsNotMade(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := start(t, "fake.test")
 		pr := fake.Provider("messages")
@@ -110,6 +114,7 @@ func TestRetryBeyondTheDeadlineIsNotMade(t *testing.T) {
 }
 
 func TestMostUsefulFailureIsReturned(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name        string
 		first, then int
@@ -146,6 +151,7 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestTotalTimeoutCoversAllRoutes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := start(t, "one.test"), start(t, "two.test")
 		a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
@@ -164,6 +170,7 @@ func TestTotalTimeoutCoversAllRoutes(t *testing.T) {
 }
 
 func TestModelWithoutProviderIsUnavailable(t *testing.T) {
+	t.Parallel()
 	p := open(t, quick())
 	for _, m := range []stoa.Model{{ID: "none"}, at("m", stoa.Provider{Name: "absent", Wire: "messages"})} {
 		collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeModelUnavailable)
@@ -174,6 +181,7 @@ func TestModelWithoutProviderIsUnavailable(t *testing.T) {
 }
 
 func TestInvalidProviderIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, pr := range map[string]stoa.Provider{
 		"no URL":  {Name: "p", Wire: "messages", BaseURL: "::secret"},
 		"no host": {Name: "p", Wire: "messages", BaseURL: "https://"},
@@ -193,6 +201,7 @@ func TestInvalidProviderIsLeftOut(t *testing.T) {
 }
 
 func TestMissingVersionInBaseURLIsHinted(t *testing.T) {
+	t.Parallel()
 	fake := fakeup.Start(t)
 	pr := fake.Provider("responses")
 	pr.BaseURL = fake.URL
@@ -293,6 +302,7 @@ func (g gated) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestReloadKeepsUnchangedProviders(t *testing.T) {
+	t.Parallel()
 	fake := fakeup.Start(t)
 	a, b := named(fake.Provider("messages"), "one"), named(fake.Provider("messages"), "two")
 	p := open(t, quick(a, b))
@@ -310,6 +320,7 @@ func TestReloadKeepsUnchangedProviders(t *testing.T) {
 }
 
 func TestRejectedKeyIsOneAlarmAMinute(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -346,6 +357,7 @@ func TestRejectedKeyIsOneAlarmAMinute(t *testing.T) {
 }
 
 func TestToolCallsCountAsText(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -367,6 +379,7 @@ func TestToolCallsCountAsText(t *testing.T) {
 }
 
 func TestBufferedReplyIsRetriedAfterText(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		inBubble(t, w.name, func(t *testing.T) {
 			one, two := start(t, "one.test"), start(t, "two.test")

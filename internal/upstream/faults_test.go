@@ -13,6 +13,7 @@ import (
 )
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name     string
 		prompt   string
@@ -125,6 +126,7 @@ func shortTotal(c *Config) { c.DefaultTimeout = stoa.Timeouts{Total: 300 * time.
 func smallReply(c *Config) { c.MaxReplyBytes = 1 << 20 }
 
 func TestTextIsAlwaysUTF8(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -138,6 +140,7 @@ func TestTextIsAlwaysUTF8(t *testing.T) {
 }
 
 func TestReaderMayTakeLongerThanIdleTimeout(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := start(t, "fake.test")
 		pr := fake.Provider("messages")
@@ -168,6 +171,7 @@ func longAsk(prompt string) stoa.Call {
 }
 
 func TestCancelStopsTheVendorAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, prompt := range []string{"fault: hang", "fault: hang-body", "fault: hang-body after 3\ntokens: 9", "fault: endless"} {
 		inBubble(t, prompt, func(t *testing.T) {
 			fake := start(t, "fake.test")
@@ -200,6 +204,7 @@ func TestCancelStopsTheVendorAtOnce(t *testing.T) {
 }
 
 func TestReaderThatStopsClosesTheConnection(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -217,6 +222,7 @@ func TestReaderThatStopsClosesTheConnection(t *testing.T) {
 }
 
 func TestEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
 	fake := fakeup.Start(t)
 	pr := fake.Provider("messages")
 	ctx, cancel := context.WithCancel(t.Context())

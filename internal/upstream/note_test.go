@@ -14,6 +14,7 @@ import (
 // from the input: the log has it, without the key, and the caller has the reply. A call
 // that is sent without reasoning has none to drop.
 func TestWhatAVendorDroppedIsLogged(t *testing.T) {
+	t.Parallel()
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "data: {\"type\":\"message_start\",\"message\":{\"input_transformations\":[{\"type\":\"thinking_dropped\",\"of\":\"secret-1234567890\"}]}}\n\n"+

@@ -7,6 +7,7 @@ import (
 )
 
 func TestAPayloadIsReadOnceAndForgotten(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 100, largePayload - 1, largePayload, 3 * largePayload} {
 		text := bytes.Repeat([]byte("x"), n)
 		r := newPayload(text)

@@ -168,6 +168,7 @@ func (l *testLog) logger() *slog.Logger {
 }
 
 func TestEveryWireServesAPlainCall(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -207,6 +208,7 @@ func TestEveryWireServesAPlainCall(t *testing.T) {
 }
 
 func TestAConnectionServesManyCalls(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
@@ -229,6 +231,7 @@ func TestAConnectionServesManyCalls(t *testing.T) {
 }
 
 func TestHTTP2OverTLSServes(t *testing.T) {
+	t.Parallel()
 	fake := fakeup.Start(t, fakeup.Options{TLS: true})
 	pr := fake.Provider("messages")
 	tr := newTransport()

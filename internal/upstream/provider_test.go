@@ -6,6 +6,7 @@ import (
 )
 
 func TestBaseURL(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ wire, base, path, want string }{
 		{"messages", "https://a.example", "/v1/messages", "https://a.example/v1/messages"},
 		{"messages", "https://a.example/", "/v1/messages", "https://a.example/v1/messages"},
@@ -47,6 +48,7 @@ func TestBaseURL(t *testing.T) {
 }
 
 func TestBreakerWindowAfterClockSetBack(t *testing.T) {
+	t.Parallel()
 	var b breaker
 	b.slot = time.Now().Add(time.Hour).UnixNano() / int64(breakerSlot)
 	for range breakerFailures {

@@ -10,6 +10,7 @@ import (
 // TestAWatchEndsTheWaitUnderWay checks when a watch cancels: at the end of the wait
 // under way, whatever its timer was set for before.
 func TestAWatchEndsTheWaitUnderWay(t *testing.T) {
+	t.Parallel()
 	const limit = time.Minute
 	for _, test := range []struct {
 		name  string

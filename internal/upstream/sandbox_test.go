@@ -15,6 +15,7 @@ func sandboxModel() stoa.Model {
 }
 
 func TestSandboxIsServedLikeAVendor(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		prompt  string
 		code    stoa.Code
@@ -52,6 +53,7 @@ func TestSandboxIsServedLikeAVendor(t *testing.T) {
 }
 
 func TestSandboxNamesTheModel(t *testing.T) {
+	t.Parallel()
 	r := collect(t.Context(), open(t, quick()), sandboxModel(), ask("hello"))
 	r.expect(t, "")
 	if !strings.Contains(r.text, "alpha-haiku-4-5") || len(r.started) != 1 || r.started[0] != "sandbox" {
@@ -60,6 +62,7 @@ func TestSandboxNamesTheModel(t *testing.T) {
 }
 
 func TestSandboxFailuresKeepTheCircuitClosed(t *testing.T) {
+	t.Parallel()
 	p := open(t, quick())
 	for range 3 * breakerFailures {
 		collect(t.Context(), p, sandboxModel(), ask("fail: 500")).expect(t, stoa.CodeUpstream)

@@ -16,6 +16,7 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestATryEndsAfterItsTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Config{Providers: []stoa.Provider{{Name: "claude", Wire: "messages", BaseURL: "http://claude.example", APIKey: "k"}}, Transport: silent{}})
 		got, err := p.Try(t.Context(), "acc_a", "alpha-1", stoa.Route{Provider: "claude", Wire: "messages", Model: "claude-1"})

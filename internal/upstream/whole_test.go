@@ -29,6 +29,7 @@ func inWhole(served []fakeup.Served) (out []bool) {
 }
 
 func TestWholeRepliesOnEveryWire(t *testing.T) {
+	t.Parallel()
 	vendor := fakeup.Start(t)
 	for _, w := range wires {
 		pr := vendor.Provider(w.name)
@@ -54,6 +55,7 @@ func TestWholeRepliesOnEveryWire(t *testing.T) {
 // TestWholeWhereTheRouteIsFast pins when a reply is requested in one piece: once the
 // pace of the route is known, where the longest reply fits into half of the timeout.
 func TestWholeWhereTheRouteIsFast(t *testing.T) {
+	t.Parallel()
 	inBubble(t, "auto", func(t *testing.T) {
 		vendor := start(t, "v.test")
 		pr := vendor.Provider("chat")
@@ -98,6 +100,7 @@ func TestWholeWhereTheRouteIsFast(t *testing.T) {
 // TestFailedWholeIsMadeAsAStream lets the vendor fail a whole reply in each way; the
 // next attempt is a stream on the same route.
 func TestFailedWholeIsMadeAsAStream(t *testing.T) {
+	t.Parallel()
 	for _, prompt := range []string{
 		"fault: hang", "fault: hang-body", "fault: reset", "fault: no-end", "fault: malformed", "fault: comments",
 		"fault: close", "fault: error-in-stream", "fail: 504", "cut: 1", "fault: endless", "fault: huge-header",
@@ -139,6 +142,7 @@ func TestFailedWholeIsMadeAsAStream(t *testing.T) {
 // and so are all later ones of the route. A refusal of the stream too is the answer,
 // and says nothing about the form.
 func TestVendorThatOnlyStreams(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		for _, fail := range []string{"", "fail: 404\n", "fail: 405\n"} {
 			inBubble(t, w.name+"/"+fail, func(t *testing.T) {
@@ -172,6 +176,7 @@ func TestVendorThatOnlyStreams(t *testing.T) {
 // TestDisconnectBeforeTheHeaders checks what the reader of a call learns that ends
 // before the vendor answers: that the vendor has the request.
 func TestDisconnectBeforeTheHeaders(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []bool{true, false} {
 		vendor := fakeup.Start(t, fakeup.Options{TLS: !whole})
 		pr := vendor.Provider("messages")
@@ -202,6 +207,7 @@ func TestDisconnectBeforeTheHeaders(t *testing.T) {
 
 // TestRequestThatWasNotSent ends a call while its request waits for a connection.
 func TestRequestThatWasNotSent(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []string{"always", "never"} {
 		vendor := fakeup.Start(t)
 		pr := vendor.Provider("messages")
@@ -222,6 +228,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 // TestRequestThatLiesInABuffer ends a call whose request is written, as far as
 // net/http reports it, and has not left.
 func TestRequestThatLiesInABuffer(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []string{"always", "never"} {
 		vendor := fakeup.Start(t)
 		pr := vendor.Provider("messages")

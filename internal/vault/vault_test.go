@@ -32,6 +32,7 @@ func sealed(t *testing.T, v *Vault) string {
 }
 
 func TestTheKeyIsMadeForTheFirstSecret(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), KeyFile)
 	v := open(t, path)
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -47,6 +48,7 @@ func TestTheKeyIsMadeForTheFirstSecret(t *testing.T) {
 }
 
 func TestSecretsOpenInTheirRowAlone(t *testing.T) {
+	t.Parallel()
 	v := open(t, filepath.Join(t.TempDir(), KeyFile))
 	text := sealed(t, v)
 	for _, other := range []Ref{
@@ -63,6 +65,7 @@ func TestSecretsOpenInTheirRowAlone(t *testing.T) {
 }
 
 func TestWithoutAFileAKeyIsDemanded(t *testing.T) {
+	t.Parallel()
 	if _, err := open(t, "").Seal(ref, []byte("x")); stoa.CodeOf(err) != stoa.CodeSecretsKeyMissing {
 		t.Error(err)
 	}
@@ -77,6 +80,7 @@ func TestWithoutAFileAKeyIsDemanded(t *testing.T) {
 }
 
 func TestADamagedKeyFileIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), KeyFile)
 	for _, text := range []string{"", "no key\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -96,6 +100,7 @@ func TestADamagedKeyFileIsNotReplaced(t *testing.T) {
 }
 
 func TestKeysOfTheSettingsComeFirst(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), KeyFile)
 	old := sealed(t, open(t, path))
 	cfg := config.Defaults()

@@ -64,7 +64,7 @@ func TestConnectionsInABrowser(t *testing.T) {
 			// What the annotations suggest is filled in; a person decides otherwise for one.
 			p.see(`document.querySelector("#tool-read-approval").value === "never" && document.querySelector("#tool-read-effects").value === "read" && document.querySelector("#tool-act-effects").value === "once"`)
 			p.choose("#tool-put-approval", "never")
-			p.press("Choose all to review")
+			p.press("Select all new tools")
 			p.says("5 tools chosen")
 			p.shot("chosen")
 			p.press("Approve")

@@ -42,7 +42,7 @@ func TestWebhooksInABrowser(t *testing.T) {
 			p.press("Add a webhook")
 			p.allow("422")
 			p.type_("#webhook-url", "https://10.0.0.1/hooks")
-			p.check("a turn has ended well")
+			p.check("session completed")
 			p.press("Add it")
 			p.says("The service sends no requests to this address.")
 			p.shot("form")
@@ -97,7 +97,7 @@ func TestWebhooksInABrowser(t *testing.T) {
 			p.see(`(() => { [...document.querySelectorAll("button")].find((b) => b.innerText.trim() === "Refresh").click(); return [...document.querySelectorAll("td .badge")].filter((e) => e.innerText === "delivered").length === 3; })()`)
 
 			p.press("Change")
-			p.check("a turn has failed")
+			p.check("session failed")
 			p.type_("#webhook-description", "For the shop")
 			p.press("Save")
 			p.says("For the shop")

@@ -278,7 +278,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 			p.says("apiKeyEnv: ANTHROPIC_API_KEY")
 			p.see(`document.querySelector('a[href="#/requests?id=req_01k9zqd3m8w5x7y2c4b6n8found"]') !== null`)
 			p.see(fmt.Sprintf(test, "openai"))
-			p.says("It answered.")
+			p.says("It responded.")
 			p.see(fmt.Sprintf(test, "claude"))
 			p.says("The provider refuses the key")
 			p.says("HTTP 401")

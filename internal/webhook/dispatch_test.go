@@ -20,6 +20,7 @@ import (
 )
 
 func TestAnEventIsSentOnceAndSigned(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, secret := b.hook(stoa.Webhook{URL: r.URL + "/hook"})
 	b.emit(1, Event{Data: map[string]string{"sessionId": "ses_1"}})
@@ -59,6 +60,7 @@ func TestAnEventIsSentOnceAndSigned(t *testing.T) {
 }
 
 func TestWithoutAWebhookThereIsNoRow(t *testing.T) {
+	t.Parallel()
 	database := storetest.New(t)
 	var mu sync.Mutex
 	statements := 0
@@ -98,6 +100,7 @@ func TestWithoutAWebhookThereIsNoRow(t *testing.T) {
 }
 
 func TestAWebhookGetsWhatItWants(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var agent stoa.Agent
 	b.write(func(ctx context.Context, tx *store.Tx) error {
@@ -148,6 +151,7 @@ func TestAWebhookGetsWhatItWants(t *testing.T) {
 }
 
 func TestFailuresAreRepeatedForADay(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, secret := b.hook(stoa.Webhook{URL: r.URL})
 	r.status(500)
@@ -195,6 +199,7 @@ func TestFailuresAreRepeatedForADay(t *testing.T) {
 }
 
 func TestGapsVaryByATenth(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	now := b.now()
 	for i, gap := range gaps {
@@ -214,6 +219,7 @@ func TestGapsVaryByATenth(t *testing.T) {
 }
 
 func TestRetryAfterLengthensOnly(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	for asked, want := range map[string]time.Duration{
@@ -232,6 +238,7 @@ func TestRetryAfterLengthensOnly(t *testing.T) {
 }
 
 func TestARedirectIsAFailure(t *testing.T) {
+	t.Parallel()
 	b, r, other := newBench(t), newReceiver(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	r.answers(func(_ int, _ got, w http.ResponseWriter) {
@@ -251,6 +258,7 @@ func TestARedirectIsAFailure(t *testing.T) {
 }
 
 func TestNoReplyIsAFailure(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	r.Close()
 	dead, _ := b.hook(stoa.Webhook{URL: r.URL})
@@ -265,6 +273,7 @@ func TestNoReplyIsAFailure(t *testing.T) {
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
+	t.Parallel()
 	b, r, live := newBench(t), newReceiver(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	other, _ := b.hook(stoa.Webhook{URL: live.URL, Events: []string{WebhookDisabled}})
@@ -291,6 +300,7 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 }
 
 func TestADeadWebhookIsDisabledAndRecovers(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	r.status(503)
@@ -348,6 +358,7 @@ func TestADeadWebhookIsDisabledAndRecovers(t *testing.T) {
 
 // Test 73: the dead ones never get more than half of the places, whoever came first.
 func TestDeadWebhooksHoldUpNobody(t *testing.T) {
+	t.Parallel()
 	b, dead, live := newBench(t), newReceiver(t), newReceiver(t)
 	hang := make(chan struct{})
 	dead.answers(func(int, got, http.ResponseWriter) { <-hang })
@@ -418,6 +429,7 @@ func (b *bench) mu2(fn func()) {
 }
 
 func TestWhatAKilledProcessSentIsSentAgain(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	b.emit(3, Event{})
@@ -447,6 +459,7 @@ func TestWhatAKilledProcessSentIsSentAgain(t *testing.T) {
 }
 
 func TestAnAttemptAfterItsLeaseIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	b.emit(1, Event{})
@@ -472,6 +485,7 @@ func TestAnAttemptAfterItsLeaseIsNotRecorded(t *testing.T) {
 }
 
 func TestTwoProcessesShareTheWork(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	b.hook(stoa.Webhook{URL: r.URL})
 	b.emit(40, Event{})
@@ -503,6 +517,7 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 }
 
 func TestARotatedSecretOverlaps(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, first := b.hook(stoa.Webhook{URL: r.URL})
 	rotate := func(overlap time.Duration) (secret string) {
@@ -545,6 +560,7 @@ func TestARotatedSecretOverlaps(t *testing.T) {
 }
 
 func TestWithTheWrongKeyDeliveriesWait(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, secret := b.hook(stoa.Webhook{URL: r.URL})
 	wrong, err := vault.Open([]seal.MasterKey{{ID: "test", Key: seal.NewKey()}}, "")
@@ -579,6 +595,7 @@ func TestWithTheWrongKeyDeliveriesWait(t *testing.T) {
 }
 
 func TestATestIsSentOnceThoughDisabled(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL, Disabled: stoa.WebhookDisabledByUser, Events: []string{SessionFailed}})
 	r.status(500)
@@ -603,6 +620,7 @@ func TestATestIsSentOnceThoughDisabled(t *testing.T) {
 }
 
 func TestADeliveryIsSentAgainOnDemand(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	b.emit(1, Event{})
@@ -627,6 +645,7 @@ func TestADeliveryIsSentAgainOnDemand(t *testing.T) {
 }
 
 func TestDeliveriesOfADeletedWebhookGo(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	b.emit(5, Event{})
@@ -647,6 +666,7 @@ func TestDeliveriesOfADeletedWebhookGo(t *testing.T) {
 }
 
 func TestAStopGivesBackWhatIsBeingSent(t *testing.T) {
+	t.Parallel()
 	b, r := newBench(t), newReceiver(t)
 	w, _ := b.hook(stoa.Webhook{URL: r.URL})
 	begun, end := make(chan struct{}), make(chan struct{})

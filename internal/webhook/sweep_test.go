@@ -30,6 +30,7 @@ func (b *bench) grant(amount stoa.Credits) {
 }
 
 func TestLowCreditsAreToldOncePerCrossing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w, _ := b.hook(stoa.Webhook{Events: []string{CreditsLow, CreditsExhausted}, CreditsLow: 50 * stoa.Credit})
 	low, _ := b.hook(stoa.Webhook{Events: []string{CreditsLow}})
@@ -65,6 +66,7 @@ func TestLowCreditsAreToldOncePerCrossing(t *testing.T) {
 }
 
 func TestAKeyIsToldToExpireTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w, _ := b.hook(stoa.Webhook{Events: []string{KeyExpiring}})
 	end := b.now().Add(20 * 24 * time.Hour).Truncate(time.Second)
@@ -100,6 +102,7 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 }
 
 func TestTheBacklogIsCounted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.hook(stoa.Webhook{URL: "https://example.com"})
 	b.emit(3, Event{})
@@ -111,6 +114,7 @@ func TestTheBacklogIsCounted(t *testing.T) {
 }
 
 func TestEventsAreThin(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w, _ := b.hook(stoa.Webhook{})
 	long := strings.Repeat("<", 128) // six bytes each in JSON
@@ -138,6 +142,7 @@ func TestEventsAreThin(t *testing.T) {
 }
 
 func TestSkippedRunsShareEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	w, _ := b.hook(stoa.Webhook{})
 	at := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)

@@ -299,6 +299,7 @@ func showFailure(f *Failure) string {
 }
 
 func TestFixturesEncode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		given, ok := f.section("call.json")
 		if !ok {
@@ -333,6 +334,7 @@ func TestFixturesEncode(t *testing.T) {
 // TestFixturesDecode decodes every reply. A fixture may have want.json, the [Want] of its
 // reply.
 func TestFixturesDecode(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		body, ok := f.reply()
 		if !ok {
@@ -426,6 +428,7 @@ func betweenEvents(body []byte) bool {
 }
 
 func TestFixturesDecodeError(t *testing.T) {
+	t.Parallel()
 	eachFixture(t, func(t *testing.T, f fixture) {
 		raw, ok := f.section("error.raw")
 		if !ok {

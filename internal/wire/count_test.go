@@ -8,6 +8,7 @@ import (
 )
 
 func TestCountersAreAskedInTheirForm(t *testing.T) {
+	t.Parallel()
 	half := 0.5
 	call := stoa.Call{
 		Instructions: "Be brief.", Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}, MaxOutputTokens: 5, Temperature: &half,
@@ -43,6 +44,7 @@ func TestCountersAreAskedInTheirForm(t *testing.T) {
 }
 
 func TestCountsAreRead(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]int64{
 		`{"input_tokens":14}`: 14, `{"object":"response.input_tokens","input_tokens":14}`: 14, `{"input_tokens":0}`: 0, `{"input_tokens":-1}`: 0,
 		`{"input_tokens":"14"}`: 0, `{"input_tokens":14`: 0, `[]`: 0, ``: 0, `{"totalTokens":14}`: 0, `{"input_tokens":9223372036854775807}`: 0,

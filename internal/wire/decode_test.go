@@ -19,6 +19,7 @@ import (
 )
 
 func TestEveryWireHasACodec(t *testing.T) {
+	t.Parallel()
 	for _, wire := range []string{"messages", "gemini", "responses", "chat"} {
 		if c, ok := For(wire); !ok || c == nil {
 			t.Errorf("no codec for %s", wire)
@@ -30,6 +31,7 @@ func TestEveryWireHasACodec(t *testing.T) {
 }
 
 func TestKeyIsInTheVendorsHeader(t *testing.T) {
+	t.Parallel()
 	call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}}
 	want := map[string]http.Header{
 		"messages":  {"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}},
@@ -59,6 +61,7 @@ func TestKeyIsInTheVendorsHeader(t *testing.T) {
 }
 
 func TestEncodeDoesNotChangeTheCall(t *testing.T) {
+	t.Parallel()
 	for wire, codec := range codecs {
 		call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "a"), stoa.TextMessage(stoa.RoleUser, "  "), stoa.TextMessage(stoa.RoleUser, "b")}}
 		if _, err := codec.Encode(call, stoa.Route{Wire: wire, Model: "m"}, ""); err != nil {
@@ -90,6 +93,7 @@ func (c *chunkReader) Read(b []byte) (int, error) {
 // reading, and that one without is yielded before the next read, whatever is
 // buffered behind it.
 func TestMoreIsExact(t *testing.T) {
+	t.Parallel()
 	delta := func(s string) string {
 		return `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + s + `"}}` + "\n\n"
 	}
@@ -115,6 +119,7 @@ func TestMoreIsExact(t *testing.T) {
 }
 
 func TestACallWithoutToolsIsPassedOn(t *testing.T) {
+	t.Parallel()
 	body := `data: {"choices":[{"delta":{"content":"a","tool_calls":[{"index":0,"id":"x","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
 	o := collect(t, codecs["chat"].Decode(strings.NewReader(body), stoa.Route{}, Want{Tools: false}))
 	if !o.complete() || o.text != "a" || len(o.calls) != 1 || o.last.Stop != stoa.StopToolCalls {
@@ -136,6 +141,7 @@ func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
 func TestBrokenBodyIsAFailure(t *testing.T) {
+	t.Parallel()
 	reset := errors.New("connection reset by peer")
 	for name, tc := range map[string]struct {
 		err  error
@@ -177,6 +183,7 @@ func (f *flood) Read(b []byte) (n int, err error) {
 }
 
 func TestEndlessReplyIsRejected(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("x", 100_000)
 	for name, tc := range map[string]struct{ wire, head, text string }{
 		"text":      {"messages", `data: {"type":"content_block_start","content_block":{"type":"text"}}` + "\n\n", `data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"` + big + `"}}` + "\n\n"},
@@ -205,6 +212,7 @@ func TestEndlessReplyIsRejected(t *testing.T) {
 }
 
 func TestRetryAfterForms(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]time.Duration{
 		"Retry-After: 7":                             7 * time.Second,
 		"Retry-After: 0.5":                           500 * time.Millisecond,
@@ -234,6 +242,7 @@ func TestRetryAfterForms(t *testing.T) {
 }
 
 func TestKeysNeverReachTheLog(t *testing.T) {
+	t.Parallel()
 	for _, secret := range []string{"sk-proj-abcdefghijklmnop", "AIzaSyA1234567890abcdef", "sk_live_abcdefghijklmnop", "gsk_abcdefghijklmnop"} {
 		for _, form := range []string{"Incorrect API key provided: %s.", "key=%s", "Authorization: Bearer %s", `{"k":"%s"}`} {
 			body := fmt.Sprintf(`{"error":{"message":%q}}`, fmt.Sprintf(form, secret))
@@ -250,6 +259,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 }
 
 func TestVendorsMessageIsForTheLogOnly(t *testing.T) {
+	t.Parallel()
 	f := decodeError(400, nil, []byte(`{"error":{"message":"prompt is too long: 9 > 8 for gpt-secret"}}`))
 	if e, ok := errors.AsType[*stoa.Error](error(f)); !ok || e.Code != stoa.CodeContextLength || strings.Contains(e.Message, "gpt-secret") {
 		t.Errorf("the caller gets %v", e)

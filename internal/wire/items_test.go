@@ -10,6 +10,7 @@ import (
 // TestWhatAVendorDroppedIsTold reads a reply whose vendor dropped reasoning from the
 // input: the note has it, and the events are those of any reply.
 func TestWhatAVendorDroppedIsTold(t *testing.T) {
+	t.Parallel()
 	const dropped = `[{"type":"thinking_dropped","reason":"prefix_mismatch"}]`
 	stream := func(list string) string {
 		return "data: {\"type\":\"message_start\",\"message\":{\"input_transformations\":" + list + "}}\n\n" +

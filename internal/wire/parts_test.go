@@ -203,6 +203,7 @@ func checkMessagesTurns(t testing.TB, list []string) {
 // TestLostReasoningLeavesNoGap takes segments out of conversations as a caller may who
 // loses them: what is sent is one run of them, up to the last that is left.
 func TestLostReasoningLeavesNoGap(t *testing.T) {
+	t.Parallel()
 	route := partRoutes[0].route
 	lost := 0
 	for seed := range uint64(500) {

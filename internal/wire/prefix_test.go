@@ -67,6 +67,7 @@ func aConversation(random *rand.Rand, route stoa.Route) (messages []stoa.Message
 // and that one that went on begins with the bytes that were sent before: vendors bind
 // reasoning to them, and their caches look for them.
 func TestWhatWasSentIsSentAgain(t *testing.T) {
+	t.Parallel()
 	for _, wire := range []string{"messages", "messages mid", "gemini", "responses", "chat openai", "chat deepseek", "chat compatible"} {
 		name, dialect, _ := strings.Cut(wire, " ")
 		route := stoa.Route{Wire: name, Model: "m", Dialect: dialect, Traits: stoa.Traits{MidSystem: dialect == "mid", NoPrefill: dialect == "mid"}}

@@ -17,6 +17,7 @@ import (
 // TestRecordedReplies decodes recorded vendor replies from the folder in
 // STOA_VENDOR_STREAMS and compares the result with a second, naive decoder.
 func TestRecordedReplies(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("STOA_VENDOR_STREAMS")
 	if dir == "" {
 		t.Skip("STOA_VENDOR_STREAMS is not set: no recorded replies to read")

@@ -520,8 +520,8 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	f.readUsage(usage)
 	if f.complete == 0 {
 		c := jsonx.NewReplyCursor(output)
-		index := int64(0)
-		for ok := c.Array(); ok && c.Element(); index++ {
+		isList := c.Array()
+		for index := int64(0); isList && c.Element(); index++ {
 			if err := f.item(outputItem{c.Raw(), index}); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestToolSchemasFitTheirVendor(t *testing.T) {
+	t.Parallel()
 	const short = `{"type":"object","properties":{"a":{"type":"string","minLength":2}},"required":["a"],"additionalProperties":false}`
 	described := strings.Replace(short, `"minLength":2`, `"description":"It also has to fit this schema: {\"minLength\":2}"`, 1)
 	yes, no := true, false
@@ -42,6 +43,7 @@ func TestToolSchemasFitTheirVendor(t *testing.T) {
 }
 
 func TestToolsAreNotSentWithoutTheirSchema(t *testing.T) {
+	t.Parallel()
 	deep := `{"type":"object","properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`
 	for _, wire := range []string{"messages", "gemini", "responses", "chat"} {
 		_, err := codecs[wire].Encode(stoa.Call{Stateful: true, Tools: []stoa.Tool{{Name: "f", Parameters: deep}}}, stoa.Route{Wire: wire}, "")
@@ -52,6 +54,7 @@ func TestToolsAreNotSentWithoutTheirSchema(t *testing.T) {
 }
 
 func TestRequestsSayIfToolsAreStrict(t *testing.T) {
+	t.Parallel()
 	yes, no := true, false
 	route := stoa.Route{Wire: "responses", Model: "m", Traits: stoa.Traits{StrictTools: true}}
 	for name, c := range map[string]struct {
@@ -75,6 +78,7 @@ func TestRequestsSayIfToolsAreStrict(t *testing.T) {
 }
 
 func TestFormatsFitTheirVendor(t *testing.T) {
+	t.Parallel()
 	const (
 		open   = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`
 		closed = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`

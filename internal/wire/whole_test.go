@@ -15,6 +15,7 @@ import (
 // TestWholeRequestsLackTheStream encodes every call of the fixtures for a stream and
 // for a reply in one piece: they differ in what asks for the stream and nothing else.
 func TestWholeRequestsLackTheStream(t *testing.T) {
+	t.Parallel()
 	n := 0
 	eachFixture(t, func(t *testing.T, f fixture) {
 		given, ok := f.section("call.json")
@@ -63,6 +64,7 @@ func TestWholeRequestsLackTheStream(t *testing.T) {
 // TestLongWholeReplyComesInPieces: whoever stops a reply beyond its limit can stop it
 // between two pieces.
 func TestLongWholeReplyComesInPieces(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("aß語🙂", 3000)
 	quoted, _ := json.Marshal(text)
 	for wire, form := range map[string]string{

@@ -10,7 +10,7 @@ export const kindWords: Record<Kind, string> = { mcp: "A server of the Model Con
 
 export const approvalWords: Record<Approval, string> = { always: "ask before each call", never: "call without asking" };
 
-export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "each call has an effect" };
+export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "has side effects" };
 
 export type Visitors = ConnectionTool["visitors"];
 

@@ -196,7 +196,7 @@ function useLimits(k?: Key) {
     },
     fields: (
       <>
-        <Field id="key-expires" label="Expires" hint="Empty: never. By the clock of this computer.">
+        <Field id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`}>
           <input id="key-expires" class="input" type="datetime-local" value={expires} onInput={(e) => setExpires(e.currentTarget.value)} aria-describedby="key-expires-hint" />
         </Field>
         <Field id="key-rate" label="Requests per minute" hint="Empty: the plan's limit.">

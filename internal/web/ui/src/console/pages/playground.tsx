@@ -385,7 +385,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
         >
           <ModelSelect id="model" meta={meta} value={settings.model} onChange={(model) => onChange({ model })} />
         </Field>
-        <Field id="compared" label="Compare with" hint="A second model gets the same, and each answer costs.">
+        <Field id="compared" label="Compare with" hint="Sends the same prompt to a second model. Both replies are charged.">
           <ModelSelect id="compared" none="no other" meta={meta} value={settings.compared} onChange={(compared) => onChange({ compared })} />
         </Field>
         {locked && (
@@ -404,7 +404,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
         <Field id="temperature" label="Temperature" hint="0 to 2; empty for the model's own. Some models take none.">
           <input id="temperature" class="input" type="number" min={0} max={2} step={0.1} value={settings.temperature} onInput={(e) => onChange({ temperature: e.currentTarget.value })} aria-describedby="temperature-hint" />
         </Field>
-        <Field id="effort" label="Reasoning effort" hint="Moved to the nearest that the model takes.">
+        <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
           <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
             <option value="">the model's own</option>
             {["none", "minimal", "low", "medium", "high", "xhigh", "max"].map((e) => (
@@ -538,7 +538,7 @@ function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Sid
             )}
             {again && !problem && (
               <Button kind="quiet" small onClick={again}>
-                {last ? "Again" : "Again from here"}
+                {last ? "Regenerate" : "Regenerate from here"}
               </Button>
             )}
           </div>

@@ -28,7 +28,7 @@ function All({ of: p }: { of: ProviderList }) {
   return (
     <>
       <p class="muted small">
-        {of(p.active, "call")} under way, {count(p.retrying)} of them at a retry. Counters began when the service started, or when a provider's settings changed. What was called lately is from the request log, which has no steps of agents; it is read once a minute.
+        {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying. Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.
       </p>
       {recent.data?.cut && (
         <Notice meaning="waiting">
@@ -62,10 +62,10 @@ function Add() {
       </header>
       <div class="body stack">
         <p>
-          Put it into the file of settings, with the families that it serves, and set the variable that holds its key. Then send the service SIGHUP, or start it again. <a href="/docs/connect-a-vendor">The guide</a> has the formats and the vendors.
+          Add it to <code>stoa.yaml</code> with the families that it serves and its key in a file (<code>apiKeyFile</code>). Then reload with <code>kill -HUP</code> or <code>systemctl reload stoa</code>; a service that was started without a file has to be started with <code>--config stoa.yaml</code> once. <a href="/docs/connect-a-vendor">The guide</a> has the formats and the vendors.
         </p>
-        <Code text={'providers:\n  - {name: claude, wire: messages, apiKeyEnv: ANTHROPIC_API_KEY}\n  - {name: gpu, wire: chat, baseURL: "http://gpu.internal:8000/v1"}\nfamilies:\n  alpha: [{provider: claude}, {provider: gpu, model: qwen3}]   # the second serves when the first cannot'} />
-        <p>Look at it before you use it:</p>
+        <Code text={'providers:\n  - {name: claude, wire: messages, apiKeyFile: /etc/stoa/anthropic.key}\n  - {name: gpu, wire: chat, baseURL: "http://gpu.internal:8000/v1"}\nfamilies:\n  alpha: [{provider: claude}, {provider: gpu, model: qwen3}]   # the second serves when the first cannot'} />
+        <p>Check the file first:</p>
         <Code text="stoa config check --config stoa.yaml" />
       </div>
     </section>
@@ -146,7 +146,7 @@ function Tested({ of: t }: { of: ProviderTest }) {
   return (
     <Notice meaning={t.ok ? "ok" : "failed"}>
       <p>
-        <b>{t.ok ? "It is well." : "The test failed."}</b> {t.text}
+        <b>{t.ok ? "Healthy." : "The test failed."}</b> {t.text}
       </p>
       {t.model !== null && (
         <p class="small muted breaks">
@@ -169,7 +169,7 @@ interface Row {
 
 // latelyColumns are the numbers of both spans of time.
 const latelyColumns: Column<Row>[] = [
-  { title: "Lately", show: (r) => <span class="breaks">{r.model}</span> },
+  { title: "Model", show: (r) => <span class="breaks">{r.model}</span> },
   ...(["hour", "day"] as const).flatMap((span): Column<Row>[] => {
     const within = span === "hour" ? "1 h" : "24 h";
     return [

@@ -247,7 +247,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
             {rows.length > 0 ? (
               <Table label="Requests" rows={rows} columns={columns} onPick={onPick} />
             ) : last?.hasMore ? (
-              <p class="pad">Nothing found so far; what is older has not been looked at yet.</p>
+              <p class="pad">No matches so far. Load more to search older entries.</p>
             ) : (
               <Empty title={narrowed ? "No request fits these filters" : "No requests yet"}>
                 <p>{narrowed ? "Choose a longer time, or clear the filters." : "Each call with one of the account's keys appears here, also one that was refused or failed."}</p>

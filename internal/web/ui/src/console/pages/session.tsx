@@ -439,7 +439,7 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
         ref={box}
         class="input"
         rows={2}
-        placeholder={pending ? "Answer" : going(s.status) ? "Message, taken up next" : "Message"}
+        placeholder={pending ? "Answer" : going(s.status) ? "Send a follow-up (runs after this turn)" : "Message"}
         value={draft}
         onInput={(e) => setDraft(e.currentTarget.value)}
         onKeyDown={(e) => {

@@ -119,7 +119,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           </Field>
           {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(all.length ? JSON.stringify(all, null, 2) : "")} />}
           <label class="check">
-            <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> It may be shown in pages
+            <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> Allow embedding in web pages
           </label>
           {now.embedEnabled && (
             <Field id="visitor-drive" label="Its drive in those chats" hint="Every visitor's chat has the same files, and visitors may try to have it write.">
@@ -131,10 +131,10 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             </Field>
           )}
           <fieldset class="plainset stack">
-            <legend>Limits of a turn</legend>
+            <legend>Limits per turn</legend>
             <p class="small muted">
-              Empty: those of the service
-              {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && `, which let a turn without a limit of its own spend ${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits`}. The lowest limit counts.
+              Leave empty for the service default
+              {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && ` (${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits)`}. If several limits apply, the lowest wins.
             </p>
             <div class="thirds">
               <Field id="max-credits" label="Credits">

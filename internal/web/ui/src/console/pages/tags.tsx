@@ -191,7 +191,7 @@ function Snippet({ path, tag, onClose }: { path: string; tag: EmbedTag; onClose:
   const own = useTag(path, tag.id).data?.credentials;
   return (
     <Dialog title="The script tag" wide onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
-      <p>Put this into the page as it is. It stays valid, and changes here need none there.</p>
+      <p>Put this into the page as it is. You do not need to update it when you change settings here.</p>
       <Code title="Into your page" text={tag.snippet} wraps />
       {hasSecrets(own) && (
         <div>

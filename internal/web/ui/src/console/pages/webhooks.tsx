@@ -132,20 +132,20 @@ export function HookState({ of: w }: { of: Webhook }) {
 type EventType = Exclude<CreateWebhook["events"][number], "*">;
 
 const eventWords: Record<EventType, string> = {
-  "session.completed": "a turn has ended well",
-  "session.failed": "a turn has failed",
-  "session.cancelled": "a turn was cancelled",
-  "session.waiting_for_input": "a turn waits for somebody",
-  "scheduled_task.run_finished": "a scheduled run has ended",
-  "scheduled_task.run_skipped": "scheduled instants did not run",
-  "scheduled_task.paused": "a task was paused",
-  "credits.low": "the credits run low",
-  "credits.exhausted": "no credits are left",
-  "key.expiring": "a key ends soon",
-  "webhook.disabled": "another webhook was disabled",
-  "connection.review_needed": "a tool that was approved has changed",
-  "connection.needs_authorization": "a server refuses its secret",
-  "tool_call.unknown": "nobody knows whether a call was carried out",
+  "session.completed": "session completed",
+  "session.failed": "session failed",
+  "session.cancelled": "session cancelled",
+  "session.waiting_for_input": "session waits for input",
+  "scheduled_task.run_finished": "scheduled run finished",
+  "scheduled_task.run_skipped": "scheduled run skipped",
+  "scheduled_task.paused": "scheduled task paused",
+  "credits.low": "credits are low",
+  "credits.exhausted": "credits are used up",
+  "key.expiring": "key expires soon",
+  "webhook.disabled": "webhook disabled",
+  "connection.review_needed": "approved tool changed",
+  "connection.needs_authorization": "server rejects its secret",
+  "tool_call.unknown": "tool call outcome unknown",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];

@@ -45,7 +45,7 @@ export function Failure({ problem, retry }: { problem: Problem; retry?: () => vo
   return (
     <Notice meaning="failed">
       <p>
-        <b>{problem.offline ? "Not connected" : "That did not work"}</b>
+        <b>{problem.offline ? "Not connected" : "Something went wrong"}</b>
       </p>
       <p>{problem.message}</p>
       {(problem.code || problem.requestId) && (

@@ -70,7 +70,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
         {waiting.length > 0 && (
           <div class="push">
             <Button small onClick={() => setChosen(waiting.map((t) => t.name))}>
-              Choose all to review
+              Select all new tools
             </Button>
           </div>
         )}
@@ -221,7 +221,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             </select>
           </label>
           <label class="filter" for={id + "-unknown"}>
-            <span class="small muted">When nobody knows whether it was done</span>
+            <span class="small muted">If the outcome is unknown</span>
             <select id={id + "-unknown"} class="input" value={policy.onUnknown} onChange={(e) => props.onPolicy({ ...policy, onUnknown: e.currentTarget.value as OnUnknown })}>
               {Object.entries(onUnknownWords).map(([value, words]) => (
                 <option value={value}>{words}</option>

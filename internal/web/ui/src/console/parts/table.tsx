@@ -95,7 +95,7 @@ export function Pages<T extends object>({ of, columns, label, empty, onPick }: {
           empty
         ) : (
           <>
-            {of.rows.length === 0 ? <p class="pad">Nothing found so far; what is older has not been looked at yet.</p> : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
+            {of.rows.length === 0 ? <p class="pad">No matches so far. Load more to search older entries.</p> : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
             {of.problem && (
               <div class="pad">
                 <Failure problem={of.problem} />
