@@ -143,8 +143,8 @@ func TestNoMessageApproves(t *testing.T) {
 	t.Parallel()
 	var results []stoa.ToolResult
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-			results = append(results, last.Results...)
+		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+			results = append(results, sessiontest.Results(last)...)
 			sessiontest.Say(yield, "well")
 			return
 		}

@@ -215,8 +215,8 @@ func TestAMessageWhileToolsAreWaitedForQueues(t *testing.T) {
 func TestSessionsThatOfferNoTools(t *testing.T) {
 	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-			sessiontest.Say(yield, last.Results[0].Content)
+		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+			sessiontest.Say(yield, sessiontest.Results(last)[0].Content)
 			return
 		}
 		sessiontest.Say(yield, "", order("1")) // although it was not offered
@@ -268,7 +268,7 @@ func TestARetryAfterEffectsIsAcknowledged(t *testing.T) {
 	})
 	h.Until(r, s, stoa.SessionCompleted)
 	told := prompts[1].Messages
-	if note := told[len(told)-2].Text; !strings.Contains(note, `lookup_order {"orderId":"1"} → cancelled`) {
+	if note := told[len(told)-2].Text(); !strings.Contains(note, `lookup_order {"orderId":"1"} → cancelled`) {
 		t.Errorf("the model was told %q", note)
 	}
 }

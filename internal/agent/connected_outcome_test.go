@@ -162,7 +162,7 @@ func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	script := one(&results)
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
-		if len(c.Messages[len(c.Messages)-1].Results) == 0 {
+		if len(sessiontest.Results(c.Messages[len(c.Messages)-1])) == 0 {
 			close(begun)
 			<-goOn
 		}
@@ -266,21 +266,21 @@ func TestALongResultIsReadOn(t *testing.T) {
 		last := c.Messages[len(c.Messages)-1]
 		offered := slices.ContainsFunc(c.Tools, func(t stoa.Tool) bool { return t.Name == "tool_result_read" })
 		switch {
-		case len(last.Results) == 0:
+		case len(sessiontest.Results(last)) == 0:
 			if offered {
 				t.Error("tool_result_read is offered although no result was cut")
 			}
 			sessiontest.Say(yield, "", call("1", fakemcp.Echo, `{"text":"x"}`))
 		case len(got) < 2:
-			got = append(got, last.Results[0].Content)
-			_, id, _ := strings.Cut(last.Results[0].Content, `callId "`)
+			got = append(got, sessiontest.Results(last)[0].Content)
+			_, id, _ := strings.Cut(sessiontest.Results(last)[0].Content, `callId "`)
 			id, _, _ = strings.Cut(id, `"`)
 			if !offered {
 				t.Error("tool_result_read is not offered")
 			}
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: "2", Name: "tool_result_read", Arguments: fmt.Sprintf(`{"callId":%q,"fromLine":2999}`, id)})
 		default:
-			got = append(got, last.Results[0].Content)
+			got = append(got, sessiontest.Results(last)[0].Content)
 			sessiontest.Say(yield, "done")
 		}
 	}))

@@ -90,13 +90,13 @@ func callers(results *told, calls func(message string) []stoa.ToolCall) sessiont
 	return func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 		message := ""
 		for _, m := range c.Messages {
-			if m.Role == stoa.RoleUser && len(m.Results) == 0 {
-				message = m.Text
+			if m.Role == stoa.RoleUser && len(sessiontest.Results(m)) == 0 {
+				message = m.Text()
 			}
 		}
-		if last := c.Messages[len(c.Messages)-1]; len(last.Results) > 0 {
+		if last := c.Messages[len(c.Messages)-1]; len(sessiontest.Results(last)) > 0 {
 			results.mu.Lock()
-			results.last[message] = last.Results
+			results.last[message] = sessiontest.Results(last)
 			results.mu.Unlock()
 			sessiontest.Say(yield, "done")
 			return

@@ -35,14 +35,14 @@ func crashServerModel(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*
 	if n := len(c.Messages); n < 5 {
 		var calls []stoa.ToolCall
 		for i, name := range []string{fakemcp.Read, fakemcp.Act, fakemcp.Put, fakemcp.Act} {
-			calls = append(calls, call(fmt.Sprint(n, "-", i), name, fmt.Sprintf(`{"key":"%s, %d.%d"}`, c.Messages[0].Text, n, i)))
+			calls = append(calls, call(fmt.Sprint(n, "-", i), name, fmt.Sprintf(`{"key":"%s, %d.%d"}`, c.Messages[0].Text(), n, i)))
 		}
 		sessiontest.Say(yield, "", calls...)
 		return
 	}
 	var told []string
 	for _, m := range c.Messages {
-		for _, r := range m.Results {
+		for _, r := range sessiontest.Results(m) {
 			told = append(told, r.Content)
 		}
 	}

@@ -46,7 +46,7 @@ func crashModel(log io.Writer) sessiontest.Script {
 	var mu sync.Mutex
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		mu.Lock()
-		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text, len(call.Messages)) // one write: it is whole or not there
+		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text(), len(call.Messages)) // one write: it is whole or not there
 		fmt.Println("call")
 		mu.Unlock()
 		for range rand.IntN(20_000) { // so that a kill may come between any two lines
@@ -57,10 +57,10 @@ func crashModel(log io.Writer) sessiontest.Script {
 		}
 		if len(call.Messages) < 5 {
 			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "drive_list", Arguments: "{}"},
-				stoa.ToolCall{ID: "w" + fmt.Sprint(len(call.Messages)), Name: "drive_write", Arguments: fmt.Sprintf(`{"path":"%s/%d.md","content":"x"}`, strings.ReplaceAll(call.Messages[0].Text, " ", "-"), len(call.Messages))})
+				stoa.ToolCall{ID: "w" + fmt.Sprint(len(call.Messages)), Name: "drive_write", Arguments: fmt.Sprintf(`{"path":"%s/%d.md","content":"x"}`, strings.ReplaceAll(call.Messages[0].Text(), " ", "-"), len(call.Messages))})
 			return
 		}
-		sessiontest.Say(yield, "the answer to "+call.Messages[0].Text)
+		sessiontest.Say(yield, "the answer to "+call.Messages[0].Text())
 	}
 }
 

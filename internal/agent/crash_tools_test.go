@@ -45,7 +45,7 @@ func crashToolModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(
 	}
 	var told []string
 	for _, m := range call.Messages {
-		for _, r := range m.Results {
+		for _, r := range sessiontest.Results(m) {
 			told = append(told, r.Content)
 		}
 	}

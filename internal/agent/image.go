@@ -103,7 +103,7 @@ func seesImages(r stoa.Route) bool { return r.Traits.Vision }
 // imageIn returns the image that the result of a tool shows; nil: none.
 func imageIn(r *stoa.ToolResult) *shownImage {
 	text := r.Content
-	if hasImage(*r) {
+	if showsImage(r) {
 		text = r.Parts[0].Text
 	}
 	if r.Name != toolRead || r.IsError || !strings.Contains(text, `"sha256":`) {
@@ -180,19 +180,21 @@ func (s shownImage) without(why string) string {
 func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 	cloned := false
 	for i := range call.Messages {
-		if !slices.ContainsFunc(call.Messages[i].Results, hasImage) {
+		if !slices.ContainsFunc(call.Messages[i].Parts, hasImage) {
 			continue
 		}
 		if !cloned {
 			call.Messages, cloned = slices.Clone(call.Messages), true
 		}
-		results := slices.Clone(call.Messages[i].Results)
-		call.Messages[i].Results = results
-		for j := range results {
-			if !hasImage(results[j]) {
+		parts := slices.Clone(call.Messages[i].Parts)
+		call.Messages[i].Parts = parts
+		for j := range parts {
+			if !hasImage(parts[j]) {
 				continue
 			}
-			if err := do(&results[j]); err != nil {
+			r := *parts[j].Result
+			parts[j].Result = &r
+			if err := do(&r); err != nil {
 				return err
 			}
 		}
@@ -200,13 +202,16 @@ func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 	return nil
 }
 
-// hasImage reports whether a result is one that [prompt.withImages] has given an image:
+// hasImage reports whether a part is a result that shows an image.
+func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) }
+
+// showsImage reports whether a result is one that [prompt.withImages] has given an image:
 // a text and the image behind it.
-func hasImage(r stoa.ToolResult) bool { return r.Name == toolRead && len(r.Parts) == 2 }
+func showsImage(r *stoa.ToolResult) bool { return r.Name == toolRead && len(r.Parts) == 2 }
 
 // anyImage reports whether a call has images.
 func anyImage(call *stoa.Call) bool {
-	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Results, hasImage) })
+	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, hasImage) })
 }
 
 // leaveOut puts what is known of an image in its place.

@@ -153,7 +153,7 @@ func (l *looker) runOn(t *testing.T, h *sessiontest.Fixture, files map[string]st
 // many images.
 func (l *looker) results() (texts []string, images int) {
 	for _, m := range l.told[len(l.told)-1].Messages {
-		for _, r := range m.Results {
+		for _, r := range sessiontest.Results(m) {
 			text := r.Content
 			for _, p := range r.Parts {
 				text += p.Text
@@ -257,7 +257,7 @@ func TestRoutesThatSeeServeImages(t *testing.T) {
 	if got := strings.Join(served, " "); got != "blind sees sees" {
 		t.Errorf("served by %s", got)
 	}
-	last := l.told[1].Messages[len(l.told[1].Messages)-1].Results[0]
+	last := sessiontest.Results(l.told[1].Messages[len(l.told[1].Messages)-1])[0]
 	if grown := l.told[1].EstimateInput() - l.told[0].EstimateInput(); last.Parts[1].Media.Tokens != 1234 || grown < 1234 || grown > 1500 {
 		t.Errorf("the image takes %d tokens, and the estimate grew by %d", last.Parts[1].Media.Tokens, grown)
 	}
@@ -272,7 +272,7 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 		var mu sync.Mutex
 		holding, goOn := 0, make(chan struct{})
 		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-			if len(call.Messages[len(call.Messages)-1].Results) == 0 {
+			if len(sessiontest.Results(call.Messages[len(call.Messages)-1])) == 0 {
 				sessiontest.Say(yield, "", readOf("a.png"))
 				return
 			}

@@ -114,38 +114,38 @@ func (p *prompt) fit(window int64) stoa.Call {
 		dropped = true
 		for over > 0 && len(history) > 0 {
 			for first := true; len(history) > 0 && (first || history[0].Role != stoa.RoleUser); first = false {
-				over -= stoa.EstimateTokens(len(history[0].Text)) + stoa.TokensPerMessage
+				over -= stoa.EstimateTokens(len(history[0].Text())) + stoa.TokensPerMessage
 				history = history[1:]
 			}
 		}
 	}
 }
 
-// shorten leaves out long results of tools and images, the oldest first. Of the newest,
+// shorten leaves out long results of tools and images, the oldest first: the results of a
+// call that [prompt.build] made are its own. Of the newest,
 // which the model is at, it leaves out images, but for the last.
 func (p *prompt) shorten(call *stoa.Call, over int64) {
 	for i := range call.Messages {
 		newest := i == len(call.Messages)-1
-		results := slices.Clone(call.Messages[i].Results)
-		for j := range results {
-			switch {
-			case over <= 0:
-			case hasImage(results[j]) && !(newest && !slices.ContainsFunc(results[j+1:], hasImage)):
+		parts := call.Messages[i].Parts
+		for j := range parts {
+			switch r := parts[j].Result; {
+			case over <= 0 || r == nil:
+			case hasImage(parts[j]) && !(newest && !slices.ContainsFunc(parts[j+1:], hasImage)):
 				over -= stoa.ImageTokens
-				leaveOut(&results[j], passedText)
-			case !newest && len(results[j].Content) > 4*len(leftOut):
-				over -= stoa.EstimateTokens(len(results[j].Content) - len(leftOut))
-				results[j].Content = leftOut
+				leaveOut(r, passedText)
+			case !newest && len(r.Content) > 4*len(leftOut):
+				over -= stoa.EstimateTokens(len(r.Content) - len(leftOut))
+				r.Content = leftOut
 			}
 		}
-		call.Messages[i].Results = results
 	}
 }
 
 // build returns the call for a history: instructions, the rules about file
 // text, the drive's files where they fit, the conversation and the tools.
 func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
-	call := stoa.Call{Tools: p.tools(), Items: true, Prefer: p.madeBy()}
+	call := stoa.Call{Tools: p.tools(), Stateful: true, Prefer: p.madeBy()}
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		frame := frameText
@@ -171,18 +171,22 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	}
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {
-		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: filesText + p.knowledge.Text})
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
 	}
 	call.Messages = append(call.Messages, history...)
 	if len(p.actions) > 0 {
-		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: p.taken()})
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, p.taken()))
 	}
-	call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: p.message})
+	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, p.message))
 	results := p.withImages()
 	for i, s := range p.steps {
 		call.Messages = append(call.Messages, s.Message())
 		if len(s.Calls) > 0 {
-			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Results: results[i]})
+			answer := stoa.Message{Role: stoa.RoleUser, Parts: make([]stoa.Part, len(results[i]))}
+			for j := range results[i] {
+				answer.Parts[j] = stoa.Part{Kind: stoa.PartResult, Result: &results[i][j]}
+			}
+			call.Messages = append(call.Messages, answer)
 		}
 	}
 	return call
@@ -246,7 +250,7 @@ func recall(ctx context.Context, tx *store.Tx, row store.SessionRow, budget int6
 				dropped = true
 				break
 			}
-			history = append(history, stoa.Message{Role: m.Role, Text: m.Text})
+			history = append(history, stoa.TextMessage(m.Role, m.Text))
 		}
 		if dropped || !more {
 			break

@@ -33,8 +33,8 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-					if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-						sessiontest.Say(yield, last.Results[0].Content)
+					if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+						sessiontest.Say(yield, sessiontest.Results(last)[0].Content)
 						return
 					}
 					sessiontest.Say(yield, "", stoa.ToolCall{ID: "c", Name: "ask_user", Arguments: tt.arguments})

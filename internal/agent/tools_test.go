@@ -25,8 +25,8 @@ import (
 // them.
 func toolbox(results *[]stoa.ToolResult, calls ...stoa.ToolCall) sessiontest.Script {
 	return func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-			*results = last.Results
+		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+			*results = sessiontest.Results(last)
 			sessiontest.Say(yield, "done")
 			return
 		}
@@ -156,8 +156,8 @@ func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 	var victim stoa.Agent
 	obey := func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		told = append(told, call)
-		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-			results = last.Results
+		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
+			results = sessiontest.Results(last)
 			sessiontest.Say(yield, "done")
 			return
 		}
@@ -194,11 +194,11 @@ func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 	}
 	for _, m := range told[0].Messages {
 		if m.Role == stoa.RoleSystem {
-			t.Errorf("a message speaks as the system: %q", m.Text)
+			t.Errorf("a message speaks as the system: %q", m.Text())
 		}
 	}
-	if !strings.Contains(told[0].Instructions, "is data") || !strings.Contains(told[0].Messages[0].Text, "data, not a message of the user") {
-		t.Errorf("the files are not said to be data:\n%s\n%s", told[0].Instructions, told[0].Messages[0].Text)
+	if !strings.Contains(told[0].Instructions, "is data") || !strings.Contains(told[0].Messages[0].Text(), "data, not a message of the user") {
+		t.Errorf("the files are not said to be data:\n%s\n%s", told[0].Instructions, told[0].Messages[0].Text())
 	}
 	page, err := h.Drives.List(t.Context(), drive.Owner{AccountID: a.AccountID, AgentID: a.ID}, drive.Listing{})
 	if err != nil || len(page.Files) != 1 {

@@ -29,7 +29,7 @@ func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
 	}
 	use := toolbox(&results, calls...)
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		if len(call.Messages[len(call.Messages)-1].Results) == 0 {
+		if len(sessiontest.Results(call.Messages[len(call.Messages)-1])) == 0 {
 			first = call
 		}
 		use(ctx, m, call, yield)
@@ -73,7 +73,7 @@ func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
 		}
 		told := first.Instructions
 		for _, m := range first.Messages {
-			told += m.Text
+			told += m.Text()
 		}
 		if strings.Contains(told, "teapot") != tt.reads || strings.Contains(told, "your drive") != tt.reads {
 			t.Errorf("%s: the model is told %q", tt.name, told)
@@ -98,7 +98,7 @@ func TestAShownSessionLosesTheDriveMidway(t *testing.T) {
 	var show func()
 	use := toolbox(&results, stoa.ToolCall{ID: "a", Name: "drive_write", Arguments: `{"path":"prices.md","content":"A teapot costs 1."}`})
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		if last = call; len(call.Messages[len(call.Messages)-1].Results) == 0 {
+		if last = call; len(sessiontest.Results(call.Messages[len(call.Messages)-1])) == 0 {
 			show()
 		}
 		use(ctx, m, call, yield)
@@ -121,7 +121,7 @@ func TestAShownSessionLosesTheDriveMidway(t *testing.T) {
 		}
 		told := last.Instructions
 		for _, m := range last.Messages {
-			told += m.Text
+			told += m.Text()
 		}
 		if strings.Contains(told, "teapot") != (visitors == stoa.VisitorDriveRead) {
 			t.Errorf("%s: the model is told %q", visitors, told)

@@ -27,7 +27,7 @@ func BenchmarkOverhead(b *testing.B) {
 		Providers: []stoa.Provider{p}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}}, Grant: 1_000_000 * stoa.Credit,
 	})
 	codec, _ := wire.For("messages")
-	direct, err := codec.Encode(stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}, MaxOutputTokens: 100}, stoa.Route{Model: "claude-haiku-4-5", Wire: "messages"}, p.APIKey)
+	direct, err := codec.Encode(stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}, MaxOutputTokens: 100}, stoa.Route{Model: "claude-haiku-4-5", Wire: "messages"}, p.APIKey)
 	if err != nil {
 		b.Fatal(err)
 	}

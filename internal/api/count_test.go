@@ -51,7 +51,7 @@ func TestTokensAreEstimatedWithoutAVendor(t *testing.T) {
 		return got.Tokens
 	}
 	const fails = "fail: 500\nand more"
-	estimate := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: fails}}}.EstimateInput()
+	estimate := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, fails)}}.EstimateInput()
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		if got := count(model, fails); got != estimate {
 			t.Errorf("%s: %d tokens, the estimate is %d", model, got, estimate)

@@ -38,7 +38,7 @@ func newClient(t *testing.T, s *Server, name string) client {
 // reply sends a call and returns the items of its reply, and its end.
 func (c client) reply(call stoa.Call) (parts []stoa.Part, end stoa.Event) {
 	c.t.Helper()
-	call.Items, call.MaxOutputTokens = true, 1000
+	call.Stateful, call.MaxOutputTokens = true, 1000
 	req, err := c.codec.Encode(call, c.route, Key)
 	if err != nil {
 		c.t.Fatal(err)

@@ -43,7 +43,7 @@ func TestSmallContextServesCalls(t *testing.T) {
 		"and with a known context":          {model: "known", input: strings.Repeat("long ", 4096), code: stoa.CodeContextLength, param: "input"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi " + tt.input}}, MaxOutputTokens: tt.limit}
+			call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi "+tt.input)}, MaxOutputTokens: tt.limit}
 			s, err := h.Respond(t.Context(), h.caller(true), Request{ID: stoa.NewID("resp"), Model: tt.model, Call: call})
 			if err != nil {
 				t.Fatal(err)

@@ -76,7 +76,7 @@ func TestADisconnectPaysWhatWasSent(t *testing.T) {
 		"after text and an error": {[]any{started, text}, true, stoa.Usage{}},
 	} {
 		h := open(t, leaving{script{"alpha-haiku-4-5": c.steps}, c.void}, catalog.Options{}, stoa.Credit)
-		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: "resp_1", Model: "alpha-haiku-4-5", Buffered: true, Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: "resp_1", Model: "alpha-haiku-4-5", Buffered: true, Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestADisconnectIsCoveredByItsHold(t *testing.T) {
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
 	const grant = 7 + 256*5 // micro-credits: five tokens of input at the rate of cache writes, and the least output
 	h := open(t, leaving{script: script{"alpha-haiku-4-5": {started}}}, catalog.Options{}, grant)
-	req := Request{ID: "resp_1", Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}}
+	req := Request{ID: "resp_1", Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}}
 	s, err := h.Respond(t.Context(), h.caller(false), req)
 	if err != nil {
 		t.Fatal(err)

@@ -160,9 +160,7 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 		res.Models = g.stay(c.Account.ID, res.Models, req.Call.Prefer)
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
-	if req.Call.Items {
-		s.media, s.files = req.Call.Media()
-	}
+	s.media, s.files = req.Call.Media()
 	return s, nil
 }
 

@@ -70,7 +70,7 @@ func (h *fixture) caller(gated bool) stoa.Caller {
 // respond makes a call, reads it to its end and settles it.
 func (h *fixture) respond(t *testing.T, c stoa.Caller, model string) (stoa.Charge, error) {
 	t.Helper()
-	s, err := h.Respond(t.Context(), c, Request{ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+	s, err := h.Respond(t.Context(), c, Request{ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 	if err != nil {
 		return stoa.Charge{}, err
 	}
@@ -133,7 +133,7 @@ func TestAutoTakesTheNextModelBeforeText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, script{"beta-3.8-flash": c.first, "gamma-6-luna": good}, opts, stoa.Credit)
-			s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "auto", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+			s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "auto", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 	}
 	h := open(t, script{"alpha-haiku-4-5": events}, catalog.Options{}, stoa.Credit)
 	leave := func(after int) stoa.Charge {
-		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 func TestMaxCreditsBoundsTheCall(t *testing.T) {
 	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
-	req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}, MaxCredits: 5 + 256*5 - 1}
+	req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}, MaxCredits: 5 + 256*5 - 1}
 	if _, err := h.Respond(t.Context(), h.caller(false), req); stoa.CodeOf(err) != stoa.CodeQuota {
 		t.Errorf("a limit below the least is %v", err)
 	}
@@ -267,7 +267,7 @@ func TestFailedSettlementIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	call := func(also func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestFailedSettlementIsTriedAgain(t *testing.T) {
 func TestStoppedLedgerEndsThePauses(t *testing.T) {
 	t.Parallel()
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
-	s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+	s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestCallsUnderWayAreCounted(t *testing.T) {
 		"abandoned": func(s *Stream) error { _, err := s.Abandon(t.Context()); return err },
 		"closed":    func(*Stream) error { return nil },
 	} {
-		req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}}
+		req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}}
 		s, err := h.Respond(t.Context(), h.caller(false), req)
 		if err != nil {
 			t.Fatal(err)

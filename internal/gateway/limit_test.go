@@ -21,7 +21,7 @@ func (f poolFunc) Stream(_ context.Context, _ stoa.Model, call stoa.Call) iter.S
 }
 
 func hello(limit int64) stoa.Call {
-	return stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}, MaxOutputTokens: limit}
+	return stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}, MaxOutputTokens: limit}
 }
 
 func TestLimitFitsTheContext(t *testing.T) {
@@ -40,7 +40,7 @@ func TestLimitFitsTheContext(t *testing.T) {
 		"nothing named":              {"small", hello(0), 4096 - 5, true},
 		"more than there is":         {"small", hello(5000), 4096 - 5, false},
 		"less":                       {"small", hello(100), 100, false},
-		"little is left":             {"small", stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: strings.Repeat("long ", 2600)}}}, 512, true},
+		"little is left":             {"small", stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, strings.Repeat("long ", 2600))}}, 512, true},
 		"an unknown context":         {"unknown", hello(0), stoa.DefaultOutput, true},
 		"the operator's own default": {"set", hello(0), 2000, false},
 	} {

@@ -177,10 +177,7 @@ func (s *Stream) note(ev *stoa.Event) {
 	case stoa.Summary: // its bytes are those of the thinking
 		s.touch()
 	case stoa.Called:
-		if !s.req.Call.Items { // otherwise its pieces were counted
-			s.add(len(ev.Call.Name) + len(ev.Call.Arguments))
-		}
-		s.touch()
+		s.touch() // its pieces were counted
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop
 		if ev.HasUsage {

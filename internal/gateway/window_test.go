@@ -15,7 +15,7 @@ func TestInputBeyondEveryWindowIsRefused(t *testing.T) {
 	ask := func(model string, tokens int) (*Stream, error) {
 		text := strings.Repeat("abc", tokens-stoa.TokensPerMessage)
 		return h.Respond(t.Context(), h.caller(false), Request{
-			ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: text}}},
+			ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, text)}},
 		})
 	}
 	_, err := ask("alpha-haiku-4-5", 800_001)

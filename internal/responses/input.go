@@ -1,10 +1,6 @@
 package responses
 
-import (
-	"strings"
-
-	"stoa/internal/stoa"
-)
+import "stoa/internal/stoa"
 
 // input parses the member of that name: a text, or the messages so far.
 func (p *parser) input() error {
@@ -17,7 +13,7 @@ func (p *parser) input() error {
 		if err == nil && s == "" {
 			err = stoa.Errorf(stoa.CodeInvalidValue, "\"input\" is empty. Send a text or at least one message.").At(name)
 		}
-		p.req.call.Messages = []stoa.Message{{Role: stoa.RoleUser, Text: s}}
+		p.message(stoa.RoleUser, p.one(stoa.Part{Kind: stoa.PartText, Text: s}))
 		return err
 	}
 	if err := p.array(name, maxItems, func(i int) error { return p.item(at(name, i)) }); err != nil {
@@ -34,7 +30,6 @@ func (p *parser) input() error {
 type inputItem struct {
 	kind       string
 	role       string
-	text       string
 	parts      []stoa.Part
 	hasContent bool
 	refused    error // a bad content counts only if the item is a message
@@ -56,7 +51,7 @@ func (p *parser) item(path string) error {
 		case name == "content":
 			it.hasContent = true
 			var bad error
-			it.text, it.parts, bad, err = p.content(path + ".content")
+			it.parts, bad, err = p.content(path + ".content")
 			if it.refused == nil {
 				it.refused = bad
 			}
@@ -129,55 +124,65 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
 		it.setPhase()
 	}
-	p.message(stoa.Message{Role: role, Text: it.text, Parts: it.parts})
+	p.message(role, it.parts)
 	return nil
 }
 
-// content parses a message's content: a string, or text parts, which are joined
-// without a separator in text and, if there are several and extensions are on, kept as
-// they are in parts. refused is an error of meaning with which parsing goes on after
+// content parses a message's content: a string, or parts, of which texts are one where
+// no extension is on. refused is an error of meaning with which parsing goes on after
 // the content: it counts only if the item turns out to be a message. err ends the
 // parsing.
-func (p *parser) content(path string) (text string, parts []stoa.Part, refused, err error) {
+func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = soft(bad)
-		return "", nil, refused, err
+		return nil, refused, err
 	}
 	if p.dec.PeekKind() == '"' {
-		text, err = p.text(path)
-		return text, nil, nil, err
+		text, err := p.text(path)
+		return p.one(stoa.Part{Kind: stoa.PartText, Text: text}), nil, err
 	}
-	var joined strings.Builder
-	n, keep := 0, p.opts.Tools || p.opts.Formats || p.opts.Images || p.opts.Files
-	var first stoa.Part
 	err = p.array(path, maxParts, func(j int) error {
 		part, bad, err := p.part(at(path, j))
 		if refused == nil {
 			refused = bad
 		}
-		if n++; n == 1 {
-			first, text = part, part.Text // a single part, by far the most common, is not copied
-			return err
-		}
-		if n == 2 {
-			joined.WriteString(text)
-			if keep {
-				parts = append(parts, first)
-			}
-		}
-		joined.WriteString(part.Text)
-		if keep {
+		if len(parts) == 0 {
+			parts = p.one(part)
+		} else {
 			parts = append(parts, part)
 		}
 		return err
 	})
-	if n > 1 {
-		text = joined.String()
-	} else if first.Kind > stoa.PartText {
-		parts = []stoa.Part{first}
+	if !p.opts.Tools && !p.opts.Formats && !p.opts.Images && !p.opts.Files {
+		parts = oneText(parts)
 	}
-	return text, parts, refused, err
+	return parts, refused, err
 }
+
+// one returns a list with one part. The lists of a request share their memory.
+func (p *parser) one(part stoa.Part) []stoa.Part {
+	n := len(p.parts)
+	switch {
+	case n < cap(p.parts):
+	case n == 0:
+		p.first = &firstMessage{}
+		p.parts = p.first.parts[:0]
+	default:
+		n, p.parts = 0, make([]stoa.Part, 0, min(2*n, maxShared))
+	}
+	p.parts = append(p.parts, part)
+	return p.parts[n : n+1 : n+1]
+}
+
+// A firstMessage is the memory of a list of messages and of the part of its first one.
+// It is apart from the parser, which lives longer than the input of a call.
+type firstMessage struct {
+	messages [1]stoa.Message
+	parts    [1]stoa.Part
+}
+
+// maxShared is the largest number of parts whose lists share their memory.
+const maxShared = 256
 
 // part parses one part of a message's content; its errors are those of content.
 func (p *parser) part(path string) (part stoa.Part, refused, err error) {

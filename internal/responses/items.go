@@ -179,7 +179,7 @@ func (j *joined) String() string {
 
 // wanted are what a caller wants of a reply beyond its text.
 type wanted struct {
-	itemized   bool     // [stoa.Call.Items]
+	itemized   bool     // [stoa.Call.Stateful]
 	reasoning  bool     // reasoning items, and the phases of messages
 	summary    bool     // of the reasoning; without it none is shown, whatever the vendor sends
 	noParallel bool     // at most one call

@@ -117,7 +117,7 @@ func Parse(body []byte, o Options) (*Request, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	p.dec, p.ext = nil, nil // the request is a part of the parser, and would keep the body
+	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser, and would keep the body
 	return &p.req, nil
 }
 
@@ -126,7 +126,9 @@ type parser struct {
 	dec      *jsonx.Decoder
 	opts     Options
 	req      Request
-	ext      *extended // what has no place in version 1; nil: nothing so far
+	ext      *extended   // what has no place in version 1; nil: nothing so far
+	parts    []stoa.Part // of messages with one part
+	first    *firstMessage
 	hasModel bool
 	hasInput bool
 }

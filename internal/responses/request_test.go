@@ -13,7 +13,7 @@ import (
 
 func TestRequestsOfRealClientsAreRead(t *testing.T) {
 	t.Parallel()
-	user := func(text string) stoa.Message { return stoa.Message{Role: stoa.RoleUser, Text: text} }
+	user := func(text string) stoa.Message { return stoa.TextMessage(stoa.RoleUser, text) }
 	for name, c := range map[string]struct {
 		body string
 		want stoa.Call
@@ -31,16 +31,16 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 			  {"id":"rs_1","type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"hm"}],"encrypted_content":null},
 			  {"id":null,"status":null,"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"a","annotations":[],"logprobs":[],"parsed":null}]},
 			  {"role":"user","content":"q2"}]}`,
-			stoa.Call{Messages: []stoa.Message{user("q"), {Role: stoa.RoleAssistant, Text: "a"}, user("q2")}},
+			stoa.Call{Messages: []stoa.Message{user("q"), stoa.TextMessage(stoa.RoleAssistant, "a"), user("q2")}},
 		},
 		"members of an item in any order": {
 			`{"input":[{"content":[{"text":"t","type":"output_text"}],"role":"assistant","type":"message"},{"content":"u","role":"user"}],"model":"m"}`,
-			stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleAssistant, Text: "t"}, user("u")}},
+			stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleAssistant, "t"), user("u")}},
 		},
 		"system and developer texts, a refusal, an empty turn": {
 			`{"model":"m","instructions":"be","input":[{"role":"developer","content":"d"},{"role":"system","content":"s"},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]},{"role":"assistant","content":""},{"role":"user","content":[]}]}`,
 			stoa.Call{Instructions: "be", Messages: []stoa.Message{
-				{Role: stoa.RoleSystem, Text: "d"}, {Role: stoa.RoleSystem, Text: "s"}, {Role: stoa.RoleAssistant, Text: "no"}, {Role: stoa.RoleAssistant}, user(""),
+				stoa.TextMessage(stoa.RoleSystem, "d"), stoa.TextMessage(stoa.RoleSystem, "s"), stoa.TextMessage(stoa.RoleAssistant, "no"), stoa.TextMessage(stoa.RoleAssistant, ""), {Role: stoa.RoleUser},
 			}},
 		},
 		"everything LlamaIndex sends": {

@@ -28,7 +28,6 @@ type extended struct {
 	encrypted    bool          // include names the sealed state
 	states       int           // that can be used
 	reasoning    int           // items
-	parts        bool          // messages have parts
 	textFile     bool          // one of them is a file with text, which is no part of another text
 	foreign      []foreignTool
 	deferred     string // the path of the first defer_loading of a function; empty: there is none
@@ -451,13 +450,14 @@ func (p *parser) output(t *toolItem, path string) error {
 		t.output = s
 		return t.note("output", err)
 	}
-	text, parts, bad, err := p.content(path)
+	parts, bad, err := p.content(path)
 	if err != nil {
 		return err
 	}
-	t.output = text
-	if len(parts) > 0 {
-		t.output, t.parts = "", parts
+	if len(parts) == 1 && parts[0].Kind == stoa.PartText {
+		t.output = parts[0].Text
+	} else {
+		t.parts = parts
 	}
 	return t.note("output", bad)
 }
@@ -530,24 +530,22 @@ func (p *parser) reasoningItem(path string, it *inputItem) error {
 
 // setPhase notes the phase of an assistant's message on its texts.
 func (it *inputItem) setPhase() {
-	if it.parts == nil {
-		it.parts = []stoa.Part{{Kind: stoa.PartText, Text: it.text}}
-	}
 	for i := range it.parts {
 		it.parts[i].Phase = it.tool.phase
 	}
 }
 
-// message adds a message. Until the whole request is known it has both of its forms.
-func (p *parser) message(m stoa.Message) {
-	if m.Parts != nil {
-		p.extra().parts = true
-	}
+// message adds a message of texts, images and files.
+func (p *parser) message(role stoa.Role, parts []stoa.Part) {
 	if p.ext != nil && p.ext.conversation != nil {
-		p.ext.conversation.message(m.Role, partsOf(m)...)
+		p.ext.conversation.message(role, withoutEmpty(parts)...)
 		return
 	}
-	p.req.call.Messages = append(p.req.call.Messages, m)
+	list := p.req.call.Messages
+	if list == nil && p.first != nil {
+		list = p.first.messages[:0]
+	}
+	p.req.call.Messages = append(list, stoa.Message{Role: role, Parts: parts})
 }
 
 // talk returns the conversation, which has the messages so far.
@@ -556,24 +554,20 @@ func (p *parser) talk() *conversation {
 	if x.conversation == nil {
 		x.conversation = &conversation{}
 		for _, m := range p.req.call.Messages {
-			x.conversation.message(m.Role, partsOf(m)...)
+			x.conversation.message(m.Role, withoutEmpty(m.Parts)...)
 		}
 		p.req.call.Messages = nil
 	}
 	return x.conversation
 }
 
-// partsOf returns the parts of a message that has texts, images and files; empty texts
-// are none.
-func partsOf(m stoa.Message) []stoa.Part {
-	if m.Parts == nil && m.Text != "" {
-		return []stoa.Part{{Kind: stoa.PartText, Text: m.Text}}
-	}
-	return slices.DeleteFunc(m.Parts, func(p stoa.Part) bool { return p.Kind == stoa.PartText && p.Text == "" })
+// withoutEmpty returns the parts but for empty texts.
+func withoutEmpty(parts []stoa.Part) []stoa.Part {
+	return slices.DeleteFunc(parts, func(p stoa.Part) bool { return p.Kind == stoa.PartText && p.Text == "" })
 }
 
-// complete checks what can be checked only when the whole request is known, and gives
-// the call its form: with parts if it uses an extension, else as in version 1.
+// complete checks what can be checked only when the whole request is known. Without an
+// extension in use, each message becomes one text, as in version 1.
 func (p *parser) complete() error {
 	call := &p.req.call
 	x := p.ext
@@ -588,7 +582,7 @@ func (p *parser) complete() error {
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
 	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
-	call.Items, call.NoParallel = w.itemized, w.noParallel
+	call.Stateful, call.NoParallel = w.itemized, w.noParallel
 	if w.noTools = len(call.Tools) == 0; w.noTools {
 		call.Choice = nil
 	}
@@ -597,36 +591,42 @@ func (p *parser) complete() error {
 		call.Messages, err = p.talk().messages()
 		return err
 	}
-	if x == nil {
-		return nil
-	}
-	if x.conversation != nil { // of messages, and of reasoning that is dropped
+	if x != nil && x.conversation != nil { // of messages, and of reasoning that is dropped
 		for _, e := range x.conversation.entries {
 			if !e.reasons() {
-				call.Messages = append(call.Messages, stoa.Message{Role: e.role, Text: textOf(e.parts)})
+				call.Messages = append(call.Messages, stoa.Message{Role: e.role, Parts: e.parts})
 			}
 		}
-	} else if x.parts {
-		for i := range call.Messages {
-			call.Messages[i].Parts = nil
-		}
+	}
+	for i := range call.Messages {
+		call.Messages[i].Parts = oneText(call.Messages[i].Parts)
 	}
 	return nil
 }
 
 // hasMedia reports whether a message has more than text of its own.
 func (p *parser) hasMedia() bool {
-	if p.ext == nil || !p.ext.parts {
+	textFile := p.ext != nil && p.ext.textFile
+	if !textFile && !p.opts.Images && !p.opts.Files {
 		return false
 	}
-	if p.ext.textFile {
-		return true
+	more := func(parts []stoa.Part) bool {
+		return textFile && len(parts) > 1 || slices.ContainsFunc(parts, func(p stoa.Part) bool { return p.Media != nil })
 	}
-	media := func(p stoa.Part) bool { return p.Kind == stoa.PartImage || p.Kind == stoa.PartFile }
-	if p.ext.conversation != nil {
-		return slices.ContainsFunc(p.ext.conversation.entries, func(e entry) bool { return slices.ContainsFunc(e.parts, media) })
+	if p.ext != nil && p.ext.conversation != nil {
+		return slices.ContainsFunc(p.ext.conversation.entries, func(e entry) bool { return more(e.parts) })
 	}
-	return slices.ContainsFunc(p.req.call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, media) })
+	return slices.ContainsFunc(p.req.call.Messages, func(m stoa.Message) bool { return more(m.Parts) })
+}
+
+// oneText returns the parts as one text without a phase; texts are joined without a
+// separator. It changes the list.
+func oneText(parts []stoa.Part) []stoa.Part {
+	if len(parts) == 0 {
+		return parts
+	}
+	parts[0] = stoa.Part{Kind: stoa.PartText, Text: textOf(parts)}
+	return parts[:1]
 }
 
 // textOf returns the texts of parts, joined without a separator.

@@ -83,7 +83,7 @@ func TestItemsBecomeTurns(t *testing.T) {
 		})
 	}
 	req, err := parsed("["+user+","+theirs+","+said+"]", "")
-	if err != nil || req.unread != 1 || !req.call.Items || req.call.Messages[1].Parts[1].Phase != "commentary" {
+	if err != nil || req.unread != 1 || !req.call.Stateful || req.call.Messages[1].Parts[1].Phase != "commentary" {
 		t.Errorf("%v %+v", err, req)
 	}
 }

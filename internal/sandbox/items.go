@@ -16,18 +16,15 @@ const Wire = "sandbox"
 // textOf returns the texts of a message, joined by blank lines, and its images and files,
 // those in results of tools included.
 func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.ToolResult) {
-	text, results = m.Text, m.Results
 	for _, p := range m.Parts {
 		switch p.Kind {
-		case stoa.PartText:
-			text = strings.TrimPrefix(text+"\n\n"+p.Text, "\n\n")
 		case stoa.PartImage, stoa.PartFile:
 			media = append(media, p)
 		case stoa.PartResult:
 			results = append(results, *p.Result)
 		}
 	}
-	return text, media, results
+	return m.Text(), media, results
 }
 
 // resultText returns the text of a tool's result, with a description of what is none.
@@ -103,7 +100,7 @@ func (t turn) inFormat(text string) string {
 // wanted.
 func (r *reply) reason() bool {
 	o := r.turn.orders
-	if !r.turn.call.Items || o.Think == 0 || r.full() {
+	if o.Think == 0 || r.full() {
 		return true
 	}
 	if r.turn.call.Summary {
@@ -158,7 +155,7 @@ func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 // refuse yields a refusal: apart from text, where the caller asked for JSON.
 func (r *reply) refuse(text string) bool {
 	kind := stoa.Delta
-	if r.turn.call.Items && r.turn.call.TextFormat().Kind != stoa.FormatText {
+	if r.turn.call.TextFormat().Kind != stoa.FormatText {
 		kind = stoa.Refusal
 	}
 	for piece := range pieces(text) {

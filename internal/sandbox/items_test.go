@@ -14,7 +14,7 @@ import (
 
 var ownRoute = stoa.Route{Wire: Wire, Model: "alpha-haiku-4-5", Fingerprint: "fp"}
 
-// items is what the events of a reply item by item amount to.
+// items is what the events of a reply amount to.
 type items struct {
 	text, refusal, summary string
 	order                  []string // of the items
@@ -27,7 +27,6 @@ type items struct {
 
 func playItems(t *testing.T, call stoa.Call) (p items) {
 	t.Helper()
-	call.Items = true
 	var open stoa.ToolCall
 	for ev, err := range Reply(t.Context(), call, Options{Route: ownRoute}) {
 		if err != nil {

@@ -66,8 +66,7 @@ func (o Orders) None() bool {
 //	ask: QUESTION | A | B  ask the user, with choices if there are any
 //	call: TOOL {JSON}      call a tool that was offered; may occur several times
 //
-// A call that asks for items ([stoa.Call.Items]) gets the arguments of calls in pieces;
-// tokens: beside call: writes text before them, and think: leaves a segment of reasoning
+// With call:, tokens: writes text before the calls. think: leaves a segment of reasoning
 // that has to come back unchanged: one that was altered is refused. Without orders a
 // choice that demands a call gets one, with arguments that fit the tool's schema, and a
 // format gets JSON that fits it.

@@ -125,7 +125,7 @@ func (t turn) toolPlan() (plan, bool) {
 		p.calls = append(p.calls, t.toolCall(len(p.calls), toolAsk, arguments+"}"))
 	}
 	if len(p.calls) > 0 {
-		if t.call.Items && o.Tokens > 0 && !o.HasSay {
+		if o.Tokens > 0 && !o.HasSay {
 			p.text = words(o.Tokens)
 		}
 		return p, true

@@ -130,31 +130,25 @@ func (r *reply) run(p plan) {
 			return
 		}
 	}
-	items := r.turn.call.Items && len(p.calls) > 0
-	if (o.Fail > 0 || o.HasCut) && !items && !r.lastFault() {
+	if (o.Fail > 0 || o.HasCut) && len(p.calls) == 0 && !r.lastFault() {
 		return
 	}
 	if stop == stoa.StopEnd && len(p.calls) > 0 {
 		for _, c := range p.calls {
-			if r.turn.call.Items {
-				if cut, more := r.stream(c); !more {
-					return
-				} else if cut {
-					stop = stoa.StopLength
-					break
-				}
-				continue
-			}
-			r.usage.OutputTokens += 1 + stoa.EstimateTokens(len(c.Name)+len(c.Arguments))
-			if !r.send(stoa.Event{Kind: stoa.Called, Call: c}) {
+			cut, more := r.stream(c)
+			if !more {
 				return
+			}
+			if cut {
+				stop = stoa.StopLength
+				break
 			}
 		}
 		if stop == stoa.StopEnd {
 			stop = stoa.StopToolCalls
 		}
 	}
-	if items && (o.Fail > 0 || o.HasCut) && !r.lastFault() {
+	if len(p.calls) > 0 && (o.Fail > 0 || o.HasCut) && !r.lastFault() {
 		return
 	}
 	if o.Stop != "" {

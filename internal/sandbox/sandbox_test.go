@@ -17,7 +17,7 @@ import (
 
 // say returns a call with one user message.
 func say(text string) stoa.Call {
-	return stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: text}}}
+	return stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, text)}}
 }
 
 // played is what the events of a reply amount to.
@@ -33,6 +33,7 @@ type played struct {
 func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 	t.Helper()
 	var p played
+	var open stoa.ToolCall
 	for ev, err := range Reply(ctx, call, Options{Model: "alpha-haiku-4-5"}) {
 		if p.err != nil || p.end.Kind != 0 {
 			t.Fatalf("something came after the end: %+v, %v", ev, err)
@@ -49,7 +50,18 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 			p.deltas++
 		case stoa.Thinking:
 			p.think += ev.Thinking
+		case stoa.Reasoned:
+			if p.think == 0 {
+				t.Errorf("reasoning without a thought: %+v", ev)
+			}
+		case stoa.CallStarted:
+			open = ev.Call
+		case stoa.CallDelta:
+			open.Arguments += ev.Text
 		case stoa.Called:
+			if ev.Call != open {
+				t.Errorf("called %+v, begun %+v", ev.Call, open)
+			}
 			p.calls = append(p.calls, ev.Call)
 		case stoa.Finished:
 			if ev.More {
@@ -69,7 +81,7 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
 	t.Parallel()
 	call := stoa.Call{Instructions: "Be brief.", Messages: []stoa.Message{
-		{Role: stoa.RoleUser, Text: "Hi"}, {Role: stoa.RoleAssistant, Text: "Hello"}, {Role: stoa.RoleUser, Text: "What is a stoa?"},
+		stoa.TextMessage(stoa.RoleUser, "Hi"), stoa.TextMessage(stoa.RoleAssistant, "Hello"), stoa.TextMessage(stoa.RoleUser, "What is a stoa?"),
 	}}
 	p := play(t, t.Context(), call)
 	for _, want := range []string{"sandbox", "alpha-haiku-4-5", "“What is a stoa?”", "ANTHROPIC_API_KEY", "STOA_UPSTREAM", "message 2 of yours", "“Be brief.”"} {
@@ -260,12 +272,12 @@ var agentTools = []stoa.Tool{{Name: "drive_list"}, {Name: "drive_search"}, {Name
 
 // withResult adds the sandbox's tool calls and their result to a call.
 func withResult(call stoa.Call, p played, content string, isError bool) stoa.Call {
-	results := []stoa.ToolResult{}
+	step := stoa.Step{Text: p.text, Calls: p.calls}
+	answer := stoa.Message{Role: stoa.RoleUser}
 	for _, c := range p.calls {
-		results = append(results, stoa.ToolResult{CallID: c.ID, Name: c.Name, Content: content, IsError: isError})
+		answer.Parts = append(answer.Parts, stoa.Part{Kind: stoa.PartResult, Result: &stoa.ToolResult{CallID: c.ID, Name: c.Name, Content: content, IsError: isError}})
 	}
-	call.Messages = append(call.Messages[:len(call.Messages):len(call.Messages)],
-		stoa.Message{Role: stoa.RoleAssistant, Text: p.text, Calls: p.calls}, stoa.Message{Role: stoa.RoleUser, Results: results})
+	call.Messages = append(call.Messages[:len(call.Messages):len(call.Messages)], step.Message(), answer)
 	return call
 }
 
@@ -306,7 +318,7 @@ func TestDriveIsSearchedAndQuoted(t *testing.T) {
 	}
 	// Another message starts again, with another id.
 	next := withResult(call, first, "x", false)
-	next.Messages = append(next.Messages, stoa.Message{Role: stoa.RoleAssistant, Text: "y"}, stoa.Message{Role: stoa.RoleUser, Text: "And on Sunday?"})
+	next.Messages = append(next.Messages, stoa.TextMessage(stoa.RoleAssistant, "y"), stoa.TextMessage(stoa.RoleUser, "And on Sunday?"))
 	if p := play(t, t.Context(), next); len(p.calls) != 1 || p.calls[0].ID == "call_1_0" {
 		t.Errorf("the next turn: %+v", p)
 	}

@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"encoding/base64"
+	"os"
 	"strings"
 	"testing"
 
@@ -101,5 +102,20 @@ func TestABoxNeedsWholeKeys(t *testing.T) {
 		if _, err := New(keys...); err == nil {
 			t.Errorf("%d keys are taken", len(keys))
 		}
+	}
+}
+
+// TestStatesOfTheLastReleaseAreOpened opens testdata/state.sealed, which the release
+// before sealed: callers keep such states. The file is never rewritten.
+func TestStatesOfTheLastReleaseAreOpened(t *testing.T) {
+	t.Parallel()
+	sealed, err := os.ReadFile("testdata/state.sealed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sample
+	want.Data = `{"after":"","block":{"type":"thinking","thinking":"é<>\u2028","signature":"s"}}`
+	if got, ok := box(t, 1).Open("acc_1", strings.TrimSpace(string(sealed))); !ok || got != want {
+		t.Errorf("%t %+v", ok, got)
 	}
 }

@@ -248,7 +248,7 @@ func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
 	t.Parallel()
 	called, goOn := make(chan string, 100), make(chan struct{})
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		called <- call.Messages[0].Text
+		called <- call.Messages[0].Text()
 		<-goOn
 		sessiontest.Say(yield, "yes")
 	}))

@@ -206,15 +206,15 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	var calls []stoa.Call
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		calls = append(calls, call)
-		switch last := call.Messages[len(call.Messages)-1]; last.Text {
+		switch last := call.Messages[len(call.Messages)-1]; last.Text() {
 		case "fail":
 			yield(nil, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 		case "ask":
 			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: "c1", Name: "ask_user", Arguments: `{"question":"Why?"}`})
 		case "":
-			sessiontest.Say(yield, "because "+last.Results[0].Content)
+			sessiontest.Say(yield, "because "+sessiontest.Results(last)[0].Content)
 		default:
-			sessiontest.Say(yield, "yes, "+last.Text)
+			sessiontest.Say(yield, "yes, "+last.Text())
 		}
 	}))
 	a, r := h.Agent(), h.Service()
@@ -238,7 +238,13 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	next("bye", stoa.SessionCompleted)
 	show := func(call stoa.Call) (lines []string) {
 		for _, m := range call.Messages {
-			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %v %v", m.Role, m.Text, m.Calls, m.Results)))
+			calls := []stoa.ToolCall{}
+			for _, p := range m.Parts {
+				if p.Kind == stoa.PartCall {
+					calls = append(calls, *p.Call)
+				}
+			}
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %v %v", m.Role, m.Text(), calls, sessiontest.Results(m))))
 		}
 		return lines
 	}
@@ -268,7 +274,7 @@ func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: "1", Name: "ask_user", Arguments: `{"question":"May I?"}`})
 			return
 		}
-		sessiontest.Say(yield, call.Messages[2].Results[0].Content)
+		sessiontest.Say(yield, sessiontest.Results(call.Messages[2])[0].Content)
 	}))
 	a, r := h.Agent(), h.Service()
 	sessiontest.Run(t, r)

@@ -16,13 +16,16 @@ type Call struct {
 	TopP            *float64 // 0 to 1; nil: not set
 	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty: not set
 	Verbosity       string   // low, medium, high; empty: not set
+	// Stateful says that the reply comes back in later calls, with its reasoning. Then the
+	// vendor is asked for what it needs to continue, and what was sent is sent again
+	// unchanged: each message for itself, in its place.
+	Stateful bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
-	Items        bool   // the reply is wanted item by item; see [EventKind]
 	Prefer       *State // without its data: the route that made it is tried first; nil: as configured
 	Trail        *Trail // is told where the call is tried; nil: nothing is
 }
@@ -109,15 +112,33 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// A Message is one message of a call's input. Where Parts is set, it is the whole
-// content and the members after it are empty; they are the short form of a content
-// whose order says nothing.
+// A Message is one message of a call's input.
 type Message struct {
-	Role    Role
-	Parts   []Part // in order
-	Text    string
-	Calls   []ToolCall   // an assistant's, after its text
-	Results []ToolResult // a user's, before its text: answers to the calls of the message before
+	Role  Role
+	Parts []Part // in order
+}
+
+// TextMessage returns a message that is one text.
+func TextMessage(role Role, text string) Message {
+	return Message{Role: role, Parts: []Part{{Kind: PartText, Text: text}}}
+}
+
+// Text returns the texts of the message, joined by blank lines.
+func (m *Message) Text() string {
+	text, more := "", []string(nil)
+	for i := range m.Parts {
+		switch s := m.Parts[i].Text; {
+		case s == "":
+		case text == "":
+			text = s
+		default:
+			more = append(more, s)
+		}
+	}
+	if more == nil {
+		return text
+	}
+	return text + "\n\n" + strings.Join(more, "\n\n")
 }
 
 // A Part is one piece of the content of a message, or of a tool's result. Which
@@ -213,16 +234,10 @@ func (c Call) System() string {
 	if c.Instructions != "" {
 		parts = append(parts, c.Instructions)
 	}
-	for _, m := range c.Messages {
-		if m.Role != RoleSystem {
-			continue
-		}
-		if m.Text != "" {
-			parts = append(parts, m.Text)
-		}
-		for _, p := range m.Parts {
-			if p.Text != "" {
-				parts = append(parts, p.Text)
+	for i := range c.Messages {
+		if m := &c.Messages[i]; m.Role == RoleSystem {
+			if text := m.Text(); text != "" {
+				parts = append(parts, text)
 			}
 		}
 	}
@@ -252,21 +267,13 @@ func (c Call) EstimateInput() int64 {
 	}
 	for _, m := range c.Messages {
 		messages++
-		bytes += len(m.Text)
-		for _, t := range m.Calls {
-			bytes += len(t.Name) + len(t.Arguments)
-		}
-		for _, r := range m.Results {
-			b, n := sizeOf(r.Parts)
-			bytes, tokens = bytes+len(r.Content)+b, tokens+n
-		}
 		b, n := sizeOf(m.Parts)
 		bytes, tokens = bytes+b, tokens+n
 	}
 	for _, t := range c.Tools {
 		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	if c.Items && len(c.Tools) > 0 {
+	if len(c.Tools) > 0 {
 		tokens += toolsTokens + int64(len(c.Tools))*toolTokens
 	}
 	if f := c.TextFormat(); f.Kind != FormatText {
@@ -348,21 +355,24 @@ func (c *Call) Reasoning() (n int) {
 // Media reports whether the call's parts have images or files, and whether they have
 // files.
 func (c *Call) Media() (any, files bool) {
-	var look func(parts []Part)
-	look = func(parts []Part) {
-		for i := range parts {
-			switch p := &parts[i]; p.Kind {
-			case PartImage:
-				any = true
-			case PartFile:
-				any, files = true, true
-			case PartResult:
-				look(p.Result.Parts)
-			}
-		}
-	}
 	for i := range c.Messages {
-		look(c.Messages[i].Parts)
+		images, pdfs := mediaIn(c.Messages[i].Parts)
+		any, files = any || images, files || pdfs
+	}
+	return any, files
+}
+
+func mediaIn(parts []Part) (any, files bool) {
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case PartImage:
+			any = true
+		case PartFile:
+			any, files = true, true
+		case PartResult:
+			images, pdfs := mediaIn(p.Result.Parts)
+			any, files = any || images, files || pdfs
+		}
 	}
 	return any, files
 }

@@ -46,12 +46,11 @@ func TestEstimateCountsToolsAndFormats(t *testing.T) {
 		call Call
 		want int64
 	}{
-		"tools":              {Call{Tools: tools, Items: true}, 5 + toolsTokens + 2*toolTokens},
-		"an agent's tools":   {Call{Tools: tools}, 5},
+		"tools":              {Call{Tools: tools}, 5 + toolsTokens + 2*toolTokens},
 		"a schema":           {Call{Format: &Format{Kind: FormatSchema, Schema: "{    }"}}, 2 + formatTokens},
 		"an object":          {Call{Format: &Format{Kind: FormatObject}}, formatTokens},
 		"plain text":         {Call{Format: &Format{Kind: FormatText}}, 0},
-		"a short form's own": {Call{Messages: []Message{{Results: []ToolResult{{Parts: []Part{{Kind: PartImage, Media: &Media{}}}}}}}}, ImageTokens + TokensPerMessage},
+		"an image of a tool": {Call{Messages: []Message{{Parts: []Part{{Kind: PartResult, Result: &ToolResult{Parts: []Part{{Kind: PartImage, Media: &Media{}}}}}}}}}, ImageTokens + TokensPerMessage},
 	} {
 		if got := c.call.EstimateInput(); got != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)

@@ -15,25 +15,26 @@ type Event struct {
 	HasUsage bool     // Finished: the provider reported the usage; Delta: it reported counts with the text
 	Stop     Stop     // Finished
 	Call     ToolCall // Called: complete; CallStarted: its id and name
-	State    State    // Finished: of the whole reply, Reasoned: of the segment; empty if there is none. Phased: without data
+	State    State    // Reasoned: of the segment. Phased: without data
 	Provider string   // Started
 }
 
 // EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds. A reply is Started (sent by package upstream, not by a codec), then
-// any of UsageSoFar, Thinking, Delta and Called, then exactly one Finished; or an
-// error in place of what is missing. A second Started means that an attempt
-// failed before its first text and another begins: earlier events are void.
+// The kinds. A reply is Started (sent by package upstream, not by a codec), then any of
+// the others, then exactly one Finished; or an error in place of what is missing. A
+// second Started means that an attempt failed before its first text and another begins:
+// earlier events are void.
 //
-// A call that asks for items ([Call.Items]) gets more: each tool call as CallStarted,
-// at least one CallDelta and Called, and no other item before Called; Reasoned for
-// each segment of reasoning that has data to send back, in its place, after its
-// Summary pieces; Phased where the texts that follow have another phase than those
-// before (see [Part]); and Refusal in place of Delta where the vendor marks a refusal.
-// The pieces of CallDelta together are the arguments of Called. A call that a token
-// limit cut off has no Called before Finished. State is not set on Finished.
+// Each tool call is CallStarted, at least one CallDelta and Called, with no other item
+// before Called; one that its vendor could not read is Called alone. The pieces of
+// CallDelta together are the arguments of Called. A call that a token limit cut off has
+// no Called before Finished. Reasoned comes for each segment of reasoning that has data
+// to send back, in its place, after its Summary pieces, which come only if the call wants
+// them ([Call.Summary]); Phased where the texts that follow have another phase than those
+// before (see [Part]). Where the call has a format, Refusal comes instead of Delta if the
+// vendor marks a refusal.
 const (
 	Started     EventKind = iota + 1 // an upstream accepted the call
 	UsageSoFar                       // the provider reported counts before the end

@@ -125,7 +125,7 @@ func TestCreditsString(t *testing.T) {
 func TestSystemJoinsTextsInOrder(t *testing.T) {
 	t.Parallel()
 	c := Call{Instructions: "first", Messages: []Message{
-		{Role: RoleSystem, Text: "second"}, {Role: RoleUser, Text: "hi"}, {Role: RoleSystem, Text: "third"}, {Role: RoleSystem},
+		TextMessage(RoleSystem, "second"), TextMessage(RoleUser, "hi"), TextMessage(RoleSystem, "third"), {Role: RoleSystem},
 	}}
 	if got, want := c.System(), "first\n\nsecond\n\nthird"; got != want {
 		t.Errorf("System() = %q, want %q", got, want)
@@ -137,10 +137,10 @@ func TestSystemJoinsTextsInOrder(t *testing.T) {
 
 func TestEstimateCountsBytesAndMessages(t *testing.T) {
 	t.Parallel()
-	if got := (Call{Messages: []Message{{Role: RoleUser, Text: "abcd"}}}).EstimateInput(); got != 2+4 {
+	if got := (Call{Messages: []Message{TextMessage(RoleUser, "abcd")}}).EstimateInput(); got != 2+4 {
 		t.Errorf("four bytes in one message are %d tokens, want 6", got)
 	}
-	if got := (Call{Instructions: "ab", Messages: []Message{{Role: RoleUser, Text: "c"}}}).EstimateInput(); got != 1+8 {
+	if got := (Call{Instructions: "ab", Messages: []Message{TextMessage(RoleUser, "c")}}).EstimateInput(); got != 1+8 {
 		t.Errorf("three bytes in two messages are %d tokens, want 9", got)
 	}
 }
@@ -256,7 +256,7 @@ func TestAStepGoesBackInItsOrder(t *testing.T) {
 		t.Errorf("the parts are %s", text)
 	}
 	step.Reasoning = nil
-	if m := step.Message(); m.Parts != nil || m.Text != "onetwosix" || len(m.Calls) != 2 {
+	if m := step.Message(); len(m.Parts) != 3 || m.Parts[0].Text != "onetwosix" || m.Parts[1].Call.ID != "a" || m.Parts[2].Call.ID != "b" {
 		t.Errorf("without reasoning: %+v", m)
 	}
 }

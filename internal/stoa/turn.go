@@ -93,10 +93,6 @@ type Segment struct {
 // between two segments of reasoning, as [Part] says.
 func (s *Step) Message() Message {
 	m := Message{Role: RoleAssistant}
-	if len(s.Reasoning) == 0 {
-		m.Text, m.Calls = s.Text, s.Calls
-		return m
-	}
 	text, calls, phase := 0, 0, ""
 	upTo := func(t, c int) {
 		t, c = min(max(t, text), len(s.Text)), min(max(c, calls), len(s.Calls))

@@ -145,7 +145,7 @@ func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
 // want returns what the reply may have.
 func (a *attempt) want() wire.Want {
 	want := wire.WantOf(&a.call)
-	if want.Items {
+	if a.request.Reasoning > 0 { // else there is nothing that a vendor drops
 		want.Note = func(detail string) {
 			a.pool.cfg.Logger.InfoContext(context.WithoutCancel(a.ctx), "a vendor changed the input of a call", "provider", a.provider.Name, "model", a.spec.Model,
 				"requestId", hide(a.requestID, a.provider.APIKey), "detail", hide(detail, a.provider.APIKey))
@@ -236,7 +236,7 @@ func (a *attempt) encode() *wire.Failure {
 		request.Header = http.Header{}
 	}
 	a.pool.complete(request.Header, to)
-	if call.Trail != nil && call.Items {
+	if call.Trail != nil {
 		call.Trail.LeftOut = request.Reasoning < call.Reasoning()
 	}
 	a.codec, a.request, a.url = codec, request, to
@@ -300,10 +300,7 @@ func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 		case stoa.Summary: // its bytes are those of the thinking
 			a.commit()
 		case stoa.Called:
-			if !a.call.Items { // otherwise its pieces were counted
-				a.bytes += len(ev.Call.Arguments)
-			}
-			a.commit()
+			a.commit() // its pieces were counted
 		case stoa.Finished:
 			a.finished = true
 			a.wrote(ev)

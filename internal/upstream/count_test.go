@@ -19,7 +19,7 @@ func TestACounterIsGivenTwoSeconds(t *testing.T) {
 		m := stoa.Model{ID: "m", Routes: []stoa.Route{{Provider: "gone"}, {Provider: "messages", Model: "claude"}}}
 		ask := func(text string) (int64, bool, time.Duration) {
 			began := time.Now()
-			n, ok, err := pool.Count(t.Context(), m, stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: text}}})
+			n, ok, err := pool.Count(t.Context(), m, stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, text)}})
 			if err != nil {
 				t.Fatal(err)
 			}

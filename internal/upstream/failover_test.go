@@ -363,7 +363,7 @@ func TestToolCallsCountAsText(t *testing.T) {
 			fake := fakeup.Start(t)
 			pr := fake.Provider(w.name)
 			call := ask(`call: look {"at":"the sky"}`)
-			call.Items = true
+			call.Stateful = true
 			call.Tools = []stoa.Tool{{Name: "look", Description: "look at something", Parameters: `{"type":"object","properties":{"at":{"type":"string"}}}`}}
 			r := collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call)
 			r.expect(t, "")
@@ -371,8 +371,8 @@ func TestToolCallsCountAsText(t *testing.T) {
 				t.Fatalf("calls %+v, finished %+v", r.calls, r.finished)
 			}
 			call.Messages = append(call.Messages,
-				stoa.Message{Role: stoa.RoleAssistant, Calls: r.calls},
-				stoa.Message{Role: stoa.RoleUser, Results: []stoa.ToolResult{{CallID: r.calls[0].ID, Name: "look", Content: "blue"}}})
+				stoa.Message{Role: stoa.RoleAssistant, Parts: []stoa.Part{{Kind: stoa.PartCall, Call: &r.calls[0]}}},
+				stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{{Kind: stoa.PartResult, Result: &stoa.ToolResult{CallID: r.calls[0].ID, Name: "look", Content: "blue"}}}})
 			collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call).expect(t, "")
 		})
 	}

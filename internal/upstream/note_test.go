@@ -12,7 +12,7 @@ import (
 
 // TestWhatAVendorDroppedIsLogged serves a reply that says that reasoning was dropped
 // from the input: the log has it, without the key, and the caller has the reply. A call
-// that is not sent part by part has none to drop.
+// that is sent without reasoning has none to drop.
 func TestWhatAVendorDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -23,17 +23,22 @@ func TestWhatAVendorDroppedIsLogged(t *testing.T) {
 	}))
 	t.Cleanup(vendor.Close)
 	pr := stoa.Provider{Name: "a", Wire: "messages", BaseURL: vendor.URL, APIKey: "secret-1234567890"}
-	for _, items := range []bool{true, false} {
+	for _, reasons := range []bool{true, false} {
 		var out testLog
 		cfg := quick(pr)
 		cfg.Logger = out.logger()
 		call := ask("hi")
-		call.Items = items
+		if reasons {
+			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleAssistant, Parts: []stoa.Part{
+				{Kind: stoa.PartReasoning, State: stoa.State{Wire: "messages", Model: "claude-sonnet-5-5", Data: `{"after":"","block":{"type":"thinking","thinking":"","signature":"s"}}`}},
+				{Kind: stoa.PartText, Text: "hello"},
+			}})
+		}
 		r := collect(t.Context(), open(t, cfg), at("claude-sonnet-5-5", pr), call)
 		r.expect(t, "")
 		log := out.String()
-		if r.text != "a" || strings.Contains(log, "thinking_dropped") != items || strings.Contains(log, "secret") {
-			t.Errorf("items %t: %q, and the log is %s", items, r.text, log)
+		if r.text != "a" || strings.Contains(log, "thinking_dropped") != reasons || strings.Contains(log, "secret") {
+			t.Errorf("reasoning %t: %q, and the log is %s", reasons, r.text, log)
 		}
 	}
 }

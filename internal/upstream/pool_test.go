@@ -81,7 +81,7 @@ func at(model string, providers ...stoa.Provider) stoa.Model {
 }
 
 func ask(prompt string) stoa.Call {
-	return stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: prompt}}, MaxOutputTokens: 1000}
+	return stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, prompt)}, MaxOutputTokens: 1000}
 }
 
 // A reply is what a stream yielded.

@@ -31,7 +31,7 @@ func (p *Pool) Try(ctx context.Context, account string, model string, r stoa.Rou
 	defer cancel()
 	var trail stoa.Trail
 	call := stoa.Call{
-		Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Say OK."}}, MaxOutputTokens: 16, // fewer are refused by some
+		Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Say OK.")}, MaxOutputTokens: 16, // fewer are refused by some
 		Account: account, Trail: &trail,
 	}
 	for ev, failed := range p.Stream(within, stoa.Model{ID: model, Routes: []stoa.Route{r}}, call) {

@@ -25,10 +25,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	ordered := inParts(&call)
-	if !ordered {
-		encodeChatTurns(w, call, route)
-	} else if err := encodeChatParts(w, call, route); err != nil {
+	if err := encodeChatMessages(w, call, route); err != nil {
 		return Request{}, err
 	}
 	// A compatible server's own default fits its context; ours may exceed it.
@@ -61,36 +58,11 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	if ordered {
-		if err := encodeChatOptions(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeChatOptions(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeChatTurns writes the member messages of a call in the short form.
-func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
-	openai := route.Dialect == "openai"
-	w.key("messages").open('[')
-	if s := call.System(); s != "" {
-		w.open('{')
-		if openai {
-			w.member("role", "developer")
-		} else {
-			w.member("role", "system")
-		}
-		w.member("content", s)
-		w.close('}')
-	}
-	for _, t := range turns(call, route, shape{alternate: !openai}) {
-		w.open('{')
-		w.member("role", string(t.role))
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
 }
 
 // DecodeError implements [Codec].
@@ -110,16 +82,13 @@ type chatReply struct {
 	stop      string
 	deltas    bool // a delta came: a message beside it repeats the text
 	pieces    []chatCall
+	at        int    // the call of pieces that is open or the next
+	late      []byte // text that came inside it
 	reasoning []byte
+	thinks    bool // reasoning came, if only an empty text
+	owed      bool // reasoning came that was not emitted as a state
+	sent      int  // bytes of reasoning that were
 	scratch   []byte
-
-	// What follows is about replies that are wanted item by item.
-
-	at     int    // the call of pieces that is open or the next
-	late   []byte // text that came inside it
-	thinks bool   // reasoning came, if only an empty text
-	owed   bool   // reasoning came that was not emitted as a state
-	sent   int    // bytes of reasoning that were
 }
 
 func (f *chatReply) event(ev sse.Event) error {
@@ -206,7 +175,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 		var err error
 		switch string(c.Key) {
 		case "content":
-			if f.reply.whole && f.want.Items { // the reasoning comes before it, wherever it is
+			if f.reply.whole { // the reasoning comes before it, wherever it is
 				content = *c
 				break
 			}
@@ -251,14 +220,11 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 		return tooMuch("reasoning")
 	}
 	if first || len(f.reasoning) > n {
-		f.owed = f.keepsReasoning()
+		f.owed = f.route.Dialect == "deepseek" // which wants it back
 	}
 	f.thought(len(f.reasoning) - n)
 	return nil
 }
-
-// keepsReasoning reports whether the server wants the reasoning back.
-func (f *chatReply) keepsReasoning() bool { return f.want.Items && f.route.Dialect == "deepseek" }
 
 // content reads a piece of text, which may be a list of parts.
 func (f *chatReply) content(c *jsonx.Cursor) error {
@@ -352,17 +318,7 @@ func (f *chatReply) done() error {
 	default: // stop
 		stop = stoa.StopEnd
 	}
-	if f.want.Items {
-		return f.doneItems(stop)
-	}
-	if err := f.plainCalls(); err != nil {
-		return err
-	}
-	state := ""
-	if f.route.Dialect == "deepseek" && len(f.reasoning) > 0 && f.keep {
-		state = string(jsonx.Mend(f.reasoning))
-	}
-	return f.finish(stop, f.route, state)
+	return f.endCalls(stop)
 }
 
 func (f *chatReply) whole(data []byte) error {

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -14,7 +13,7 @@ import (
 type chatCall struct {
 	index     int64
 	id, name  string
-	arguments []byte // where items are wanted, those that were not emitted
+	arguments []byte // those that were not emitted
 	signature string // of Google's models, to be sent back
 	begun     bool   // its beginning was emitted
 	end       objectEnd
@@ -41,7 +40,7 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 					name = strings.TrimSpace(name)
 				case "arguments":
 					if c.Kind() == '{' {
-						f.scratch = append(f.scratch, f.compact(c.Raw())...)
+						f.scratch = append(f.scratch, withoutSpace(c.Raw())...)
 					} else {
 						f.scratch, _ = c.AppendPiece(f.scratch)
 					}
@@ -71,9 +70,6 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	if p.arguments = append(p.arguments, f.scratch...); len(p.arguments) > maxArguments {
 		return tooMuch("tool arguments")
 	}
-	if !f.want.Items {
-		return nil
-	}
 	p.end.add(f.scratch)
 	if at < f.at {
 		if len(bytes.TrimSpace(f.scratch)) > 0 {
@@ -84,12 +80,8 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	return f.advance()
 }
 
-// compact returns an object that came in place of a string as it is written where
-// items are wanted.
-func (f *chatReply) compact(object []byte) []byte {
-	if !f.want.Items {
-		return object
-	}
+// withoutSpace returns an object that came instead of a string, without white space.
+func withoutSpace(object []byte) []byte {
 	v := jsonx.Value(slices.Clone(object))
 	if v.Compact() != nil {
 		return object
@@ -233,10 +225,10 @@ func (f *chatReply) sayLate(more string) error {
 	return f.emitText(text)
 }
 
-// doneItems emits the rest of the calls and the end. Calls count, whatever the server
+// endCalls emits the rest of the calls and the end. Calls count, whatever the server
 // says: there are reasons to stop for calls without any, and for calls that the limit
 // cut off.
-func (f *chatReply) doneItems(stop stoa.Stop) error {
+func (f *chatReply) endCalls(stop stoa.Stop) error {
 	if stop == stoa.StopToolCalls && len(f.pieces) == 0 {
 		stop = stoa.StopEnd
 	}
@@ -269,24 +261,7 @@ func (f *chatReply) doneItems(stop stoa.Stop) error {
 			return err
 		}
 	}
-	return f.finish(stop, f.route, "")
-}
-
-// plainCalls emits the calls all at once.
-func (f *chatReply) plainCalls() error {
-	for i, p := range f.pieces {
-		call := stoa.ToolCall{ID: p.id, Name: p.name, Arguments: string(jsonx.Mend(p.arguments))}
-		if call.ID == "" {
-			call.ID = "call_" + strconv.Itoa(i) // some compatible servers send none
-		}
-		if call.Arguments == "" {
-			call.Arguments = "{}"
-		}
-		if err := f.called(call); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.finish(stop)
 }
 
 // An objectEnd finds the end of a JSON object that comes in pieces.

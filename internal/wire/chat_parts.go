@@ -1,20 +1,21 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"stoa/internal/stoa"
 )
 
-// encodeChatParts writes the member messages of a call that is sent part by part.
-func encodeChatParts(w *builder, call stoa.Call, route stoa.Route) error {
+// encodeChatMessages writes the member messages.
+func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
 	role := "system"
 	if openai {
 		role = "developer"
 	}
-	system, list := partTurns(call, route, partShape{alternate: !openai})
+	system, list := turnsOf(call, route, shape{alternate: !openai})
 	w.reasoning = reasoningIn(list)
 	if order := formatOrder(call, route, system); order != "" {
 		system = strings.TrimPrefix(system+"\n\n"+order, "\n\n")
@@ -51,7 +52,7 @@ func encodeChatParts(w *builder, call stoa.Call, route stoa.Route) error {
 // and reports whether it or one before it called tools. DeepSeek wants the reasoning of
 // each that did back in all later requests, if only as an empty text; in those of Google's
 // models, each segment is the signature of the call behind it.
-func encodeChatAssistant(w *builder, t partTurn, deepseek, called bool) bool {
+func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	var reasoning strings.Builder
 	calls := 0
 	for _, p := range t.parts {
@@ -116,11 +117,11 @@ func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
 // encodeChatUser writes the results of calls, one message for each, and what the user
 // says. Results are texts: their images and files come behind all of them, in the words
 // of the user.
-func encodeChatUser(w *builder, t partTurn) error {
-	var said []stoa.Part
+func encodeChatUser(w *builder, t turn) error {
+	said := make([]piece, 0, len(t.parts))
 	for _, p := range t.parts {
 		if p.Kind != stoa.PartResult {
-			said = append(said, p.Part)
+			said = append(said, p)
 			continue
 		}
 		text, media := resultText(p.Result)
@@ -134,7 +135,7 @@ func encodeChatUser(w *builder, t partTurn) error {
 			if m.Kind == stoa.PartFile {
 				what = "File"
 			}
-			said = append(said, stoa.Part{Kind: stoa.PartText, Text: what + " from call " + p.id + ":"}, m)
+			said = append(said, textPiece(what+" from call "+p.id+":"), piece{Part: m})
 		}
 	}
 	if len(said) == 0 {
@@ -143,14 +144,14 @@ func encodeChatUser(w *builder, t partTurn) error {
 	w.open('{')
 	w.member("role", "user")
 	w.key("content")
-	if texts, only := onlyTexts(said); only {
-		w.text(texts)
+	if !slices.ContainsFunc(said, func(p piece) bool { return p.Kind != stoa.PartText }) {
+		w.text(joinTexts(said)) // many servers take nothing but a string
 		w.close('}')
 		return nil
 	}
 	w.open('[')
 	for _, p := range said {
-		if err := encodeChatPart(w, p); err != nil {
+		if err := encodeChatPart(w, p.Part); err != nil {
 			return err
 		}
 	}
@@ -159,21 +160,8 @@ func encodeChatUser(w *builder, t partTurn) error {
 	return nil
 }
 
-// onlyTexts returns the parts joined by blank lines, if all of them are texts: many
-// servers take nothing but a string.
-func onlyTexts(parts []stoa.Part) (text string, only bool) {
-	texts := make([]string, 0, len(parts))
-	for _, p := range parts {
-		if p.Kind != stoa.PartText {
-			return "", false
-		}
-		texts = append(texts, p.Text)
-	}
-	return strings.Join(texts, "\n\n"), true
-}
-
 // encodeChatPart writes a text, an image or a file.
-func encodeChatPart(w *builder, p stoa.Part) error {
+func encodeChatPart(w *builder, p *stoa.Part) error {
 	w.open('{')
 	switch m := p.Media; p.Kind {
 	case stoa.PartImage:
@@ -225,8 +213,7 @@ func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 	return ""
 }
 
-// encodeChatOptions writes the members about the reply's text and the tools of a call
-// that is sent part by part.
+// encodeChatOptions writes the members about the reply's text and the tools.
 func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	if kind := formatKind(call.TextFormat()); kind != stoa.FormatText {
 		schema := kind == stoa.FormatSchema && takesSchema(route)

@@ -11,8 +11,8 @@ func TestCountersAreAskedInTheirForm(t *testing.T) {
 	t.Parallel()
 	half := 0.5
 	call := stoa.Call{
-		Instructions: "Be brief.", Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}, MaxOutputTokens: 5, Temperature: &half,
-		Tools: []stoa.Tool{{Name: "f", Parameters: `{"type":"object"}`}}, Items: true,
+		Instructions: "Be brief.", Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}, MaxOutputTokens: 5, Temperature: &half,
+		Tools: []stoa.Tool{{Name: "f", Parameters: `{"type":"object"}`}}, Stateful: true,
 	}
 	for wire, c := range map[string]struct{ path, body string }{
 		"messages": {"/v1/messages/count_tokens", `{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi"}],"tools":[{"name":"f","description":"","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto"}}`},

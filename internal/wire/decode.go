@@ -55,18 +55,13 @@ type reply struct {
 	other string // a kind of output that is neither text nor a call nor reasoning
 	join  jsonx.Joiner
 	usage counts
-	state []byte // JSON of the state, as far as it was received
-	keep  bool   // the state has to be kept, even if it is empty
-	items *items // where they are wanted; else nil
+	items items
 }
 
 // read runs a format over a body. list allows a whole reply to be an array.
 func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		r := &reply{yield: yield, want: want, src: sse.NewReader(body, maxEvent)}
-		if want.Items {
-			r.items = &items{}
-		}
 		defer r.src.Release() // events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
@@ -110,9 +105,6 @@ func (r *reply) run(f format, list bool) error {
 		}
 		if err := f.event(ev); err != nil || r.ended {
 			return err
-		}
-		if len(r.state) > maxState {
-			return tooMuch("state")
 		}
 	}
 }
@@ -198,23 +190,6 @@ func (r *reply) thought(bytes int) {
 	}
 }
 
-// called emits a complete tool call. Whether the request allows it is not checked here.
-func (r *reply) called(call stoa.ToolCall) error {
-	if r.calls++; r.calls > maxCalls {
-		return tooMuch("tool calls")
-	}
-	if len(call.Arguments) > maxArguments {
-		return tooMuch("tool arguments")
-	}
-	if call.Name == "" {
-		return broken("a tool call without a name")
-	}
-	r.keep = true
-	call.Arguments = withoutNUL(call.Arguments)
-	r.emit(stoa.Event{Kind: stoa.Called, Call: call})
-	return nil
-}
-
 // unreadableCall emits, after the rest of the text, that the model made a call which its
 // vendor could not read or did not pass on.
 func (r *reply) unreadableCall() error {
@@ -237,27 +212,13 @@ func (r *reply) count(before counts) {
 	}
 }
 
-// listState returns the state as the list of its values, each of which was added with a
-// comma before it; empty if it need not be kept.
-func (r *reply) listState() string {
-	if !r.keep || len(r.state) == 0 {
-		return ""
-	}
-	r.state[0] = '['
-	return string(append(r.state, ']'))
-}
-
-// finish emits the rest of the text, and Finished. state is the data to send back
-// with this reply; it is dropped unless keep is set.
+// finish emits the rest of the text, and Finished.
 // See docs/decisions/0009-what-ends-a-reply.md.
-func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
+func (r *reply) finish(stop stoa.Stop) error {
 	if !r.inCall() {
 		if err := r.emitText(r.join.Rest()); err != nil {
 			return err
 		}
-	}
-	if len(state) > maxState {
-		return tooMuch("state")
 	}
 	if err := r.stopCall(stop); err != nil {
 		return err
@@ -274,11 +235,7 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	if stop == stoa.StopEnd && r.text == 0 && r.other != "" {
 		return notText(r.other)
 	}
-	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad}
-	if r.keep && !r.want.Items {
-		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Provider: route.Fingerprint, Data: state}
-	}
-	r.emit(ev)
+	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
 	r.ended = true
 	return nil
 }

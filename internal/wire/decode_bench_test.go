@@ -62,7 +62,7 @@ func BenchmarkEncode(b *testing.B) {
 		if i%2 == 1 {
 			role = stoa.RoleAssistant
 		}
-		call.Messages = append(call.Messages, stoa.Message{Role: role, Text: string(bytes.Repeat([]byte("some words of a turn, \"quoted\" and not. "), 20))})
+		call.Messages = append(call.Messages, stoa.TextMessage(role, string(bytes.Repeat([]byte("some words of a turn, \"quoted\" and not. "), 20))))
 	}
 	for wire, codec := range codecs {
 		b.Run(wire, func(b *testing.B) {

@@ -32,7 +32,7 @@ func TestEveryWireHasACodec(t *testing.T) {
 
 func TestKeyIsInTheVendorsHeader(t *testing.T) {
 	t.Parallel()
-	call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}}
+	call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")}}
 	want := map[string]http.Header{
 		"messages":  {"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}},
 		"gemini":    {"X-Goog-Api-Key": {"k"}},
@@ -63,11 +63,11 @@ func TestKeyIsInTheVendorsHeader(t *testing.T) {
 func TestEncodeDoesNotChangeTheCall(t *testing.T) {
 	t.Parallel()
 	for wire, codec := range codecs {
-		call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "a"}, {Role: stoa.RoleUser, Text: "  "}, {Role: stoa.RoleUser, Text: "b"}}}
+		call := stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "a"), stoa.TextMessage(stoa.RoleUser, "  "), stoa.TextMessage(stoa.RoleUser, "b")}}
 		if _, err := codec.Encode(call, stoa.Route{Wire: wire, Model: "m"}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if call.Messages[0].Text != "a" || call.Messages[1].Text != "  " || len(call.Messages) != 3 {
+		if call.Messages[0].Text() != "a" || call.Messages[1].Text() != "  " || len(call.Messages) != 3 {
 			t.Errorf("%s changed the call: %+v", wire, call.Messages)
 		}
 	}
@@ -194,7 +194,7 @@ func TestEndlessReplyIsRejected(t *testing.T) {
 		"calls":     {"messages", "", `data: {"type":"content_block_start","content_block":{"type":"tool_use","name":"n"}}` + "\n\n"},
 		"an event":  {"gemini", "data: ", "x"},
 		"a body":    {"gemini", "[", " "},
-		"parts":     {"gemini", "", `data: {"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"` + big + `"}]}}]}` + "\n\n"},
+		"parts":     {"gemini", "", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"n"},"thoughtSignature":"` + big + `"}]}}]}` + "\n\n"},
 		"pieces":    {"gemini", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"n","willContinue":true}}]}}]}` + "\n\n", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"willContinue":true,"partialArgs":[{"jsonPath":"$.a","stringValue":"` + big + `"}]}}]}}]}` + "\n\n"},
 		"items":     {"responses", "", `data: {"type":"response.output_item.done","item":{"type":"reasoning","encrypted_content":"` + big + `"}}` + "\n\n"},
 		"functions": {"responses", "", `data: {"type":"response.output_item.done","item":{"type":"function_call","name":"n","arguments":"{}"}}` + "\n\n"},
@@ -278,7 +278,7 @@ func TestVendorsMessageIsForTheLogOnly(t *testing.T) {
 func TestMergedTurnsAreJoinedOnce(t *testing.T) {
 	call := stoa.Call{MaxOutputTokens: 16}
 	for range 30_000 {
-		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: "a"})
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, "a"))
 	}
 	for wire, codec := range codecs {
 		allocated := func() uint64 {

@@ -20,7 +20,7 @@ const (
 // A builder writes JSON. It sets the commas by the byte written last.
 type builder struct {
 	b         []byte
-	reasoning int // segments of reasoning in it, of a call that is sent part by part
+	reasoning int // segments of reasoning in it
 }
 
 func newBuilder(call stoa.Call) *builder {
@@ -31,11 +31,7 @@ func newBuilder(call stoa.Call) *builder {
 func usualSize(call *stoa.Call) int {
 	n := 512 + len(call.Instructions)
 	for i := range call.Messages {
-		m := &call.Messages[i]
-		n += 64 + len(m.Text) + sizeOfParts(m.Parts)
-		for _, r := range m.Results {
-			n += len(r.Content) + sizeOfParts(r.Parts)
-		}
+		n += sizeOfParts(call.Messages[i].Parts)
 	}
 	return n + n/8
 }
@@ -207,67 +203,6 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 		}
 	}
 	return false, effort
-}
-
-// A turn is a message as it is sent to a vendor in the short form.
-type turn struct {
-	role  stoa.Role
-	text  string
-	texts []string // more texts, to be joined with text by blank lines
-}
-
-// A shape is what a wire requires of a conversation in the short form.
-type shape struct {
-	system    bool // system messages stay in their places
-	alternate bool // user and assistant alternate, the user begins
-}
-
-// turns returns the messages of a call in the short form, which have texts and nothing
-// else, in the form that a wire requires.
-func turns(call stoa.Call, route stoa.Route, want shape) []turn {
-	out := make([]turn, 0, len(call.Messages)+2)
-	for _, m := range call.Messages {
-		if m.Text == "" || m.Role == stoa.RoleSystem && !want.system {
-			continue
-		}
-		t := turn{role: m.Role, text: m.Text}
-		if n := len(out); want.alternate && n > 0 && out[n-1].role == t.role {
-			out[n-1].texts = append(out[n-1].texts, t.text)
-			continue
-		}
-		out = append(out, t)
-	}
-	for i := range out {
-		out[i].join()
-	}
-	user := func(text string) turn { return turn{role: stoa.RoleUser, text: text} }
-	if len(out) == 0 || want.alternate && out[0].role == stoa.RoleAssistant {
-		out = slices.Insert(out, 0, user(beginText))
-	}
-	if route.Traits.NoPrefill && out[len(out)-1].role == stoa.RoleAssistant {
-		out = append(out, user(continueText))
-	}
-	return out
-}
-
-// join joins the texts that were merged, all at once: a conversation may have
-// hundreds of thousands of them.
-func (t *turn) join() {
-	if len(t.texts) == 0 {
-		return
-	}
-	n := len(t.text)
-	for _, s := range t.texts {
-		n += len("\n\n") + len(s)
-	}
-	var b strings.Builder
-	b.Grow(n)
-	b.WriteString(t.text)
-	for _, s := range t.texts {
-		b.WriteString("\n\n")
-		b.WriteString(s)
-	}
-	t.text, t.texts = b.String(), nil
 }
 
 // answerOf describes a result as text, for a request that does not have its call.

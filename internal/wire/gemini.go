@@ -1,13 +1,11 @@
 package wire
 
 import (
-	"cmp"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -23,11 +21,8 @@ type gemini struct{}
 
 // Encode implements [Codec] for generateContent of Gemini.
 func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
-	w, encode := newBuilder(call), encodeGeminiShort
-	if inParts(&call) {
-		encode = encodeGeminiParts
-	}
-	if err := encode(w, call, route); err != nil {
+	w := newBuilder(call)
+	if err := encodeGemini(w, call, route); err != nil {
 		return Request{}, err
 	}
 	h := header(call, [2]string{"X-Goog-Api-Key", apiKey})
@@ -46,27 +41,6 @@ func geminiPath(route stoa.Route, method string) string {
 // geminiModel returns the name of the route's model, which the vendor's own lists have
 // with models/ before it.
 func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
-
-// encodeGeminiShort writes a call in the short form.
-func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
-	w.open('{')
-	encodeGeminiSystem(w, call.System())
-	w.key("contents").open('[')
-	for _, t := range turns(call, route, shape{alternate: true}) {
-		w.open('{')
-		w.member("role", geminiRole(t.role))
-		w.key("parts").open('[')
-		encodeGeminiText(w, t.text)
-		w.close(']')
-		w.close('}')
-	}
-	w.close(']')
-	if err := encodeGeminiSettings(w, call, route); err != nil {
-		return err
-	}
-	w.close('}')
-	return nil
-}
 
 // encodeGeminiSystem writes the member systemInstruction, unless the text is empty.
 func encodeGeminiSystem(w *builder, text string) {
@@ -109,13 +83,10 @@ func (gemini) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*sto
 type geminiReply struct {
 	*reply
 	route   stoa.Route
-	id      string // of the reply, for calls that have none
 	stop    string
 	blocked bool
-	text    []byte      // of parts that are not in the state yet
 	open    *geminiCall // a call that comes in pieces
-	ready   []stoa.ToolCall
-	said    bool // of a reply wanted item by item: text came since the last other item
+	said    bool        // text came since the last other item
 }
 
 func (f *geminiReply) event(ev sse.Event) error {
@@ -147,10 +118,6 @@ func (f *geminiReply) chunk(data []byte) error {
 					f.blocked = len(c.Name()) > 0
 				}
 			}
-		case "responseId":
-			if f.id == "" {
-				f.id, _ = c.Text()
-			}
 		case "error":
 			failed = c.Kind() == '{' || c.Kind() == '"'
 		}
@@ -160,9 +127,6 @@ func (f *geminiReply) chunk(data []byte) error {
 	}
 	if failed {
 		return streamError(data)
-	}
-	if err := f.callReady(); err != nil {
-		return err
 	}
 	if f.stop == "" {
 		f.count(before)
@@ -222,48 +186,22 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	case thought:
 		piece := text
 		f.thought(len(piece.Name()))
-		if f.want.Items && f.want.Summary {
+		if f.want.Summary {
 			f.said = false
 			return f.summary(&text)
 		}
-	case signature != nil && f.want.Items:
-		return f.signedText(&text, signature)
 	case signature != nil:
-		f.keep = true
-		f.keepText()
-		piece := f.join.Next(&text)
-		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
-		return f.emitText(piece)
+		return f.signedText(&text, signature)
 	default:
 		return f.addText(f.join.Next(&text))
 	}
 	return nil
 }
 
-// addText adds a piece of text to the state and emits it.
+// addText emits a piece of text.
 func (f *geminiReply) addText(text string) error {
-	if f.want.Items {
-		f.said = f.said || text != ""
-		return f.emitText(text)
-	}
-	f.text = append(f.text, text...)
+	f.said = f.said || text != ""
 	return f.emitText(text)
-}
-
-// keepText adds the text so far to the state, as one part.
-func (f *geminiReply) keepText() {
-	if len(f.text) > 0 {
-		f.keepPart(`{"text":`, jsonx.AppendString(nil, f.text), nil)
-		f.text = f.text[:0]
-	}
-}
-
-func (f *geminiReply) keepPart(head string, value, signature []byte) {
-	f.state = append(append(append(f.state, ','), head...), value...)
-	if signature != nil {
-		f.state = append(append(f.state, `,"thoughtSignature":`...), signature...)
-	}
-	f.state = append(f.state, '}')
 }
 
 // A geminiCall is a call, or a piece of one.
@@ -329,8 +267,7 @@ func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	return f.closeCall()
 }
 
-// closeCall queues the open call for [geminiReply.callReady] and adds it to the
-// state in the form in which it has to be sent back.
+// closeCall emits the open call.
 func (f *geminiReply) closeCall() error {
 	open := f.open
 	if open == nil {
@@ -343,39 +280,10 @@ func (f *geminiReply) closeCall() error {
 	if open.arguments == nil {
 		open.arguments = []byte("{}")
 	}
-	if f.want.Items {
-		if err := f.wholeCall(open); err != nil {
-			return err
-		}
-		return f.endCall()
+	if err := f.wholeCall(open); err != nil {
+		return err
 	}
-	w := builder{}
-	w.open('{')
-	if open.id != "" {
-		w.member("id", open.id)
-	}
-	w.member("name", open.name)
-	w.key("args").raw(string(open.arguments))
-	w.close('}')
-	f.keepText()
-	f.keepPart(`{"functionCall":`, w.b, open.signature)
-	f.ready = append(f.ready, stoa.ToolCall{ID: open.id, Name: open.name, Arguments: string(open.arguments)})
-	return nil
-}
-
-// callReady emits the calls of a chunk once all of it was read: calls without an id
-// get one from the reply's id, which comes last.
-func (f *geminiReply) callReady() error {
-	for _, call := range f.ready {
-		if call.ID == "" {
-			call.ID = cmp.Or(f.id, "call") + "-" + strconv.Itoa(f.calls)
-		}
-		if err := f.called(call); err != nil {
-			return err
-		}
-	}
-	f.ready = f.ready[:0]
-	return nil
+	return f.endCall()
 }
 
 // geminiCounts are the counts of a chunk as the vendor sends them.
@@ -471,13 +379,10 @@ func (f *geminiReply) end() error {
 		if stop == stoa.StopEnd {
 			return broken("a function call that does not end")
 		}
-		if f.want.Items {
-			if err := f.cutOpen(); err != nil {
-				return err
-			}
+		if err := f.cutOpen(); err != nil {
+			return err
 		}
 		f.open = nil // cut with the reply
 	}
-	f.keepText()
-	return f.finish(stop, f.route, f.listState())
+	return f.finish(stop)
 }

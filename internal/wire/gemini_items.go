@@ -2,8 +2,7 @@ package wire
 
 import "stoa/internal/jsonx"
 
-// wholeCall begins a call of a reply that is wanted item by item and emits its
-// arguments, which came whole. Its signature comes first.
+// wholeCall begins a call and emits its arguments, which came whole. Its signature comes first.
 func (f *geminiReply) wholeCall(call *geminiCall) error {
 	f.said = false
 	if call.signature != nil {

@@ -13,13 +13,13 @@ import (
 // the first call of each step, and takes this word for a call that it did not make.
 const unsigned = "skip_thought_signature_validator"
 
-// encodeGeminiParts writes a call that is sent part by part.
-func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
+// encodeGemini writes a call.
+func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
 	if err := CheckFormat(&call, route); err != nil {
 		return err
 	}
 	old := isOldGemini(route)
-	system, list := partTurns(call, route, partShape{alternate: true})
+	system, list := turnsOf(call, route, shape{alternate: true})
 	w.reasoning = reasoningIn(list)
 	f := call.TextFormat()
 	if f.Kind == stoa.FormatSchema && route.Traits.Schema != "native" || f.Kind == stoa.FormatObject && route.Traits.Schema == "" {
@@ -56,7 +56,7 @@ func isOldGemini(route stoa.Route) bool {
 
 // encodeGeminiTurn writes the parts of a turn. A signature goes on the next part of the
 // kind that it came with.
-func encodeGeminiTurn(w *builder, t partTurn, old bool) {
+func encodeGeminiTurn(w *builder, t turn, old bool) {
 	var media []piece // of results that cannot hold it
 	var onText, onCall string
 	first := true // of the calls
@@ -113,13 +113,13 @@ func encodeGeminiResponse(w *builder, p piece, old bool) (rest []piece) {
 		texts = append(texts, p.Result.Content)
 	}
 	var inside []piece
-	for _, part := range p.Result.Parts {
-		switch {
+	for i := range p.Result.Parts {
+		switch part := &p.Result.Parts[i]; {
 		case part.Kind == stoa.PartText:
 			texts = append(texts, part.Text)
 		case old || part.Media.URL != "" || part.Media.Type == "image/gif":
 			if rest == nil {
-				rest = append(rest, piece{Part: stoa.Part{Kind: stoa.PartText, Text: "Of the result of call " + p.id + ":"}})
+				rest = append(rest, textPiece("Of the result of call "+p.id+":"))
 			}
 			rest = append(rest, piece{Part: part})
 		default:

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// items is what a [reply] keeps where it is wanted item by item; see
-// [stoa.EventKind] for the order of the events. A codec calls the methods below in
+// items is what a [reply] keeps of its items; see [stoa.EventKind] for the order of
+// their events. A codec calls the methods below in
 // the order of the items. Between beginCall and endCall nothing but callPiece and
 // callText may be called: a format whose calls overlap has to put them in order first.
 type items struct {
@@ -28,10 +28,10 @@ type items struct {
 }
 
 // inCall reports whether a tool call was begun and not ended.
-func (r *reply) inCall() bool { return r.items != nil && r.items.open }
+func (r *reply) inCall() bool { return r.items.open }
 
 // isCut reports whether a tool call has no end.
-func (r *reply) isCut() bool { return r.items != nil && r.items.cut }
+func (r *reply) isCut() bool { return r.items.cut }
 
 // beginCall emits that a tool call begins. id is the vendor's; one that clients would
 // not take or that repeats is replaced.
@@ -45,7 +45,7 @@ func (r *reply) beginCall(id, name string) error {
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
 	}
-	s := r.items
+	s := &r.items
 	if !stoa.IsName(id) || slices.Contains(s.ids, id) {
 		id = "call_" + rand.Text()[:24]
 	}
@@ -63,7 +63,7 @@ func (r *reply) callPiece(c *jsonx.Cursor) error {
 // callText emits a piece of the open call's arguments. White space before them is
 // dropped, and U+0000 in them replaced, as in [withoutNUL].
 func (r *reply) callText(text string) error {
-	s := r.items
+	s := &r.items
 	if len(s.arguments) == 0 && s.held == "" {
 		text = strings.TrimLeft(text, " \t\r\n")
 	}
@@ -93,7 +93,7 @@ func (r *reply) callText(text string) error {
 }
 
 func (r *reply) callDelta(text string) error {
-	s := r.items
+	s := &r.items
 	if text == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r *reply) callDelta(text string) error {
 
 // restOfCall emits what was held back of the open call's arguments.
 func (r *reply) restOfCall() error {
-	s := r.items
+	s := &r.items
 	if err := r.callText(s.pieces.Rest()); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *reply) endCall() error {
 	if !r.inCall() {
 		return nil
 	}
-	s := r.items
+	s := &r.items
 	if err := r.restOfCall(); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -22,12 +21,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	ordered, reasoning := inParts(&call), false
-	if ordered {
-		reasoning = encodeMessagesParts(w, call, route)
-	} else {
-		encodeMessagesTurns(w, call, route)
-	}
+	reasoning := encodeMessagesTurns(w, call, route)
 	limit := call.MaxOutputTokens
 	if limit <= 0 {
 		limit = stoa.DefaultOutput
@@ -44,10 +38,8 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
 		return Request{}, err
 	}
-	if ordered {
-		if err := encodeMessagesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeMessagesTools(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	beta := ""
@@ -56,43 +48,6 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	}
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeMessagesTurns writes the members system and messages of a call in the short
-// form.
-func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
-	if s := call.System(); strings.TrimSpace(s) != "" {
-		w.member("system", s)
-	}
-	w.key("messages").open('[')
-	list := turns(withoutBlank(call), route, shape{alternate: true})
-	for i, t := range list {
-		if i == len(list)-1 && t.role == stoa.RoleAssistant {
-			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor rejects a prefill that ends with white space
-		}
-		w.open('{')
-		w.member("role", string(t.role))
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-// withoutBlank returns the call with empty texts in place of those that are only
-// white space, which the vendor rejects.
-func withoutBlank(call stoa.Call) stoa.Call {
-	list := call.Messages
-	for i, m := range call.Messages {
-		if m.Text == "" || strings.TrimSpace(m.Text) != "" {
-			continue
-		}
-		if &list[0] == &call.Messages[0] {
-			list = append([]stoa.Message(nil), call.Messages...)
-		}
-		list[i].Text = ""
-	}
-	call.Messages = list
-	return call
 }
 
 // DecodeError implements [Codec].
@@ -112,14 +67,17 @@ type messagesReply struct {
 	stop  string
 	begun bool // a block of content came
 	block messagesBlock
-	itemized
+
+	after  string // the mark of the last segment of reasoning
+	isJSON bool   // the text begins like JSON
+	unsure []byte // text of which that is not known
 }
 
 // A messagesBlock is the block of content that is being received.
 type messagesBlock struct {
 	kind      string // text, thinking, tool_use; empty for others
 	id, name  string
-	body      []byte // text, thinking or the pieces of the input
+	body      []byte // thinking
 	signature []byte
 	input     string // of a block that came whole
 	raw       []byte // the block as it began, where it is sent back so
@@ -244,13 +202,13 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		if string(c.Key) != "text" {
 			return nil
 		}
-		return f.addText(f.join.Next(c))
+		return f.itemText(f.join.Next(c))
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
 			piece := *c
 			b.body, _ = c.AppendPiece(b.body)
 			f.thought(len(b.body) - before)
-			if f.want.Items && f.want.Summary {
+			if f.want.Summary {
 				if err := f.summary(&piece); err != nil {
 					return err
 				}
@@ -264,24 +222,12 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		if string(c.Key) != "partial_json" {
 			return nil
 		}
-		if f.want.Items {
-			return f.inputPiece(c)
-		}
-		b.body, _ = c.AppendPiece(b.body)
+		return f.inputPiece(c)
 	}
-	if len(b.body) > maxState || len(b.signature) > maxState || kind == "input_json_delta" && len(b.body) > maxArguments {
+	if len(b.body) > maxState || len(b.signature) > maxState {
 		return tooMuch("content of one block")
 	}
 	return nil
-}
-
-// addText adds a piece of text to the block and emits it.
-func (f *messagesReply) addText(text string) error {
-	if f.want.Items {
-		return f.itemText(text)
-	}
-	f.block.body = append(f.block.body, text...)
-	return f.emitText(text)
 }
 
 // openBlock reads the start of a block; in a whole reply, all of it.
@@ -308,8 +254,11 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 			b.input = string(c.Raw())
 		}
 	}
-	if f.want.Items {
-		if err := f.openItem(kind, raw); err != nil {
+	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained
+		return err
+	}
+	if kind != "text" {
+		if err := f.freeText(); err != nil {
 			return err
 		}
 	}
@@ -321,67 +270,22 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 		}
 	case "thinking":
 		b.kind = kind
+		if f.reply.whole {
+			b.raw = raw
+		}
 		if thought.Key != nil {
 			return f.change("thinking_delta", &thought)
 		}
 	case "tool_use":
 		b.kind = kind
-	case "redacted_thinking":
-		f.keep = true
-		f.keepBlock(raw)
+		return f.beginCall(b.id, b.name)
 	default:
-		f.other = kind
+		b.raw = append([]byte(nil), raw...)
+		if kind != "redacted_thinking" {
+			f.other = kind
+		}
 	}
 	return nil
-}
-
-// closeBlock adds the block to the state, and emits it if it is a tool call.
-func (f *messagesReply) closeBlock() error {
-	if f.want.Items {
-		return f.closeItem()
-	}
-	b := &f.block
-	kind := b.kind
-	b.kind = ""
-	body := jsonx.Mend(b.body)
-	switch kind {
-	case "text":
-		if len(body) > 0 {
-			w := builder{b: []byte(`{"type":"text","text":`)}
-			w.b = append(jsonx.AppendString(w.b, body), '}')
-			f.keepBlock(w.b)
-		}
-	case "thinking":
-		if len(b.signature) > 0 { // the vendor rejects thinking that it did not sign
-			f.keep = true
-			w := builder{b: []byte(`{"type":"thinking","thinking":`)}
-			w.b = append(jsonx.AppendString(w.b, body), `,"signature":`...)
-			w.b = append(jsonx.AppendString(w.b, b.signature), '}')
-			f.keepBlock(w.b)
-		}
-	case "tool_use":
-		call := stoa.ToolCall{ID: b.id, Name: b.name, Arguments: string(body)}
-		if call.Arguments == "" {
-			call.Arguments = b.input
-		}
-		if call.Arguments == "" {
-			call.Arguments = "{}"
-		}
-		w := builder{}
-		w.open('{')
-		w.member("type", "tool_use")
-		w.member("id", call.ID)
-		w.member("name", call.Name)
-		w.key("input").object(call.Arguments)
-		w.close('}')
-		f.keepBlock(w.b)
-		return f.called(call)
-	}
-	return nil
-}
-
-func (f *messagesReply) keepBlock(raw []byte) {
-	f.state = append(append(f.state, ','), raw...)
 }
 
 // readUsage reads a usage; last marks the one that counts the finished output.
@@ -445,7 +349,7 @@ func (f *messagesReply) done() error {
 	if err := f.freeText(); err != nil {
 		return err
 	}
-	return f.finish(stop, f.route, f.listState())
+	return f.finish(stop)
 }
 
 func (f *messagesReply) whole(data []byte) error {

@@ -8,13 +8,6 @@ import (
 	"stoa/internal/stoa"
 )
 
-// itemized is what a reply keeps that is wanted item by item.
-type itemized struct {
-	after  string // the mark of the last segment of reasoning
-	isJSON bool   // the text begins like JSON
-	unsure []byte // text of which that is not known
-}
-
 // note reports what the vendor did to the input: a list, empty if it did nothing.
 func (f *messagesReply) note(list []byte) {
 	c := jsonx.NewReplyCursor(list)
@@ -23,33 +16,9 @@ func (f *messagesReply) note(list []byte) {
 	}
 }
 
-// openItem begins an item with its block.
-func (f *messagesReply) openItem(kind string, raw []byte) error {
-	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained
-		return err
-	}
-	if kind != "text" {
-		if err := f.freeText(); err != nil {
-			return err
-		}
-	}
-	switch b := &f.block; kind {
-	case "text":
-	case "tool_use":
-		return f.beginCall(b.id, b.name)
-	case "thinking":
-		if f.reply.whole {
-			b.raw = raw
-		}
-	default:
-		b.raw = append([]byte(nil), raw...)
-	}
-	return nil
-}
-
-// closeItem ends the item of the block. A call is left open while its arguments may
+// closeBlock ends the item of the block. A call is left open while its arguments may
 // have been cut: the reason comes with the end of the reply.
-func (f *messagesReply) closeItem() error {
+func (f *messagesReply) closeBlock() error {
 	b := &f.block
 	kind, raw := b.kind, b.raw
 	b.kind, b.raw = "", nil

@@ -26,10 +26,10 @@ const failedText = "The tool failed."
 // their schemas. It rejects a call with more; the later ones are sent without.
 const MaxStrictTools = 20
 
-// encodeMessagesParts writes the members system and messages of a call that is sent
-// part by part, and reports whether reasoning is among them.
-func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
-	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true})
+// encodeMessagesTurns writes the members system and messages, and reports whether
+// reasoning is among them.
+func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
+	system, list := turnsOf(call, route, shape{alternate: true, noBlank: true})
 	if call.TextFormat().Kind != stoa.FormatText && !isNative(call.TextFormat(), route.Traits) {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(call.TextFormat()), "\n\n")
 	}
@@ -41,16 +41,20 @@ func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	w.reasoning = reasoningIn(list)
 	w.key("messages").open('[')
 	for i, t := range list {
-		if i == len(list)-1 && t.role == stoa.RoleAssistant {
-			last := &t.parts[len(t.parts)-1]
-			last.Text = strings.TrimRight(last.Text, " \t\r\n") // the vendor rejects a prefill that ends with white space
-		}
+		prefill := i == len(list)-1 && t.role == stoa.RoleAssistant
 		w.open('{')
 		w.member("role", string(t.role))
 		w.key("content")
 		if t.role == stoa.RoleSystem || len(t.parts) == 1 && t.parts[0].Kind == stoa.PartText {
-			w.text(joinTexts(t.parts))
+			text := joinTexts(t.parts)
+			if prefill {
+				text = withoutEnd(text)
+			}
+			w.text(text)
 		} else {
+			if last := &t.parts[len(t.parts)-1]; prefill && last.Kind == stoa.PartText {
+				*last = textPiece(withoutEnd(last.Text))
+			}
 			w.open('[')
 			for _, p := range t.parts {
 				encodeMessagesPart(w, p)
@@ -62,6 +66,10 @@ func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	w.close(']')
 	return reasoning
 }
+
+// withoutEnd returns a text without white space at its end, which the vendor rejects in
+// a prefill.
+func withoutEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // isNative reports whether the vendor has a setting for the format; it has none for an
 // object without a schema.
@@ -99,9 +107,10 @@ func encodeMessagesPart(w *builder, p piece) {
 func encodeMessagesResult(w *builder, p piece) {
 	r := p.Result
 	text, failed := r.Content, r.IsError
-	var parts []stoa.Part
+	var parts []*stoa.Part
 	media := false
-	for _, part := range r.Parts {
+	for i := range r.Parts {
+		part := &r.Parts[i]
 		if part.Kind != stoa.PartText {
 			media = true
 		} else if strings.TrimSpace(part.Text) == "" {
@@ -135,7 +144,7 @@ func encodeMessagesResult(w *builder, p piece) {
 }
 
 // encodeMessagesMedia writes an image or a PDF.
-func encodeMessagesMedia(w *builder, p stoa.Part) {
+func encodeMessagesMedia(w *builder, p *stoa.Part) {
 	w.open('{')
 	if p.Kind == stoa.PartImage {
 		w.member("type", "image")
@@ -200,8 +209,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 	return nil
 }
 
-// encodeMessagesTools writes the tools of a call that is sent part by part, and the
-// choice among them. The vendor takes calls in messages only beside tools: without any,
+// encodeMessagesTools writes the tools and the choice among them. The vendor takes calls in messages only beside tools: without any,
 // those that were called before are declared, and none may be called.
 func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	tools := allowed(call)
@@ -313,7 +321,7 @@ func lastMark(call *stoa.Call) string {
 // keepRun leaves out the reasoning before the last gap, and all of it if none may be
 // sent: the vendor takes the end of what it sent before, but nothing with a gap. It
 // reports whether any is left.
-func keepRun(list []partTurn, none bool) (any bool) {
+func keepRun(list []turn, none bool) (any bool) {
 	next := "" // the mark that the segment before must have
 	gap := none
 	for i := len(list) - 1; i >= 0; i-- {
@@ -338,10 +346,13 @@ func keepRun(list []partTurn, none bool) (any bool) {
 // calledTools returns tools with the names of those that were called in the messages of
 // a call, in the order of their first calls.
 func calledTools(call stoa.Call) (tools []stoa.Tool) {
-	seen := map[string]bool{}
+	var seen map[string]bool
 	for i := range call.Messages {
-		for _, p := range partsOf(&call.Messages[i]) {
+		for _, p := range call.Messages[i].Parts {
 			if p.Kind == stoa.PartCall && !seen[p.Call.Name] {
+				if seen == nil {
+					seen = map[string]bool{}
+				}
 				seen[p.Call.Name] = true
 				tools = append(tools, stoa.Tool{Name: p.Call.Name})
 			}

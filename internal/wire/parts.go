@@ -11,78 +11,91 @@ import (
 	"stoa/internal/stoa"
 )
 
-// inParts reports whether a call is sent part by part, in the order of its parts: it has
-// tools, some message has more than a text, or the items of the reply may come back as
-// parts. All calls of one conversation are sent alike, so that what was sent before is
-// sent again unchanged.
-func inParts(call *stoa.Call) bool {
-	if call.Items || len(call.Tools) > 0 {
-		return true
+// isPlain reports whether a call is a conversation of texts alone whose reply does not
+// come back with its reasoning.
+func isPlain(call *stoa.Call) bool {
+	if call.Stateful || len(call.Tools) > 0 {
+		return false
 	}
 	for i := range call.Messages {
-		if m := &call.Messages[i]; m.Parts != nil || len(m.Calls) > 0 || len(m.Results) > 0 {
-			return true
+		parts := call.Messages[i].Parts
+		for j := range parts {
+			if parts[j].Kind != stoa.PartText {
+				return false
+			}
 		}
 	}
-	return false
+	return true
 }
 
-// A partTurn is a message as it is sent to a vendor, in parts.
-type partTurn struct {
+// A turn is a message as it is sent to a vendor.
+type turn struct {
 	role  stoa.Role // RoleSystem: in its place between the others
 	parts []piece   // of a user: the results first
+	one   [1]piece  // memory of parts, as long as there is one
 }
 
 // A piece is a part with what its vendor knows it by. Reasoning is that of this route.
 type piece struct {
-	stoa.Part
+	*stoa.Part
 	id string // PartCall, PartResult: unique in the request
 }
 
-// A partShape is what a wire requires of a conversation in parts.
-type partShape struct {
+// textPiece returns a piece with a text.
+func textPiece(text string) piece {
+	return piece{Part: &stoa.Part{Kind: stoa.PartText, Text: text}}
+}
+
+// A shape is what a wire requires of a conversation.
+type shape struct {
 	system    bool // all system messages stay in their places, even the first ones
 	alternate bool // user and assistant alternate, the user begins
 	noBlank   bool // a text of white space alone is refused
 }
 
-// partTurns returns the system text of a call (its instructions and the system
-// messages before all others, unless they stay) and its messages in the form that a
-// wire requires. A later system message stays in its place if the route's model takes
-// it there, and is a text of the user otherwise; where turns alternate it comes behind
-// what the user says before the next turn of the assistant. What a message becomes
-// does not depend on the messages after it, so that a conversation that goes on begins
-// with the same bytes.
-func partTurns(call stoa.Call, route stoa.Route, want partShape) (system string, list []partTurn) {
-	p := parter{want: want, route: route}
-	p.list = make([]partTurn, 0, len(call.Messages)+2)
-	messages := call.Messages
-	head := []string{}
-	if call.Instructions != "" {
-		head = append(head, call.Instructions)
-	}
-	for !want.system && len(messages) > 0 && messages[0].Role == stoa.RoleSystem {
-		if s := systemText(&messages[0]); s != "" {
-			head = append(head, s)
-		}
-		messages = messages[1:]
-	}
-	for i := range messages {
-		switch m := &messages[i]; m.Role {
-		case stoa.RoleSystem:
+// turnsOf returns the system text of a call (its instructions and the system messages
+// before all others, unless they stay) and its messages in the form that a wire requires.
+// A later system message stays in its place if the route's model takes it there, and is a
+// text of the user otherwise; where turns alternate it comes behind what the user says
+// before the next turn of the assistant. What a message becomes does not depend on the
+// messages after it, so that a conversation that goes on begins with the same bytes.
+//
+// A plain call (see [isPlain]) has all its system messages in the system text, and turns
+// of one author that follow each other are one text where turns alternate.
+func turnsOf(call stoa.Call, route stoa.Route, want shape) (system string, list []turn) {
+	p := parter{want: want, route: route, plain: isPlain(&call), list: make([]turn, 0, len(call.Messages)+1)}
+	var head []string
+	var space [8]piece // for the parts of one message, so that they need no memory of their own
+	for i := range call.Messages {
+		switch m := &call.Messages[i]; {
+		case m.Role == stoa.RoleSystem && !want.system && (p.plain || len(head) == i):
+			head = append(head, m.Text())
+		case m.Role == stoa.RoleSystem:
 			p.system(m)
-		case stoa.RoleAssistant:
-			p.assistant(m)
+		case m.Role == stoa.RoleAssistant:
+			p.assistant(m, space[:0])
 		default:
-			p.user(m)
+			p.user(m, space[:0])
 		}
 	}
 	p.end()
-	return strings.Join(head, "\n\n"), p.list
+	return joined(call.Instructions, head), p.list
+}
+
+// joined returns the texts that are not empty, joined by blank lines.
+func joined(first string, more []string) string {
+	more = slices.DeleteFunc(more, func(s string) bool { return s == "" })
+	switch {
+	case len(more) == 0:
+		return first
+	case first == "":
+		return strings.Join(more, "\n\n")
+	}
+	return first + "\n\n" + strings.Join(more, "\n\n")
 }
 
 // reasoningIn returns how many segments of reasoning are in the turns.
-func reasoningIn(list []partTurn) (n int) {
+func reasoningIn(list []turn) (n int) {
 	for _, t := range list {
 		for i := range t.parts {
 			if t.parts[i].Kind == stoa.PartReasoning {
@@ -95,10 +108,11 @@ func reasoningIn(list []partTurn) (n int) {
 
 // A parter makes the turns of a conversation.
 type parter struct {
-	want  partShape
+	want  shape
 	route stoa.Route
+	plain bool
 	ids   callIDs
-	list  []partTurn
+	list  []turn
 	open  []openCall // calls of the last turn whose results have not come
 	later []piece    // texts of system messages that wait for their place
 }
@@ -107,16 +121,16 @@ type openCall struct{ given, sent string }
 
 // system adds a system message.
 func (p *parter) system(m *stoa.Message) {
-	text := piece{Part: stoa.Part{Kind: stoa.PartText, Text: systemText(m)}}
-	if p.isBlank(text.Text) {
+	text := m.Text()
+	if p.isBlank(text) {
 		return
 	}
 	inPlace := p.want.system || p.route.Traits.MidSystem
 	if len(p.open) > 0 || inPlace && p.want.alternate { // results come directly behind their calls
-		p.later = append(p.later, text)
+		p.later = append(p.later, textPiece(text))
 		return
 	}
-	p.addSystem(text)
+	p.addSystem(textPiece(text))
 }
 
 func (p *parter) addSystem(texts ...piece) {
@@ -127,11 +141,10 @@ func (p *parter) addSystem(texts ...piece) {
 	p.add(role, texts)
 }
 
-// user adds a message of the user.
-func (p *parter) user(m *stoa.Message) {
-	var parts []piece
-	for _, part := range partsOf(m) {
-		switch part.Kind {
+// user adds a message of the user, whose parts are gathered in parts.
+func (p *parter) user(m *stoa.Message, parts []piece) {
+	for i := range m.Parts {
+		switch part := &m.Parts[i]; part.Kind {
 		case stoa.PartText:
 			if !p.isBlank(part.Text) {
 				parts = append(parts, piece{Part: part})
@@ -139,7 +152,7 @@ func (p *parter) user(m *stoa.Message) {
 		case stoa.PartResult:
 			at := slices.IndexFunc(p.open, func(c openCall) bool { return c.given == part.Result.CallID })
 			if at < 0 {
-				parts = append(parts, piece{Part: stoa.Part{Kind: stoa.PartText, Text: "[A tool" + answerOf(*part.Result)}})
+				parts = append(parts, textPiece("[A tool"+answerOf(*part.Result)))
 				continue
 			}
 			parts = append(parts, piece{Part: part, id: p.open[at].sent})
@@ -172,14 +185,13 @@ func (p *parter) addLater() {
 	p.later = nil
 }
 
-// assistant adds a message of the assistant. Reasoning that nothing follows is left
-// out: vendors refuse it.
-func (p *parter) assistant(m *stoa.Message) {
-	var parts []piece
+// assistant adds a message of the assistant, whose parts are gathered in parts. Reasoning
+// that nothing follows is left out: vendors refuse it.
+func (p *parter) assistant(m *stoa.Message, parts []piece) {
 	whole := 0 // of parts, up to the last that is no reasoning
 	var open []openCall
-	for _, part := range partsOf(m) {
-		switch part.Kind {
+	for i := range m.Parts {
+		switch part := &m.Parts[i]; part.Kind {
 		case stoa.PartText:
 			if p.isBlank(part.Text) {
 				continue
@@ -204,23 +216,27 @@ func (p *parter) assistant(m *stoa.Message) {
 	}
 	p.addLater()
 	p.open = open
-	if n := len(p.list); n == 0 || p.want.alternate && p.list[n-1].role == stoa.RoleAssistant {
+	n := len(p.list)
+	switch {
+	case n == 0 && (p.want.alternate || !p.plain), n > 0 && p.want.alternate && !p.plain && p.list[n-1].role == stoa.RoleAssistant:
 		p.filler(n)
 	}
 	p.add(stoa.RoleAssistant, parts[:whole])
 }
 
-// add adds parts to the last turn, if it is the user's like these and turns
-// alternate, or as a new turn.
+// add adds parts to the last turn, if it is the user's like these and turns alternate,
+// or as a new turn. In a plain call they may be the assistant's too.
 func (p *parter) add(role stoa.Role, parts []piece) {
 	if len(parts) == 0 {
 		return
 	}
-	if n := len(p.list); p.want.alternate && role == stoa.RoleUser && n > 0 && p.list[n-1].role == role {
+	n := len(p.list)
+	if p.want.alternate && (role == stoa.RoleUser || p.plain) && n > 0 && p.list[n-1].role == role {
 		p.list[n-1].parts = append(p.list[n-1].parts, parts...)
 		return
 	}
-	p.list = append(p.list, partTurn{role: role, parts: parts})
+	p.list = append(p.list, turn{role: role})
+	p.list[n].parts = append(p.list[n].one[:0], parts...)
 }
 
 // filler adds a turn of the user that the vendor requires behind n turns.
@@ -229,7 +245,7 @@ func (p *parter) filler(n int) {
 	if n == 0 {
 		text = beginText
 	}
-	p.list = append(p.list, partTurn{role: stoa.RoleUser, parts: []piece{{Part: stoa.Part{Kind: stoa.PartText, Text: text}}}})
+	p.list = append(p.list, turn{role: stoa.RoleUser, parts: []piece{textPiece(text)}})
 }
 
 // end adds what the end of a conversation requires.
@@ -239,42 +255,18 @@ func (p *parter) end() {
 	if n == 0 || p.route.Traits.NoPrefill && p.list[n-1].role == stoa.RoleAssistant {
 		p.filler(n)
 	}
+	if !p.plain {
+		return
+	}
+	for i, t := range p.list {
+		if len(t.parts) > 1 {
+			p.list[i].parts = []piece{textPiece(joinTexts(t.parts))}
+		}
+	}
 }
 
 func (p *parter) isBlank(text string) bool {
 	return text == "" || p.want.noBlank && strings.TrimSpace(text) == ""
-}
-
-// systemText returns the text of a system message.
-func systemText(m *stoa.Message) string {
-	text := m.Text
-	for i := range m.Parts {
-		switch {
-		case m.Parts[i].Text == "":
-		case text == "":
-			text = m.Parts[i].Text
-		default:
-			text += "\n\n" + m.Parts[i].Text
-		}
-	}
-	return text
-}
-
-// partsOf returns the parts of a message. Those of the short form are its results,
-// its text and its calls, in this order.
-func partsOf(m *stoa.Message) []stoa.Part {
-	if m.Parts != nil {
-		return m.Parts
-	}
-	parts := make([]stoa.Part, 0, 1+len(m.Results)+len(m.Calls))
-	for i := range m.Results {
-		parts = append(parts, stoa.Part{Kind: stoa.PartResult, Result: &m.Results[i]})
-	}
-	parts = append(parts, stoa.Part{Kind: stoa.PartText, Text: m.Text})
-	for i := range m.Calls {
-		parts = append(parts, stoa.Part{Kind: stoa.PartCall, Call: &m.Calls[i]})
-	}
-	return parts
 }
 
 // callIDs gives the calls of a conversation ids that a vendor takes and that are

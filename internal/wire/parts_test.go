@@ -102,7 +102,7 @@ func conversation(seed uint64, route stoa.Route) (messages []stoa.Message, repli
 
 // sentList returns the elements of a member of the request.
 func sentList(t testing.TB, member string, route stoa.Route, messages []stoa.Message) (list []string, body []byte) {
-	call := stoa.Call{Items: true, Messages: messages, Tools: []stoa.Tool{{Name: "f"}}}
+	call := stoa.Call{Stateful: true, Messages: messages, Tools: []stoa.Tool{{Name: "f"}}}
 	req, err := codecs[route.Wire].Encode(call, route, "")
 	if err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func TestWhatWasSentIsSentAgain(t *testing.T) {
 			messages, asked := aConversation(rand.New(rand.NewPCG(seed, 7)), route)
 			before := ""
 			for _, n := range asked {
-				call := stoa.Call{Instructions: "Be brief.", Messages: messages[:n], Tools: []stoa.Tool{{Name: "f"}}, Items: true}
+				call := stoa.Call{Instructions: "Be brief.", Messages: messages[:n], Tools: []stoa.Tool{{Name: "f"}}, Stateful: true}
 				got := conversationOf(t, call, route)
 				if again := conversationOf(t, call, route); again != got {
 					t.Fatalf("%s, seed %d: it is sent as\n%s and as\n%s", wire, seed, got, again)

@@ -86,17 +86,17 @@ func recordedStream(t *testing.T, route stoa.Route, chunks []string) {
 	want.check(t, got)
 	if got.complete() {
 		checkCuts(t, route.Wire, route, Want{Tools: true}, body, got, max(1, len(body)/1500))
-		recordedItems(t, route, body, got)
+		recordedSummary(t, route, body, got)
 	}
 }
 
-// recordedItems decodes a reply item by item and compares it with the same reply as it
-// is else.
-func recordedItems(t *testing.T, route stoa.Route, body []byte, plain outcome) {
-	want := Want{Tools: true, Items: true, Summary: true}
+// recordedSummary decodes a reply with the summary of its reasoning and compares it with
+// the same reply without.
+func recordedSummary(t *testing.T, route stoa.Route, body []byte, plain outcome) {
+	want := Want{Tools: true, Summary: true}
 	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route, want))
-	if got.text != plain.text || !slices.EqualFunc(got.calls, plain.calls, sameCall) || got.last.Stop != plain.last.Stop || got.last.Usage != plain.last.Usage {
-		t.Errorf("item by item:\n%s\n\nelse:\n%s", got, plain)
+	if got.text != plain.text || !slices.EqualFunc(got.calls, plain.calls, alikeCalls) || got.last.Stop != plain.last.Stop || got.last.Usage != plain.last.Usage {
+		t.Errorf("with a summary:\n%s\n\nwithout:\n%s", got, plain)
 	}
 	checkCuts(t, route.Wire, route, want, body, got, max(1, len(body)/500))
 	for _, s := range got.states {
@@ -125,7 +125,7 @@ func recordedWhole(t *testing.T, route stoa.Route, raw []byte) {
 	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, Want{Tools: true}))
 	want.check(t, got)
 	checkCuts(t, route.Wire, route, Want{Tools: true}, raw, got, max(1, len(raw)/1500))
-	recordedItems(t, route, raw, got)
+	recordedSummary(t, route, raw, got)
 }
 
 // naive decodes a reply with plain maps; it shares no code with the codecs.

@@ -32,12 +32,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if call.Instructions != "" {
 		w.member("instructions", call.Instructions)
 	}
-	ordered := inParts(&call)
-	if ordered {
-		encodeResponsesParts(w, call, route)
-	} else {
-		encodeResponsesTurns(w, call, route)
-	}
+	encodeResponsesTurns(w, call, route)
 	if call.MaxOutputTokens > 0 {
 		w.key("max_output_tokens").int(call.MaxOutputTokens)
 	}
@@ -51,30 +46,11 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if err := encodeResponsesOptions(w, call, route); err != nil {
 		return Request{}, err
 	}
-	if ordered {
-		if err := encodeResponsesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
+	if err := encodeResponsesTools(w, call, route); err != nil {
+		return Request{}, err
 	}
 	w.close('}')
 	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
-}
-
-// encodeResponsesTurns writes the member input of a call in the short form.
-func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
-	w.key("input").open('[')
-	for _, t := range turns(call, route, shape{system: true}) {
-		w.open('{')
-		w.member("type", "message")
-		if t.role == stoa.RoleSystem {
-			w.member("role", "developer")
-		} else {
-			w.member("role", string(t.role))
-		}
-		w.member("content", t.text)
-		w.close('}')
-	}
-	w.close(']')
 }
 
 // DecodeError implements [Codec].
@@ -93,13 +69,10 @@ type responsesReply struct {
 	route    stoa.Route
 	complete int           // output items received
 	pieces   []*itemPieces // of the latest items
-
-	// What follows is about replies that are wanted item by item.
-
-	call    string       // the id of the item of the open call
-	waiting []outputItem // items that were complete before it
-	held    int          // bytes of waiting
-	phase   string       // of the texts that come
+	call     string        // the id of the item of the open call
+	waiting  []outputItem  // items that were complete before it
+	held     int           // bytes of waiting
+	phase    string        // of the texts that come
 }
 
 // maxPieces is the largest number of items whose pieces are remembered.
@@ -235,15 +208,15 @@ func (f *responsesReply) event(ev sse.Event) error {
 		}
 		piece := delta
 		f.thought(len(piece.Name()))
-		if f.want.Items && string(kind) == "response.reasoning_summary_text.delta" {
+		if f.want.Summary && string(kind) == "response.reasoning_summary_text.delta" {
 			return f.summarize(f.record(id, index), &delta)
 		}
 	case argumentsDelta:
-		if f.want.Items && delta.Key != nil {
+		if delta.Key != nil {
 			return f.piece(string(id), &delta)
 		}
 	case "response.function_call_arguments.done":
-		if f.want.Items && arguments.Key != nil && f.isOpen(string(id)) {
+		if arguments.Key != nil && f.isOpen(string(id)) {
 			text, _ := arguments.Text()
 			return f.restOfArguments(text)
 		}
@@ -291,9 +264,6 @@ func (f *responsesReply) added(raw []byte, index int64) error {
 	if (o.kind == "message" || o.kind == "reasoning") && len(o.id) > 0 {
 		f.remember(&itemPieces{id: string(o.id), index: index})
 	}
-	if !f.want.Items {
-		return nil
-	}
 	if o.kind == "message" && !f.inCall() {
 		return f.phased(o.phase)
 	}
@@ -315,7 +285,7 @@ func (f *responsesReply) phased(phase string) error {
 	if !stoa.IsName(phase) {
 		phase = ""
 	}
-	if phase == f.phase || !f.want.Items {
+	if phase == f.phase {
 		return nil
 	}
 	if err := f.between(); err != nil {
@@ -417,7 +387,6 @@ func (f *responsesReply) item(it outputItem) error {
 	p := f.completed(o, it.index)
 	switch o.kind {
 	case "message":
-		f.keepItem(raw)
 		if p.text {
 			p.text = false
 			return nil
@@ -441,31 +410,17 @@ func (f *responsesReply) item(it outputItem) error {
 			}
 		}
 	case "reasoning":
-		if f.want.Items {
-			if !p.summary {
-				if err := f.readSummary(o.summary); err != nil {
-					return err
-				}
+		if f.want.Summary && !p.summary {
+			if err := f.readSummary(o.summary); err != nil {
+				return err
 			}
-			p.summary, p.part = false, false
-			if o.encrypted {
-				return f.reasoned(f.route, string(raw), 0)
-			}
-			return nil
 		}
+		p.summary, p.part = false, false
 		if o.encrypted { // without encrypted content the vendor could not find it again: nothing is stored there
-			f.keep = true
-			f.keepItem(raw)
+			return f.reasoned(f.route, string(raw), 0)
 		}
 	case "function_call":
-		if f.want.Items {
-			return f.wholeCall(o)
-		}
-		if o.call.Arguments == "" {
-			o.call.Arguments = "{}"
-		}
-		f.keepItem(raw)
-		return f.called(o.call)
+		return f.wholeCall(o)
 	default:
 		f.other = o.kind
 	}
@@ -518,14 +473,6 @@ func (f *responsesReply) nextItems() error {
 		}
 	}
 	return nil
-}
-
-// keepItem adds an item to the state of the whole reply.
-func (f *responsesReply) keepItem(raw []byte) {
-	if f.want.Items {
-		return
-	}
-	f.state = append(append(f.state, ','), raw...)
 }
 
 // terminal reads the finished response, from the last event or as the whole reply.
@@ -586,7 +533,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	if err := f.nextItems(); err != nil {
 		return err
 	}
-	return f.finish(stop, f.route, f.listState())
+	return f.finish(stop)
 }
 
 func (f *responsesReply) readUsage(usage []byte) {

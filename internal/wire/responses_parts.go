@@ -8,11 +8,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// encodeResponsesParts writes the member input of a call that is sent part by part.
-// Items have no ids: the vendor would look for what belongs to them, and stores
-// nothing.
-func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
-	_, list := partTurns(call, route, partShape{system: true})
+// encodeResponsesTurns writes the member input. Items have no ids: the vendor would look
+// for what belongs to them, and stores nothing.
+func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
+	_, list := turnsOf(call, route, shape{system: true})
 	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
 	for _, t := range list {
@@ -41,13 +40,17 @@ func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
 
 // joinTexts returns the texts among the parts, joined by blank lines.
 func joinTexts(parts []piece) string {
-	var texts []string
+	text, more := "", []string(nil)
 	for _, p := range parts {
-		if p.Kind == stoa.PartText {
-			texts = append(texts, p.Text)
+		switch {
+		case p.Kind != stoa.PartText:
+		case text == "":
+			text = p.Text
+		default:
+			more = append(more, p.Text)
 		}
 	}
-	return strings.Join(texts, "\n\n")
+	return joined(text, more)
 }
 
 // encodeResponsesUser writes what the user says as one message: a string, if it is one
@@ -73,7 +76,7 @@ func encodeResponsesUser(w *builder, parts []piece) {
 }
 
 // encodeResponsesInput writes a text, an image or a file.
-func encodeResponsesInput(w *builder, p stoa.Part) {
+func encodeResponsesInput(w *builder, p *stoa.Part) {
 	w.open('{')
 	switch m := p.Media; p.Kind {
 	case stoa.PartImage:
@@ -146,10 +149,10 @@ func encodeResponsesResult(w *builder, p piece) {
 	}
 	w.open('[')
 	if p.Result.IsError {
-		encodeResponsesInput(w, stoa.Part{Text: strings.TrimSpace(failedPrefix)})
+		encodeResponsesInput(w, &stoa.Part{Text: strings.TrimSpace(failedPrefix)})
 	}
-	for _, part := range p.Result.Parts {
-		if part.Kind != stoa.PartText || part.Text != "" {
+	for i := range p.Result.Parts {
+		if part := &p.Result.Parts[i]; part.Kind != stoa.PartText || part.Text != "" {
 			encodeResponsesInput(w, part)
 		}
 	}
@@ -162,10 +165,11 @@ func encodeResponsesResult(w *builder, p piece) {
 const failedPrefix = "Error: "
 
 // resultText returns the text of a result and what in it is no text.
-func resultText(r *stoa.ToolResult) (text string, media []stoa.Part) {
+func resultText(r *stoa.ToolResult) (text string, media []*stoa.Part) {
 	text = r.Content
 	var texts []string
-	for _, p := range r.Parts {
+	for i := range r.Parts {
+		p := &r.Parts[i]
 		if p.Kind != stoa.PartText {
 			media = append(media, p)
 		} else if p.Text != "" {
@@ -250,8 +254,8 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 	return nil
 }
 
-// encodeResponsesTools writes the tools of a call that is sent part by part, the choice
-// among them, and what of the reply's reasoning is wanted.
+// encodeResponsesTools writes the tools, the choice among them, and what of the reply's
+// reasoning is wanted.
 func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	if len(call.Tools) > 0 {
 		w.key("tools").open('[')
@@ -265,7 +269,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			if err != nil {
 				return err
 			}
-			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can
+			if t.Strict != nil { // left out, the vendor enforces what it can
 				w.key("strict").raw(strconv.FormatBool(strict))
 			}
 			w.close('}')
@@ -277,7 +281,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		}
 	}
 	// A model that does not reason refuses this.
-	if len(call.Tools) > 0 && !call.Items || call.Items && len(route.Traits.Efforts) > 0 {
+	if call.Stateful && len(route.Traits.Efforts) > 0 {
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
 	return nil

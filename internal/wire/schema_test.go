@@ -46,7 +46,7 @@ func TestToolsAreNotSentWithoutTheirSchema(t *testing.T) {
 	t.Parallel()
 	deep := `{"type":"object","properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`
 	for _, wire := range []string{"messages", "gemini", "responses", "chat"} {
-		_, err := codecs[wire].Encode(stoa.Call{Items: true, Tools: []stoa.Tool{{Name: "f", Parameters: deep}}}, stoa.Route{Wire: wire}, "")
+		_, err := codecs[wire].Encode(stoa.Call{Stateful: true, Tools: []stoa.Tool{{Name: "f", Parameters: deep}}}, stoa.Route{Wire: wire}, "")
 		if e := stoa.AsError(err); err == nil || e.Code != stoa.CodeUnsupportedValue || e.Param != "tools" || !strings.Contains(e.Message, `"f"`) {
 			t.Errorf("%s: %v, want unsupported_value of tools", wire, err)
 		}
@@ -67,7 +67,7 @@ func TestRequestsSayIfToolsAreStrict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req, err := responses{}.Encode(stoa.Call{
-				Items: true, Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}},
+				Stateful: true, Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Hi")},
 				Tools: []stoa.Tool{{Name: "f", Parameters: `{"$schema":"x"}`, Strict: c.strict}},
 			}, route, "")
 			if err != nil || !strings.Contains(string(req.Body), c.want) {

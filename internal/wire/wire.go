@@ -29,10 +29,9 @@ type Codec interface {
 	DecodeError(status int, header http.Header, body []byte) *Failure
 }
 
-// Want is what a reply may have, and in which detail it is wanted.
+// Want is what a reply may have.
 type Want struct {
 	Tools   bool   // the call offered tools
-	Items   bool   // [stoa.Call.Items]
 	JSON    bool   // the call asked for a format: a refusal is told apart from text
 	Summary bool   // [stoa.Call.Summary]
 	Limit   int64  // [stoa.Call.MaxOutputTokens]
@@ -44,11 +43,10 @@ type Want struct {
 
 // WantOf returns what the reply to a call may have.
 func WantOf(call *stoa.Call) Want {
-	w := Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens}
-	if call.Items {
-		w.After = lastMark(call)
+	return Want{
+		Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
+		After: lastMark(call),
 	}
-	return w
 }
 
 // A Request is a request to send with POST. Path is appended to the provider's base
@@ -57,8 +55,8 @@ type Request struct {
 	Path   string
 	Header http.Header
 	Body   []byte
-	// Reasoning is how many segments of reasoning are in the body of a call that is sent
-	// part by part; the call may have more, of other models or behind a gap.
+	// Reasoning is the number of segments of reasoning in the body; the call may have
+	// more, of other models or behind a gap.
 	Reasoning int
 }
 

@@ -72,11 +72,21 @@ func Say(yield func(*stoa.Event, error) bool, text string, calls ...stoa.ToolCal
 	yield(&stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 10, OutputTokens: int64(1 + len(text)/4)}}, nil)
 }
 
+// Results returns the results of tools in a message.
+func Results(m stoa.Message) (list []stoa.ToolResult) {
+	for _, p := range m.Parts {
+		if p.Kind == stoa.PartResult {
+			list = append(list, *p.Result)
+		}
+	}
+	return list
+}
+
 // Blocking is a model that says "begun", sends the message on begun, and goes on
 // when goOn yields or is closed, or ends with its context.
 func Blocking(begun chan<- string, goOn <-chan struct{}) Script {
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-		last := call.Messages[len(call.Messages)-1].Text
+		last := call.Messages[len(call.Messages)-1].Text()
 		if !yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || !yield(&stoa.Event{Kind: stoa.Delta, Text: "begun"}, nil) {
 			return
 		}
