@@ -1,6 +1,6 @@
 // Addresses inside the console are the part after "#": they work with any
 // server, and the browser's buttons move among them.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 const read = () => location.hash.replace(/^#\/?/, "");
 
@@ -10,7 +10,8 @@ let unsaved = 0;
 // useUnsaved has the user asked before unsaved work is lost: here for another
 // address of the console, by the browser for another page.
 export function useUnsaved(dirty: boolean): void {
-  useEffect(() => {
+  // Not after the next paint: a click may come before it.
+  useLayoutEffect(() => {
     if (!dirty) return;
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();
     unsaved++;
