@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -250,18 +251,11 @@ func (b *builder) addCacheWrites() {
 }
 
 // cacheWritePercent returns what a vendor asks for input that it writes to its cache
-// for a short and for a long life, in percent of its rate of input. Anthropic's price
-// list has 125 and 200; OpenAI's has 125 since GPT-5.6, whose caches write every prompt
-// of 1,024 tokens or more; the others ask for input. Where a model has routes on
-// several wires the highest counts, so that no route sells below cost.
+// for a short and for a long life, in percent of its rate of input. Where a model has
+// routes on several wires the highest counts, so that no route sells below cost.
 func cacheWritePercent(wire, dialect string) (short, long int64) {
-	switch vendor(wire, dialect) {
-	case "messages":
-		return 125, 200
-	case "responses":
-		return 125, 125
-	}
-	return 100, 100
+	w := stoa.WireNamed(vendor(wire, dialect))
+	return max(100, w.CacheWrite), max(100, w.CacheWriteLong)
 }
 
 // percentOf returns a share of a rate, rounded up.
@@ -371,15 +365,8 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 }
 
 // vendor returns a name for the vendor that a wire with its dialect stands for.
-// OpenAI's models are the same on both of its wires.
 func vendor(wire, dialect string) string {
-	if wire == "chat" && dialect != "openai" {
-		return wire + "/" + dialect
-	}
-	if wire == "chat" {
-		return "responses"
-	}
-	return wire
+	return cmp.Or(stoa.WireNamed(wire).Vendor(dialect), wire)
 }
 
 // addAuto sets the candidates of "auto" in order.

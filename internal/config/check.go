@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -360,13 +361,14 @@ func (c *checker) providers() {
 			c.problem(path+".name", "there are two providers named %q; rename one", p.Name)
 		}
 		seen[p.Name] = true
-		if !slices.Contains([]string{"messages", "gemini", "responses", "chat"}, p.Wire) {
-			c.problem(path+".wire", "%q is none of messages, gemini, responses, chat", p.Wire)
-		} else if p.Dialect != "" && p.Wire != "chat" {
-			c.problem(path+".dialect", "only the wire chat has dialects; take it out")
-		} else if p.Dialect != "" && !slices.Contains([]string{"openai", "deepseek", "compatible"}, p.Dialect) {
-			c.problem(path+".dialect", "%q is none of openai, deepseek, compatible", p.Dialect)
-		} else {
+		switch w := stoa.WireNamed(p.Wire); {
+		case w.Name == "":
+			c.problem(path+".wire", "%q is none of %s", p.Wire, wireNames(func(stoa.WireInfo) bool { return true }))
+		case p.Dialect != "" && len(w.Dialects) == 0:
+			c.problem(path+".dialect", "only the wire %s has dialects; take it out", wireNames(func(w stoa.WireInfo) bool { return len(w.Dialects) > 0 }))
+		case p.Dialect != "" && !slices.Contains(w.Dialects, p.Dialect):
+			c.problem(path+".dialect", "%q is none of %s", p.Dialect, strings.Join(w.Dialects, ", "))
+		default:
 			c.baseURL(p, path+".baseURL")
 		}
 		var keys []string
@@ -398,6 +400,17 @@ func (c *checker) providers() {
 	}
 }
 
+// wireNames returns the names of the wires that is reports true for.
+func wireNames(is func(stoa.WireInfo) bool) string {
+	var names []string
+	for _, w := range stoa.Wires() {
+		if is(w) {
+			names = append(names, w.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // baseURL checks that a URL has the form that the vendor's own library takes. A
 // version segment too many or too few leads to a 404 that is hard to explain.
 func (c *checker) baseURL(p Provider, path string) {
@@ -419,20 +432,18 @@ func (c *checker) baseURL(p Provider, path string) {
 		return
 	}
 	last := u.Path[strings.LastIndex(u.Path, "/")+1:]
+	isEndpoint := func(w stoa.WireInfo) bool { return slices.Contains(w.Endpoints, last) }
 	switch {
-	case slices.Contains([]string{"messages", "responses", "completions", "chat"}, last):
+	case slices.ContainsFunc(stoa.Wires(), isEndpoint):
 		c.problem(path, "the URL holds the name of the endpoint; write what comes before it, such as %s", exampleURL(p))
-	case (p.Wire == "messages" || p.Wire == "gemini") && regexp.MustCompile(`^v[0-9]+(alpha|beta)?[0-9]*$`).MatchString(last):
+	case stoa.WireNamed(p.Wire).Versioned && regexp.MustCompile(`^v[0-9]+(alpha|beta)?[0-9]*$`).MatchString(last):
 		c.problem(path, "the wire %s adds the version itself; take %q out, such as %s", p.Wire, "/"+last, exampleURL(p))
 	}
 }
 
 // dialect returns the dialect in force.
 func (p Provider) dialect() string {
-	if p.Wire == "chat" && p.Dialect == "" {
-		return "compatible"
-	}
-	return p.Dialect
+	return cmp.Or(p.Dialect, stoa.WireNamed(p.Wire).Dialect)
 }
 
 // baseURL returns the URL in force without a trailing slash: the configured one
@@ -553,7 +564,8 @@ func (c *Config) warn() {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].apiKey: this is the mask that \"config print\" writes, not a key", i))
 		}
 		u, err := url.Parse(p.baseURL())
-		if err == nil && u.Path == "" && (p.Wire == "responses" || p.Wire == "chat" && p.dialect() != "deepseek") {
+		w := stoa.WireNamed(p.Wire)
+		if err == nil && u.Path == "" && !w.Versioned && !slices.Contains(w.Unversioned, p.dialect()) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].baseURL: %s has no path; servers of this kind usually want /v1 at the end", i, p.baseURL()))
 		}
 	}

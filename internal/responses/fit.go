@@ -54,6 +54,7 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 // note notes what of a call's schemas is in force on a route.
 func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	sandbox := route.Wire == "sandbox"
+	limit := stoa.WireNamed(route.Wire).StrictTools
 	for _, t := range call.Tools {
 		if t.Strict == nil || !*t.Strict {
 			continue
@@ -66,7 +67,7 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 		switch {
 		case err != nil: // the call fails when it is encoded
 			continue
-		case !strict || route.Wire == "messages" && len(e.strict) == wire.MaxStrictTools:
+		case !strict || limit > 0 && len(e.strict) == limit:
 			e.adjusted |= stoa.StrictDropped
 			continue
 		case parameters != t.Parameters:

@@ -258,7 +258,7 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 		body.idle = min(body.idle, errorTimeout)
 		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 		fail = a.codec.DecodeError(status, res.Header, text)
-		if status == http.StatusNotFound && a.provider.base.Path == "" && (a.spec.Wire == "responses" || a.spec.Wire == "chat") {
+		if w := stoa.WireNamed(a.spec.Wire); status == http.StatusNotFound && a.provider.base.Path == "" && w.Name != "" && !w.Versioned {
 			fail.Detail += " (does the provider's baseURL lack a /v1 at its end?)"
 		}
 	case strings.EqualFold(strings.TrimSpace(kind), "text/html"):

@@ -141,7 +141,7 @@ func baseURL(wireName, text string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	for _, end := range baseEnds[wireName] {
+	for _, end := range stoa.WireNamed(wireName).BaseEnds {
 		if rest, ok := strings.CutSuffix(path, end); ok {
 			path = strings.TrimRight(rest, "/")
 			break
@@ -152,14 +152,6 @@ func baseURL(wireName, text string) (*url.URL, error) {
 	}
 	u.RawPath = path
 	return u, nil
-}
-
-// baseEnds are the redundant ends of base URLs that are dropped, by wire.
-var baseEnds = map[string][]string{
-	"messages":  {"/v1/messages", "/v1"},
-	"gemini":    {"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"},
-	"responses": {"/responses"},
-	"chat":      {"/chat/completions"},
 }
 
 // An address is a codec's path and what it is with the base URL.

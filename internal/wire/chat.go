@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/schema"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -63,6 +64,17 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	}
 	w.close('}')
 	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
+}
+
+// vendor implements [fitting].
+func (chat) vendor(route stoa.Route) schema.Vendor {
+	switch route.Dialect {
+	case "openai":
+		return schema.OpenAI
+	case "deepseek":
+		return schema.DeepSeek
+	}
+	return schema.Compatible
 }
 
 // DecodeError implements [Codec].

@@ -7,41 +7,32 @@ import (
 	"stoa/internal/stoa"
 )
 
-// counted are the members of a request that a vendor's counter of tokens takes, by
-// wire. A counter refuses the others.
-var counted = map[string][]string{
-	"messages":  {"model", "system", "messages", "tools", "tool_choice", "thinking", "output_config"},
-	"responses": {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation"},
+// A counter is a codec whose vendors count the tokens of an input.
+type counter interface {
+	// count turns the request for a call into one to the counter, which refuses members
+	// that it does not take.
+	count(req *Request, route stoa.Route)
+	// counted is the member of the reply that has the number.
+	counted() string
 }
 
 // CountRequest builds the request that asks a vendor how many input tokens a call has.
 // ok is false on a wire whose vendors do not count. It fails like [Codec.Encode].
 func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request, ok bool, err error) {
-	codec, ok := codecs[route.Wire]
-	if !ok || route.Wire == "chat" {
+	c, ok := codecs[route.Wire].(counter)
+	if !ok {
 		return Request{}, false, nil
 	}
 	call.Whole, call.MaxOutputTokens, call.Temperature, call.TopP = true, 0, nil, nil
-	if req, err = codec.Encode(call, route, apiKey); err != nil {
+	if req, err = codecs[route.Wire].Encode(call, route, apiKey); err != nil {
 		return Request{}, false, err
 	}
-	switch route.Wire {
-	case "messages":
-		req.Path += "/count_tokens"
-		req.Body = only(req.Body, counted["messages"])
-	case "responses":
-		req.Path += "/input_tokens"
-		req.Body = only(req.Body, counted["responses"])
-	case "gemini":
-		req.Path = geminiPath(route, "countTokens")
-		body := append([]byte(`{"generateContentRequest":{"model":`), jsonx.AppendString(nil, "models/"+geminiModel(route))...)
-		req.Body = append(append(append(body, ','), req.Body[1:]...), '}')
-	}
+	c.count(&req, route)
 	return req, true, nil
 }
 
 // only returns an object with the members of those names.
-func only(object []byte, names []string) []byte {
+func only(object []byte, names ...string) []byte {
 	out := &builder{}
 	out.open('{')
 	c := jsonx.NewCursor(object)
@@ -57,10 +48,12 @@ func only(object []byte, names []string) []byte {
 // DecodeCount reads the reply of a vendor's counter; ok is false for one that has no
 // number of tokens.
 func DecodeCount(wire string, body []byte) (tokens int64, ok bool) {
-	name := "input_tokens"
-	if wire == "gemini" {
-		name = "totalTokens"
+	counts, ok := codecs[wire].(counter)
+	if !ok {
+		return 0, false
 	}
+	name := counts.counted()
+	ok = false
 	c := jsonx.NewReplyCursor(body)
 	for more := c.Object(); more && c.Member(); {
 		if string(c.Key) == name {

@@ -57,3 +57,18 @@ func TestCountsAreRead(t *testing.T) {
 		t.Errorf("%d, %v", n, ok)
 	}
 }
+
+// TestEveryCodecHasItsEntry compares the codecs with the entries of package stoa.
+func TestEveryCodecHasItsEntry(t *testing.T) {
+	t.Parallel()
+	for _, w := range stoa.Wires() {
+		if _, ok := For(w.Name); !ok {
+			t.Errorf("the wire %s has no codec", w.Name)
+		}
+	}
+	for name := range codecs {
+		if stoa.WireNamed(name).Name == "" {
+			t.Errorf("the codec %s has no entry in stoa.Wires", name)
+		}
+	}
+}

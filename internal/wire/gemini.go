@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/schema"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -68,6 +69,22 @@ func encodeGeminiText(w *builder, s string) {
 	w.member("text", s)
 	w.close('}')
 }
+
+// vendor implements [fitting].
+func (gemini) vendor(stoa.Route) schema.Vendor { return schema.GeminiTools }
+
+// eitherFormatOrTools reports whether the model takes no format beside tools: Google's do
+// from the third generation on.
+func (gemini) eitherFormatOrTools(route stoa.Route) bool { return isOldGemini(route) }
+
+// count implements [counter].
+func (gemini) count(req *Request, route stoa.Route) {
+	req.Path = geminiPath(route, "countTokens")
+	body := append([]byte(`{"generateContentRequest":{"model":`), jsonx.AppendString(nil, "models/"+geminiModel(route))...)
+	req.Body = append(append(append(body, ','), req.Body[1:]...), '}')
+}
+
+func (gemini) counted() string { return "totalTokens" }
 
 // DecodeError implements [Codec].
 func (gemini) DecodeError(status int, h http.Header, body []byte) *Failure {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/schema"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -49,6 +50,17 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
+
+// vendor implements [fitting].
+func (messages) vendor(stoa.Route) schema.Vendor { return schema.Anthropic }
+
+// count implements [counter].
+func (messages) count(req *Request, _ stoa.Route) {
+	req.Path += "/count_tokens"
+	req.Body = only(req.Body, "model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+}
+
+func (messages) counted() string { return "input_tokens" }
 
 // DecodeError implements [Codec].
 func (messages) DecodeError(status int, h http.Header, body []byte) *Failure {

@@ -22,10 +22,6 @@ const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
 // rejects.
 const failedText = "The tool failed."
 
-// MaxStrictTools is how many tools of a call the vendor of the wire messages holds to
-// their schemas. It rejects a call with more; the later ones are sent without.
-const MaxStrictTools = 20
-
 // encodeMessagesTurns writes the members system and messages, and reports whether
 // reasoning is among them.
 func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
@@ -220,13 +216,13 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			return nil
 		}
 	}
-	enforced := 0
+	enforced, limit := 0, stoa.WireNamed(route.Wire).StrictTools
 	w.key("tools").open('[')
 	for _, t := range tools {
 		w.open('{')
 		w.member("name", t.Name)
 		w.member("description", t.Description)
-		if enforced == MaxStrictTools {
+		if enforced == limit { // the vendor rejects a call with more
 			t.Strict = nil
 		}
 		w.key("input_schema")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/schema"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -52,6 +53,17 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	w.close('}')
 	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
 }
+
+// vendor implements [fitting].
+func (responses) vendor(stoa.Route) schema.Vendor { return schema.OpenAI }
+
+// count implements [counter].
+func (responses) count(req *Request, _ stoa.Route) {
+	req.Path += "/input_tokens"
+	req.Body = only(req.Body, "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation")
+}
+
+func (responses) counted() string { return "input_tokens" }
 
 // DecodeError implements [Codec].
 func (responses) DecodeError(status int, h http.Header, body []byte) *Failure {

@@ -7,17 +7,15 @@ import (
 	"stoa/internal/stoa"
 )
 
+// fitting is a codec whose vendors take a subset of JSON Schema.
+type fitting interface {
+	vendor(route stoa.Route) schema.Vendor
+}
+
 // vendorOf returns whose subset of JSON Schema the schemas for a route have to fit.
 func vendorOf(route stoa.Route) schema.Vendor {
-	switch {
-	case route.Wire == "messages":
-		return schema.Anthropic
-	case route.Wire == "gemini":
-		return schema.GeminiTools
-	case route.Wire == "responses", route.Dialect == "openai":
-		return schema.OpenAI
-	case route.Dialect == "deepseek":
-		return schema.DeepSeek
+	if f, ok := codecs[route.Wire].(fitting); ok {
+		return f.vendor(route)
 	}
 	return schema.Compatible
 }
@@ -74,10 +72,11 @@ func FitFormat(f stoa.Format, route stoa.Route) (string, error) {
 	return out, nil
 }
 
-// CheckFormat fails with unsupported_value for a format that the vendor of a route does
-// not take beside the tools of the call: Google's models do from the third generation on.
+// CheckFormat fails with unsupported_value for a format that the model of a route does
+// not take together with the tools of the call.
 func CheckFormat(call *stoa.Call, route stoa.Route) error {
-	if route.Wire != "gemini" || !isOldGemini(route) || call.TextFormat().Kind == stoa.FormatText || len(call.Tools) == 0 {
+	c, ok := codecs[route.Wire].(interface{ eitherFormatOrTools(stoa.Route) bool })
+	if !ok || call.TextFormat().Kind == stoa.FormatText || len(call.Tools) == 0 || !c.eitherFormatOrTools(route) {
 		return nil
 	}
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")

@@ -1,0 +1,64 @@
+package stoa
+
+import "slices"
+
+// A WireInfo is what is special to a format of providers outside of its codec, which is in
+// package wire.
+type WireInfo struct {
+	Name string
+	// Dialects are the variants of the format; empty: it has none. Dialect is the usual one.
+	Dialects []string
+	Dialect  string
+	// Versioned says that the codec's paths have the version of the API, so that a base
+	// URL has none. The others want it there, except for the dialects of Unversioned.
+	Versioned   bool
+	Unversioned []string
+	Endpoints   []string // last names of the paths of its endpoints, which end no base URL
+	BaseEnds    []string // redundant ends of base URLs, which are dropped: the longest first
+	StrictTools int      // largest number of tools of a call that are held to their schemas; 0: no limit
+	// CacheWrite and CacheWriteLong are what its vendor asks for input that it writes to its
+	// cache for a short and for a long life, in percent of its rate of input; 0: that rate.
+	CacheWrite, CacheWriteLong int64
+	// OtherVendor names the wire of the vendor of a dialect that has two wires.
+	OtherVendor map[string]string
+}
+
+// wires are the formats. Anthropic's price list has 125 and 200 percent for writes to its
+// caches; OpenAI's has 125 since GPT-5.6, whose caches write every prompt of 1,024 tokens
+// or more.
+var wires = []WireInfo{
+	{
+		Name: "messages", Versioned: true, Endpoints: []string{"messages"}, BaseEnds: []string{"/v1/messages", "/v1"},
+		StrictTools: 20, CacheWrite: 125, CacheWriteLong: 200,
+	},
+	{Name: "gemini", Versioned: true, BaseEnds: []string{"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"}},
+	{Name: "responses", Endpoints: []string{"responses"}, BaseEnds: []string{"/responses"}, CacheWrite: 125, CacheWriteLong: 125},
+	{
+		Name: "chat", Dialects: []string{"openai", "deepseek", "compatible"}, Dialect: "compatible", Unversioned: []string{"deepseek"},
+		Endpoints: []string{"completions", "chat"}, BaseEnds: []string{"/chat/completions"}, OtherVendor: map[string]string{"openai": "responses"},
+	},
+}
+
+// Wires returns the formats of providers.
+func Wires() []WireInfo { return slices.Clone(wires) }
+
+// WireNamed returns the format of that name; the zero value if there is none.
+func WireNamed(name string) WireInfo {
+	for _, w := range wires {
+		if w.Name == name {
+			return w
+		}
+	}
+	return WireInfo{}
+}
+
+// Vendor returns a name for the vendor that the wire stands for with a dialect.
+func (w WireInfo) Vendor(dialect string) string {
+	switch other := w.OtherVendor[dialect]; {
+	case other != "":
+		return other
+	case len(w.Dialects) > 0:
+		return w.Name + "/" + dialect
+	}
+	return w.Name
+}
