@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,6 +66,10 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log, LinesDropped: lines.Dropped,
 			Reload: load, Hangup: e.hangup,
+			Ready: func(string) { // most of what the start allocated is garbage by now
+				runtime.GC() // pools keep their values for one collection
+				debug.FreeOSMemory()
+			},
 		})
 	}
 	return c

@@ -285,7 +285,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 			p.says("only the latest 20,000 requests were looked at")
 			p.says("Serves alpha-sonnet-5-5, alpha-opus-5-5.")
 			p.says("The model's provider failed.")
-			p.says("apiKeyEnv: ANTHROPIC_API_KEY")
+			p.says("apiKeyFile: /etc/stoa/anthropic.key")
 			p.see(`document.querySelector('a[href="#/requests?id=req_01k9zqd3m8w5x7y2c4b6n8found"]') !== null`)
 			p.see(fmt.Sprintf(test, "openai"))
 			p.says("It responded.")

@@ -77,7 +77,7 @@ func TestTwoModelsAreCompared(t *testing.T) {
 			p.type_("#question", "More?")
 			p.enter()
 			p.see(`document.querySelectorAll(".sides .turn .meta").length === 4`)
-			p.press("Again from here")
+			p.press("Regenerate from here")
 			p.see(`document.querySelectorAll(".turn.user").length === 1 && document.querySelectorAll(".sides .turn .meta").length === 2`)
 			stub.models()
 		})
