@@ -82,8 +82,8 @@ func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
 }
 
 const (
-	idlePerHost    = 512      // connections kept for later calls
-	readBuffer     = 16 << 10 // bytes; a burst of events takes one read, and goes on in one write
+	idlePerHost    = 512     // connections kept for later calls
+	readBuffer     = 8 << 10 // bytes of each connection to a vendor over HTTP/1.1; most bursts of events take one read
 	maxHeaderBytes = 64 << 10
 	maxErrorBytes  = 64 << 10
 	userAgent      = "stoa/"
