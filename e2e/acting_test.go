@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // actingKey is the first master key of a server of [newActingServer].

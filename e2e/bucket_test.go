@@ -14,7 +14,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestNodesShareABucket: a large file that one node has put into the bucket of the

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"stoa/internal/fakeup"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 var chaosFor = flag.Duration("chaos", 0, "how long the test of a failing database goes on; 0: each fault once, as short as it can be")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A service goes on where it was after its store was copied to PostgreSQL and back:

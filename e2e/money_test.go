@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"stoa/internal/fakeup"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // wires is a model of each wire, none of them gated for plan pro.

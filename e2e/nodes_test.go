@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // nodes starts servers on one new PostgreSQL database, all at once.

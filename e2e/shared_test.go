@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"stoa/internal/sse"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // shared are three nodes of one database.

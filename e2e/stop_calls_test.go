@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAStopEndsCallsOfServers stops the server by SIGTERM while calls are at a server that

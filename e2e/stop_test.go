@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAStopIsOrderly stops the server by SIGTERM under load, several times:

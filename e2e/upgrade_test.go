@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // earlier builds the program as it was before the newest migration. The test is skipped

@@ -7,10 +7,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // One process asks for an approval and is gone; it is given while none runs. The next one

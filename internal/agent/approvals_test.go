@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func needsApproval(t *stoa.AgentTool) { t.Approval = stoa.ApprovalAlways }

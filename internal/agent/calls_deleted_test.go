@@ -11,10 +11,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // What sessions of a deleted agent wait for is handed to nobody, although their rows are

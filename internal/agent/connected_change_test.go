@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A server that does not know a tool any more, or has changed its version, is asked what

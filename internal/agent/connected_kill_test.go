@@ -8,9 +8,9 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // one is a model that calls one tool of the connection far: the message names it, and

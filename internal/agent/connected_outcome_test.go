@@ -12,10 +12,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // Each way in which an exchange can end, for each class of effects: what comes of the

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // restart has a fake end with all its connections and sessions and begin anew, at the

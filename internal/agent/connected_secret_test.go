@@ -8,10 +8,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/seal"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/tool"
 	"stoa/internal/vault"
 )

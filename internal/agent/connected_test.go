@@ -10,10 +10,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/tool"
 )
 

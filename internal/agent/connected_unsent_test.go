@@ -22,10 +22,10 @@ import (
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/outbound"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // An authority signs certificates of servers.

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"stoa/internal/db"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // traces counts what transactions take.

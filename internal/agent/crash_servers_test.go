@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // crashServers is set in the environment of a child process whose sessions call tools of

@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // crashDir is set in the environment of a child process: the directory of its store

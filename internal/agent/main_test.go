@@ -7,13 +7,12 @@ import (
 	"go.uber.org/goleak"
 
 	"stoa/internal/apitest/plans"
-	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		os.Exit(crashChild(dir))
 	}
-	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m)))
 }

@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"testing"
 
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // held returns the bytes of live objects and of stacks.

@@ -15,10 +15,10 @@ import (
 	"pgregory.net/rapid"
 
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // moody is a model that does anything a model may do, and remembers for which

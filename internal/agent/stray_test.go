@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestACallWithoutToolsIsAnswered has every wire call a tool in a session that offers

@@ -15,9 +15,9 @@ import (
 	"stoa/internal/fakeup"
 	"stoa/internal/jsonx"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/upstream"
 )
 

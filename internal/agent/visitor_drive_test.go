@@ -9,10 +9,10 @@ import (
 
 	"stoa/internal/drive"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // What a visitor's session may do with the drive is what its agent says, and what it may

@@ -6,24 +6,25 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
 // getMe serves GET /api/v1/users/me.
-func (s *Server) getMe(ctx context.Context, in Request[none, none]) (Reply[contract.User], error) {
+func (s *Server) getMe(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.User], error) {
 	c := in.Caller
 	balance, err := s.Ledger.Balance(ctx, c.Account.ID)
 	if err != nil {
-		return Reply[contract.User]{}, err
+		return rest.Reply[contract.User]{}, err
 	}
 	var spent stoa.Credits
 	if c.Key.MaxCreditsPerDay > 0 {
 		if spent, err = s.Ledger.SpentToday(ctx, c.Key); err != nil {
-			return Reply[contract.User]{}, err
+			return rest.Reply[contract.User]{}, err
 		}
 	}
 	space, err := s.defaultSpace(ctx, in.Log, c.Account.ID)
-	return Reply[contract.User]{Body: contract.User{
+	return rest.Reply[contract.User]{Body: contract.User{
 		ID: c.Account.ID, Name: c.Account.Name, Email: unlessZero(c.Account.Email),
 		Plan:           contract.Plan{ID: c.Plan.ID, Name: c.Plan.Name, GatedModels: c.Plan.GatedModels},
 		Credits:        contract.UserCredits{AvailableMicro: int64(balance.Available), HeldMicro: int64(balance.Held)},

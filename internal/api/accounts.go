@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -18,8 +19,8 @@ const (
 )
 
 // createAccount serves POST /api/v1/accounts.
-func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateAccount]) (Reply[contract.AccountWithKey], error) {
-	var reply Reply[contract.AccountWithKey]
+func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAccount]) (rest.Reply[contract.AccountWithKey], error) {
+	var reply rest.Reply[contract.AccountWithKey]
 	plan := orElse(orZero(in.Body.Plan), defaultPlan)
 	if err := s.knowsPlan(plan); err != nil {
 		return reply, err
@@ -40,7 +41,7 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[non
 		}
 	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	reply = created(prefix+"/accounts/"+a.ID, contract.AccountWithKey{
+	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, contract.AccountWithKey{
 		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
 		Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: key.Body,
@@ -64,16 +65,16 @@ func (s *Server) knowsPlan(id string) error {
 }
 
 // listAccounts serves GET /api/v1/accounts.
-func (s *Server) listAccounts(ctx context.Context, in Request[contract.ListAccountsParams, none]) (Reply[page[contract.Account]], error) {
+func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
 	if err != nil {
-		return Reply[page[contract.Account]]{}, err
+		return rest.Reply[rest.Page[contract.Account]]{}, err
 	}
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
-	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.Account]], error) {
-		list, next, err := tx.Accounts(ctx, filter, p.page)
-		return Reply[page[contract.Account]]{Body: newPageTo(p, list, next, func(a store.AccountRow) contract.Account {
+	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Account]], error) {
+		list, next, err := tx.Accounts(ctx, filter, p.Page)
+		return rest.Reply[rest.Page[contract.Account]]{Body: rest.NewPageTo(p, list, next, func(a store.AccountRow) contract.Account {
 			return contract.Account{
 				ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 				DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
@@ -94,26 +95,26 @@ func (s *Server) accountAsked(ctx context.Context, c stoa.Caller, asked string) 
 	}
 	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts.", cut(asked, maxShownName)).At("accountId")
+		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
 	}
 	return asked, err
 }
 
 // getAccount serves GET /api/v1/accounts/{id}.
-func (s *Server) getAccount(ctx context.Context, in Request[byID, none]) (Reply[contract.AccountWithCredits], error) {
+func (s *Server) getAccount(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AccountWithCredits], error) {
 	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
 // updateAccount serves PATCH /api/v1/accounts/{id}.
-func (s *Server) updateAccount(ctx context.Context, in Request[byID, contract.UpdateAccount]) (Reply[contract.AccountWithCredits], error) {
+func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
 	b := in.Body
 	if b.Plan != "" {
 		if err := s.knowsPlan(b.Plan); err != nil {
-			return Reply[contract.AccountWithCredits]{}, err
+			return rest.Reply[contract.AccountWithCredits]{}, err
 		}
 	}
 	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
-		return Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
+		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
 	}
 	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
 		a, err := tx.Account(ctx, in.Params.ID)
@@ -134,17 +135,17 @@ func (s *Server) updateAccount(ctx context.Context, in Request[byID, contract.Up
 		return a, tx.UpdateAccount(ctx, a)
 	})
 	if err != nil {
-		return Reply[contract.AccountWithCredits]{}, err
+		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
 	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
 // createGrant serves POST /api/v1/accounts/{id}/grants.
-func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateGrant]) (Reply[contract.Grant], error) {
+func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateGrant]) (rest.Reply[contract.Grant], error) {
 	g, isNew, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
 	})
-	reply := Reply[contract.Grant]{Body: contract.Grant{
+	reply := rest.Reply[contract.Grant]{Body: contract.Grant{
 		ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
 		CreatedAt: contract.Time(g.CreatedAt),
 	}}
@@ -158,28 +159,28 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in Request[byID,
 // out whatever that account may do; only the scope "operator" itself is not
 // passed on by default. For a key of the operator's own account, or with that
 // scope, the rules of [auth.Within] hold.
-func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
+func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	from := stoa.Key{Scopes: []string{stoa.ScopeAll}}
 	if in.Params.ID == in.Caller.Account.ID {
 		from = in.Caller.Key
 	}
 	k, err := newKey(in.Params.ID, &in.Body, from)
 	if err != nil {
-		return Reply[contract.KeyWithSecret]{}, err
+		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
-		return Reply[contract.KeyWithSecret]{}, err
+		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
-func (s *Server) accountWithCredits(ctx context.Context, id string) (Reply[contract.AccountWithCredits], error) {
+func (s *Server) accountWithCredits(ctx context.Context, id string) (rest.Reply[contract.AccountWithCredits], error) {
 	balance, err := s.Ledger.Balance(ctx, id)
 	if err != nil {
-		return Reply[contract.AccountWithCredits]{}, err
+		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
 	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
-	return Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
+	return rest.Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
 		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
 		Credits: contractCredits(balance), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),

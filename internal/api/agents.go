@@ -8,6 +8,7 @@ import (
 
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
@@ -22,7 +23,7 @@ const (
 )
 
 // createAgent serves POST /api/v1/api-agents.
-func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateAgent]) (Reply[contract.Agent], error) {
+func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAgent]) (rest.Reply[contract.Agent], error) {
 	b := in.Body
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
@@ -40,7 +41,7 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none,
 		err = s.knowsModel(agent.Model)
 	}
 	if err != nil {
-		return Reply[contract.Agent]{}, err
+		return rest.Reply[contract.Agent]{}, err
 	}
 	made, err := tx.InsertAgent(ctx, agent)
 	if err == nil { // the space is known to be there
@@ -49,13 +50,13 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none,
 	return createdAgent(made), err
 }
 
-func createdAgent(a stoa.Agent) Reply[contract.Agent] {
-	reply := created(agentPath(a.ID), contractAgent(a))
+func createdAgent(a stoa.Agent) rest.Reply[contract.Agent] {
+	reply := rest.Created(agentPath(a.ID), contractAgent(a))
 	reply.ETag = revisionETag(a.Revision)
 	return reply
 }
 
-func agentPath(id string) string { return prefix + "/api-agents/" + id }
+func agentPath(id string) string { return rest.Prefix + "/api-agents/" + id }
 
 func driveAccess(n nullable.Nullable[string]) stoa.DriveAccess {
 	return stoa.DriveAccess(valueOr(n, string(defaultDriveAccess)))
@@ -85,18 +86,18 @@ func (s *Server) checkAgent(a stoa.Agent) error {
 }
 
 // listAgents serves GET /api/v1/api-agents.
-func (s *Server) listAgents(ctx context.Context, in Request[contract.ListAgentsParams, none]) (Reply[page[contract.Agent]], error) {
+func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
 	if err != nil {
-		return Reply[page[contract.Agent]]{}, err
+		return rest.Reply[rest.Page[contract.Agent]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
-		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p.page)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
+		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p.Page)
 	}, contractAgent, placeOfAgent)
 }
 
-func placeOfAgent(a stoa.Agent) place { return place{a.CreatedAt, a.ID} }
+func placeOfAgent(a stoa.Agent) rest.Place { return rest.Place{At: a.CreatedAt, ID: a.ID} }
 
 type getAgentParams struct {
 	byID
@@ -104,7 +105,7 @@ type getAgentParams struct {
 }
 
 // getAgent serves GET /api/v1/api-agents/{id}.
-func (s *Server) getAgent(ctx context.Context, in Request[getAgentParams, none]) (Reply[contract.Agent], error) {
+func (s *Server) getAgent(ctx context.Context, in rest.Request[getAgentParams, rest.None]) (rest.Reply[contract.Agent], error) {
 	agent, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
@@ -117,7 +118,7 @@ type updateAgentParams struct {
 }
 
 // updateAgent serves PATCH /api/v1/api-agents/{id}.
-func (s *Server) updateAgent(ctx context.Context, in Request[updateAgentParams, contract.UpdateAgent]) (Reply[contract.Agent], error) {
+func (s *Server) updateAgent(ctx context.Context, in rest.Request[updateAgentParams, contract.UpdateAgent]) (rest.Reply[contract.Agent], error) {
 	agent, err := write(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
 		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
 			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
@@ -132,7 +133,7 @@ func (s *Server) updateAgent(ctx context.Context, in Request[updateAgentParams, 
 			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
 		})
 	})
-	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
+	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
 // patchAgent applies the members that are set and checks the settable limits.
@@ -184,7 +185,7 @@ type deleteAgentParams struct {
 
 // deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on there is no such
 // agent; what belonged to it is removed in the background.
-func (s *Server) deleteAgent(ctx context.Context, in Request[deleteAgentParams, none]) (Reply[none], error) {
+func (s *Server) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
@@ -198,7 +199,7 @@ func (s *Server) deleteAgent(ctx context.Context, in Request[deleteAgentParams, 
 		}
 		return s.Sessions.DeleteAgent(ctx, tx, accountID, id)
 	})
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 type listAgentVersionsParams struct {
@@ -207,15 +208,15 @@ type listAgentVersionsParams struct {
 }
 
 // listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
-func (s *Server) listAgentVersions(ctx context.Context, in Request[listAgentVersionsParams, none]) (Reply[page[contract.AgentVersion]], error) {
+func (s *Server) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
 	if err != nil {
-		return Reply[page[contract.AgentVersion]]{}, err
+		return rest.Reply[rest.Page[contract.AgentVersion]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
-		return tx.AgentVersions(ctx, accountID, q.ID, p.number(), p.page.Limit, p.page.Asc)
-	}, contractVersion, func(v stoa.AgentVersion) place { return numbered(v.Version) })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
+		return tx.AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
+	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })
 }
 
 type getAgentVersionParams struct {
@@ -224,7 +225,7 @@ type getAgentVersionParams struct {
 }
 
 // getAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
-func (s *Server) getAgentVersion(ctx context.Context, in Request[getAgentVersionParams, none]) (Reply[contract.AgentVersion], error) {
+func (s *Server) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
 		number = 0 // which is the number of none
@@ -236,7 +237,7 @@ func (s *Server) getAgentVersion(ctx context.Context, in Request[getAgentVersion
 		}
 		return tx.AgentVersion(ctx, accountID, in.Params.ID, number)
 	})
-	return Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
+	return rest.Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
 }
 
 type rollbackAgentParams struct {
@@ -245,7 +246,7 @@ type rollbackAgentParams struct {
 }
 
 // rollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
-func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in Request[rollbackAgentParams, contract.RollbackAgent]) (Reply[contract.Agent], error) {
+func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Request[rollbackAgentParams, contract.RollbackAgent]) (rest.Reply[contract.Agent], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
@@ -258,14 +259,14 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in Request[rol
 		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
 		return s.knowsModel(a.Model) // it may have left the catalog since
 	})
-	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
+	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
 // duplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
-func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in Request[byID, contract.DuplicateAgent]) (Reply[contract.Agent], error) {
+func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.DuplicateAgent]) (rest.Reply[contract.Agent], error) {
 	name := orZero(in.Body.Name)
 	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {
-		return Reply[contract.Agent]{}, err
+		return rest.Reply[contract.Agent]{}, err
 	}
 	made, err := tx.DuplicateAgent(ctx, in.Caller.Account.ID, in.Params.ID, name, orZero(in.Body.SpaceID))
 	return createdAgent(made), err

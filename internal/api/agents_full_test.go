@@ -10,7 +10,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAFullDiskIsToldToAgentsToo fills the store and then tries every write of

@@ -7,7 +7,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAFullDiskIsToldToExecutors fills the store and then claims inputs and resolves

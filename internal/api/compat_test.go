@@ -12,7 +12,7 @@ import (
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // otherFormats are the operations that call a model in other formats.

@@ -16,13 +16,14 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/remote"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
 )
 
 // createConnection serves POST /api/v1/connections.
-func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateConnection]) (Reply[contract.Connection], error) {
+func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateConnection]) (rest.Reply[contract.Connection], error) {
 	b := in.Body
 	c := store.Connection{
 		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
@@ -32,31 +33,31 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[
 	setLimits(&c, b.Limits)
 	source, err := newSource(&c, connectionSource{b.Operations, b.DocumentURL, b.Document}, true)
 	if err != nil {
-		return Reply[contract.Connection]{}, err
+		return rest.Reply[contract.Connection]{}, err
 	}
 	if c.SpaceID == "" {
 		space, err := tx.DefaultSpace(ctx, c.AccountID)
 		if err != nil {
-			return Reply[contract.Connection]{}, err
+			return rest.Reply[contract.Connection]{}, err
 		}
 		c.SpaceID = space.ID
 	}
 	if err := setAuth(&c, b.Auth); err != nil {
-		return Reply[contract.Connection]{}, err
+		return rest.Reply[contract.Connection]{}, err
 	}
 	if err := checkConnection(ctx, tx, c); err != nil {
-		return Reply[contract.Connection]{}, err
+		return rest.Reply[contract.Connection]{}, err
 	}
 	made, err := tx.InsertConnection(ctx, c)
 	if err == nil && source != nil {
 		made, err = keepSource(ctx, tx, made, *source)
 	}
 	if err != nil {
-		return Reply[contract.Connection]{}, err
+		return rest.Reply[contract.Connection]{}, err
 	}
 	shown, err := showConnection(ctx, tx, c.AccountID, made.ID)
-	return Reply[contract.Connection]{
-		Status: http.StatusCreated, Location: prefix + "/connections/" + made.ID, ETag: revisionETag(shown.revision), Body: shown.Connection,
+	return rest.Reply[contract.Connection]{
+		Status: http.StatusCreated, Location: rest.Prefix + "/connections/" + made.ID, ETag: revisionETag(shown.revision), Body: shown.Connection,
 	}, err
 }
 
@@ -168,15 +169,15 @@ func checkHeaderName(name, param string) error {
 }
 
 // listConnections serves GET /api/v1/connections.
-func (s *Server) listConnections(ctx context.Context, in Request[contract.ListConnectionsParams, none]) (Reply[page[contract.Connection]], error) {
+func (s *Server) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
 	if err != nil {
-		return Reply[page[contract.Connection]]{}, err
+		return rest.Reply[rest.Page[contract.Connection]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Connection, bool, error) {
-		return tx.Connections(ctx, accountID, q.SpaceID, p.page)
-	}, contractConnection, func(c store.Connection) place { return place{c.CreatedAt, c.ID} })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Connection, bool, error) {
+		return tx.Connections(ctx, accountID, q.SpaceID, p.Page)
+	}, contractConnection, func(c store.Connection) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} })
 }
 
 type getConnectionParams struct {
@@ -185,7 +186,7 @@ type getConnectionParams struct {
 }
 
 // getConnection serves GET /api/v1/connections/{id}.
-func (s *Server) getConnection(ctx context.Context, in Request[getConnectionParams, none]) (Reply[contract.Connection], error) {
+func (s *Server) getConnection(ctx context.Context, in rest.Request[getConnectionParams, rest.None]) (rest.Reply[contract.Connection], error) {
 	out, err := read(ctx, s, func(tx *store.Tx) (shownConnection, error) {
 		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
@@ -198,7 +199,7 @@ type updateConnectionParams struct {
 }
 
 // updateConnection serves PATCH /api/v1/connections/{id}.
-func (s *Server) updateConnection(ctx context.Context, in Request[updateConnectionParams, contract.UpdateConnection]) (Reply[contract.Connection], error) {
+func (s *Server) updateConnection(ctx context.Context, in rest.Request[updateConnectionParams, contract.UpdateConnection]) (rest.Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
 	out, err := write(ctx, s, func(tx *store.Tx) (shownConnection, error) {
 		_, err := tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
@@ -212,7 +213,7 @@ func (s *Server) updateConnection(ctx context.Context, in Request[updateConnecti
 		}
 		return showConnection(ctx, tx, accountID, in.Params.ID)
 	})
-	return Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
+	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }
 
 // editConnection changes a connection as a request says.
@@ -276,7 +277,7 @@ type deleteConnectionParams struct {
 }
 
 // deleteConnection serves DELETE /api/v1/connections/{id}.
-func (s *Server) deleteConnection(ctx context.Context, in Request[deleteConnectionParams, none]) (Reply[none], error) {
+func (s *Server) deleteConnection(ctx context.Context, in rest.Request[deleteConnectionParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		c, err := tx.Connection(ctx, accountID, id)
@@ -291,7 +292,7 @@ func (s *Server) deleteConnection(ctx context.Context, in Request[deleteConnecti
 		}
 		return tx.DeleteConnection(ctx, accountID, id)
 	})
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 // namedAgents is how many agents an error names.
@@ -314,23 +315,23 @@ func unused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 }
 
 // refreshConnection serves POST /api/v1/connections/{id}/refresh.
-func (s *Server) refreshConnection(ctx context.Context, in Request[byID, none]) (Reply[contract.RefreshedConnection], error) {
+func (s *Server) refreshConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.RefreshedConnection], error) {
 	d, err := s.Tools.Refresh(ctx, in.Caller.Account.ID, in.Params.ID)
 	if err != nil {
-		return Reply[contract.RefreshedConnection]{}, err
+		return rest.Reply[contract.RefreshedConnection]{}, err
 	}
 	list := func(names []string) []string { return append([]string{}, names...) }
-	return Reply[contract.RefreshedConnection]{Body: contract.RefreshedConnection{
+	return rest.Reply[contract.RefreshedConnection]{Body: contract.RefreshedConnection{
 		Added: list(d.Added), Changed: list(d.Changed), Missing: list(d.Missing), Unchanged: int64(d.Unchanged), Connection: contractConnection(d.Connection),
 	}}, nil
 }
 
 // listConnectionTools serves GET /api/v1/connections/{id}/tools.
-func (s *Server) listConnectionTools(ctx context.Context, in Request[byID, none]) (Reply[contract.ConnectionToolList], error) {
+func (s *Server) listConnectionTools(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.ConnectionToolList], error) {
 	list, err := read(ctx, s, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.ConnectionToolList]{Body: list}, err
+	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
 func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contract.ConnectionToolList, error) {
@@ -347,7 +348,7 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 }
 
 // reviewConnectionTools serves POST /api/v1/connections/{id}/tools/review.
-func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, contract.ReviewConnectionTools]) (Reply[contract.ConnectionToolList], error) {
+func (s *Server) reviewConnectionTools(ctx context.Context, in rest.Request[byID, contract.ReviewConnectionTools]) (rest.Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
 		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
@@ -355,9 +356,9 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, con
 		policy := orZero(t.Policy) != ""
 		switch {
 		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
-			return Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeMissingParameter, "An approved tool needs approval and effects, or policy: by_annotations.").At(fmt.Sprintf("tools[%d].approval", i))
+			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeMissingParameter, "An approved tool needs approval and effects, or policy: by_annotations.").At(fmt.Sprintf("tools[%d].approval", i))
 		case policy && (d.Approval != "" || d.Effects != ""):
-			return Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeInvalidValue, "policy stands in place of approval and effects.").At(fmt.Sprintf("tools[%d].policy", i))
+			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeInvalidValue, "policy stands in place of approval and effects.").At(fmt.Sprintf("tools[%d].policy", i))
 		}
 		decisions = append(decisions, d)
 	}
@@ -367,7 +368,7 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, con
 		}
 		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.ConnectionToolList]{Body: list}, err
+	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
 // A trial is the body of a test call, whose arguments are passed on as they are.
@@ -378,14 +379,14 @@ type trial struct {
 }
 
 // testConnectionTool serves POST /api/v1/connections/{id}/tools/test.
-func (s *Server) testConnectionTool(ctx context.Context, in Request[byID, trial]) (Reply[contract.ConnectionToolTest], error) {
+func (s *Server) testConnectionTool(ctx context.Context, in rest.Request[byID, trial]) (rest.Reply[contract.ConnectionToolTest], error) {
 	t := tool.Trial{Tool: in.Body.Name, Confirm: orZero(in.Body.Confirm)}
 	if a := in.Body.Arguments; len(a) > 0 && string(a) != "null" {
 		t.Arguments = a
 	}
 	out, err := s.Tools.Try(ctx, in.Caller.Account.ID, in.Params.ID, t)
 	if err != nil {
-		return Reply[contract.ConnectionToolTest]{}, err
+		return rest.Reply[contract.ConnectionToolTest]{}, err
 	}
 	body := contract.ConnectionToolTest{
 		CallID: out.CallID, Outcome: out.Outcome, Message: unlessZero(out.Message), Text: nullable.NewNullNullable[string](), DurationMilliseconds: out.Duration.Milliseconds(),
@@ -393,7 +394,7 @@ func (s *Server) testConnectionTool(ctx context.Context, in Request[byID, trial]
 	if r := out.Result; r != nil {
 		body.Text, body.IsError, body.Bytes = nullable.NewNullableWithValue(strings.ToValidUTF8(r.Text, "\ufffd")), r.IsError, int64(r.Bytes)
 	}
-	return Reply[contract.ConnectionToolTest]{Body: body}, nil
+	return rest.Reply[contract.ConnectionToolTest]{Body: body}, nil
 }
 
 func contractConnection(c store.Connection) contract.Connection {

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // getCredits serves GET /api/v1/credits.
-func (s *Server) getCredits(ctx context.Context, in Request[none, none]) (Reply[contract.Credits], error) {
+func (s *Server) getCredits(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Credits], error) {
 	balance, err := s.Ledger.Balance(ctx, in.Caller.Account.ID)
-	return Reply[contract.Credits]{Body: contractCredits(balance)}, err
+	return rest.Reply[contract.Credits]{Body: contractCredits(balance)}, err
 }
 
 func contractCredits(b stoa.Balance) contract.Credits {
@@ -22,18 +23,18 @@ func contractCredits(b stoa.Balance) contract.Credits {
 }
 
 // listLedger serves GET /api/v1/credits/ledger.
-func (s *Server) listLedger(ctx context.Context, in Request[contract.ListLedgerParams, none]) (Reply[page[contract.LedgerEntry]], error) {
+func (s *Server) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
 	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
-		return Reply[page[contract.LedgerEntry]]{}, err
+		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
 	}
-	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
+	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	if err != nil {
-		return Reply[page[contract.LedgerEntry]]{}, err
+		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
-		return tx.Entries(ctx, accountID, p.page)
-	}, contractEntry, func(e store.Entry) place { return place{e.CreatedAt, e.ID} })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
+		return tx.Entries(ctx, accountID, p.Page)
+	}, contractEntry, func(e store.Entry) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })
 }
 
 func contractEntry(e store.Entry) contract.LedgerEntry {
@@ -47,30 +48,30 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 }
 
 // listReceipts serves GET /api/v1/receipts.
-func (s *Server) listReceipts(ctx context.Context, in Request[contract.ListReceiptsParams, none]) (Reply[page[contract.Receipt]], error) {
+func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	if err != nil {
-		return Reply[page[contract.Receipt]]{}, err
+		return rest.Reply[rest.Page[contract.Receipt]]{}, err
 	}
 	filter := store.ReceiptFilter{
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
-	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.Receipt]], error) {
-		list, next, err := tx.Receipts(ctx, accountID, filter, p.page)
-		return Reply[page[contract.Receipt]]{Body: newPageTo(p, list, next, contractReceipt)}, err
+	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Receipt]], error) {
+		list, next, err := tx.Receipts(ctx, accountID, filter, p.Page)
+		return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPageTo(p, list, next, contractReceipt)}, err
 	})
 }
 
-func placeOfReceipt(r store.Receipt) place { return place{r.CreatedAt, r.ID} }
+func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }
 
 // getReceipt serves GET /api/v1/receipts/{id}.
-func (s *Server) getReceipt(ctx context.Context, in Request[byID, none]) (Reply[contract.Receipt], error) {
+func (s *Server) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
 	r, err := read(ctx, s, func(tx *store.Tx) (store.Receipt, error) {
 		return tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.Receipt]{Body: contractReceipt(r)}, err
+	return rest.Reply[contract.Receipt]{Body: contractReceipt(r)}, err
 }
 
 func contractReceipt(r store.Receipt) contract.Receipt {

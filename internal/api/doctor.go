@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -34,7 +35,7 @@ const (
 )
 
 // getDiagnosis serves GET /api/v1/doctor.
-func (s *Server) getDiagnosis(ctx context.Context, _ Request[none, none]) (Reply[contract.Diagnosis], error) {
+func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.Diagnosis], error) {
 	out := contract.Diagnosis{Status: checkOK, CheckedAt: contract.Time(time.Now())}
 	for _, c := range []struct {
 		name  string
@@ -60,7 +61,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ Request[none, none]) (Reply
 		}
 		out.Checks = append(out.Checks, found.contract(c.name))
 	}
-	return Reply[contract.Diagnosis]{Body: out}, nil
+	return rest.Reply[contract.Diagnosis]{Body: out}, nil
 }
 
 // A check is what one look found.

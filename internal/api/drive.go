@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/drive"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -25,8 +26,8 @@ func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (dr
 }
 
 // getDrive serves GET /api/v1/api-agents/{id}/drive.
-func (s *Server) getDrive(ctx context.Context, in Request[byID, none]) (Reply[contract.Drive], error) {
-	var reply Reply[contract.Drive]
+func (s *Server) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Drive], error) {
+	var reply rest.Reply[contract.Drive]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err
@@ -47,8 +48,8 @@ type listDriveFilesParams struct {
 }
 
 // listDriveFiles serves GET /api/v1/api-agents/{id}/drive/files.
-func (s *Server) listDriveFiles(ctx context.Context, in Request[listDriveFilesParams, none]) (Reply[contract.DriveFileList], error) {
-	var reply Reply[contract.DriveFileList]
+func (s *Server) listDriveFiles(ctx context.Context, in rest.Request[listDriveFilesParams, rest.None]) (rest.Reply[contract.DriveFileList], error) {
+	var reply rest.Reply[contract.DriveFileList]
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err
@@ -73,14 +74,14 @@ type getDriveFileMetadataParams struct {
 }
 
 // getDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
-func (s *Server) getDriveFileMetadata(ctx context.Context, in Request[getDriveFileMetadataParams, none]) (Reply[contract.DriveFile], error) {
+func (s *Server) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return Reply[contract.DriveFile]{}, err
+		return rest.Reply[contract.DriveFile]{}, err
 	}
 	path, err := drive.ParsePath(in.Params.Path)
 	if err != nil {
-		return Reply[contract.DriveFile]{}, err
+		return rest.Reply[contract.DriveFile]{}, err
 	}
 	f, err := s.Drives.Get(ctx, who, path)
 	return unlessCurrent(in.Params.IfNoneMatch, f.SHA256, contractFile(who, f)), err
@@ -92,41 +93,41 @@ type deleteDriveFilesParams struct {
 }
 
 // deleteDriveFiles serves DELETE /api/v1/api-agents/{id}/drive/files.
-func (s *Server) deleteDriveFiles(ctx context.Context, in Request[deleteDriveFilesParams, none]) (Reply[none], error) {
+func (s *Server) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDriveFilesParams, rest.None]) (rest.Reply[rest.None], error) {
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return noContent(), err
+		return rest.NoContent(), err
 	}
 	p := in.Params
 	switch {
 	case p.Path != "" && p.Prefix != "":
-		return noContent(), stoa.Errorf(stoa.CodeInvalidValue, "Send either path, for one file, or prefix, for a folder.").At("prefix")
+		return rest.NoContent(), stoa.Errorf(stoa.CodeInvalidValue, "Send either path, for one file, or prefix, for a folder.").At("prefix")
 	case p.Path != "":
 		path, err := drive.ParsePath(p.Path)
 		if err != nil {
-			return noContent(), err
+			return rest.NoContent(), err
 		}
 		change, err := s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
 		if err == nil && change.Outcome == drive.Unchanged {
 			_, err = s.Drives.Versions(ctx, who, path) // a path without any never had a file
 		}
-		return noContent(), err
+		return rest.NoContent(), err
 	case p.Prefix != "" && !p.Recursive:
-		return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
+		return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
 	case p.Prefix != "" && p.IfMatch != "":
-		return noContent(), stoa.Errorf(stoa.CodeInvalidValue, "If-Match names one file; a folder has no ETag.").At("If-Match")
+		return rest.NoContent(), stoa.Errorf(stoa.CodeInvalidValue, "If-Match names one file; a folder has no ETag.").At("If-Match")
 	case p.Prefix != "":
 		folder, err := drive.ParseFolder(p.Prefix)
 		if err != nil {
-			return noContent(), err
+			return rest.NoContent(), err
 		}
 		change, err := s.Drives.DeleteFolder(ctx, who, folder)
 		if err == nil && change.Outcome == drive.Unchanged {
-			err = stoa.Errorf(stoa.CodeFileNotFound, "There are no files in the folder %q of this drive.", cut(p.Prefix, maxShownName)).At("prefix")
+			err = stoa.Errorf(stoa.CodeFileNotFound, "There are no files in the folder %q of this drive.", rest.ShortName(p.Prefix)).At("prefix")
 		}
-		return noContent(), err
+		return rest.NoContent(), err
 	}
-	return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
+	return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
 }
 
 type listDriveFileVersionsParams struct {
@@ -135,8 +136,8 @@ type listDriveFileVersionsParams struct {
 }
 
 // listDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
-func (s *Server) listDriveFileVersions(ctx context.Context, in Request[listDriveFileVersionsParams, none]) (Reply[contract.DriveVersionList], error) {
-	reply := Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
+func (s *Server) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
+	reply := rest.Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err
@@ -161,8 +162,8 @@ type searchDriveParams struct {
 }
 
 // searchDrive serves GET /api/v1/api-agents/{id}/drive/search.
-func (s *Server) searchDrive(ctx context.Context, in Request[searchDriveParams, none]) (Reply[contract.DriveSearchResult], error) {
-	reply := Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
+func (s *Server) searchDrive(ctx context.Context, in rest.Request[searchDriveParams, rest.None]) (rest.Reply[contract.DriveSearchResult], error) {
+	reply := rest.Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return reply, err

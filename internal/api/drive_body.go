@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/drive"
 	"stoa/internal/jsonx"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
@@ -62,7 +63,7 @@ func (b *driveBody) members(must, may []string, set func(name string)) {
 			continue
 		case !slices.Contains(must, name) && !slices.Contains(may, name):
 			names := slices.Sorted(slices.Values(slices.Concat(must, may)))
-			name = shortName(name)
+			name = rest.ShortName(name)
 			b.fail(stoa.CodeUnknownField, name, "Unknown member %q. The members are %s.", b.at+name, strings.Join(names, ", "))
 			b.cursor.Skip()
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/drive"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
@@ -40,10 +41,10 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 			[]string{`[{"op":"put","path":"a","content":"x"},{"op":"move","from":"a","to":"b"},{"op":"delete","path":"b"}]`},
 		},
 	} {
-		op := newOperation(doc, c.pattern)
+		op := rest.NewOperation(doc, c.pattern)
 		compare := func(raw string, exact bool) {
 			t.Helper()
-			_, want := op.checkBody([]byte(raw))
+			_, want := op.CheckBody([]byte(raw))
 			got := c.parse([]byte(raw))
 			// Paths, media types and base64 are rules beyond the schema.
 			if want == nil {

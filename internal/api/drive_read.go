@@ -10,6 +10,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/drive"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
@@ -19,7 +20,7 @@ type getDriveFileContentParams struct {
 }
 
 // getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) getDriveFileContent(w http.ResponseWriter, in *Request[getDriveFileContentParams, none]) error {
+func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in *Request[getDrive
 }
 
 // exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
-func (s *Server) exportDrive(w http.ResponseWriter, in *Request[byID, none]) error {
+func (s *Server) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Server) exportDrive(w http.ResponseWriter, in *Request[byID, none]) err
 	}
 	if err := export.WriteZip(r.Context(), w); err != nil {
 		if r.Context().Err() != nil {
-			return errClientGone
+			return rest.ErrClientGone
 		}
 		return err
 	}
@@ -115,7 +116,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		n, err := content.Read(buf)
 		if n > 0 {
 			if _, err := w.Write(buf[:n]); err != nil {
-				return errClientGone
+				return rest.ErrClientGone
 			}
 		}
 		if err == io.EOF {
@@ -123,7 +124,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		}
 		if err != nil {
 			if r.Context().Err() != nil {
-				return errClientGone
+				return rest.ErrClientGone
 			}
 			return err
 		}

@@ -22,7 +22,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A driveService is a service with an agent, and the path of its drive.

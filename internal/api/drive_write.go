@@ -10,6 +10,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/drive"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
@@ -23,17 +24,17 @@ type putDriveFileParams struct {
 }
 
 // putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
-func (s *Server) putDriveFile(w http.ResponseWriter, in *Request[putDriveFileParams, none]) error {
+func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFileParams, rest.None]) error {
 	ctx := in.HTTP.Context()
 	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	body, err := s.readBody(w, in.HTTP)
+	body, err := s.ReadBody(w, in.HTTP)
 	if err != nil {
 		return err
 	}
-	op, err := inTurn(s, w, body, parseDriveFile)
+	op, err := rest.InTurn(&s.Base, w, body, parseDriveFile)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ type putDriveFileContentParams struct {
 }
 
 // putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) putDriveFileContent(w http.ResponseWriter, in *Request[putDriveFileContentParams, none]) error {
+func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
 	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *Request[putDrive
 		if _, ok := errors.AsType[*stoa.Error](err); ok {
 			return err
 		}
-		return readError(err)
+		return rest.ReadError(err)
 	}
 	defer content.Close()
 	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))
@@ -86,22 +87,22 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *Request[putDrive
 }
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
-func (s *Server) moveDriveFile(w http.ResponseWriter, in *Request[byID, none]) error {
+func (s *Server) moveDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveMove)
 }
 
 // restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
-func (s *Server) restoreDriveFile(w http.ResponseWriter, in *Request[byID, none]) error {
+func (s *Server) restoreDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	return s.changeFile(w, in, parseDriveRestore)
 }
 
 // changeFile performs the single write that a body describes.
-func (s *Server) changeFile(w http.ResponseWriter, in *Request[byID, none], parse func([]byte) (drive.Op, error)) error {
+func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.None], parse func([]byte) (drive.Op, error)) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
-	op, err := inTurn(s, w, body, parse)
+	op, err := rest.InTurn(&s.Base, w, body, parse)
 	if err != nil {
 		return err
 	}
@@ -117,12 +118,12 @@ func (s *Server) changeFile(w http.ResponseWriter, in *Request[byID, none], pars
 }
 
 // batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
-func (s *Server) batchDrive(w http.ResponseWriter, in *Request[byID, none]) error {
+func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
-	ops, err := inTurn(s, w, body, func(body []byte) ([]drive.Op, error) {
+	ops, err := rest.InTurn(&s.Base, w, body, func(body []byte) ([]drive.Op, error) {
 		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
 	})
 	if err != nil {
@@ -141,7 +142,7 @@ func (s *Server) batchDrive(w http.ResponseWriter, in *Request[byID, none]) erro
 		out.Results = append(out.Results, contract.DriveOutcome{Outcome: string(c.Outcome), Path: c.Path, File: file})
 	}
 	replayed(w, in.Log, result)
-	return writeJSON(w, http.StatusOK, out)
+	return rest.Answer(w, rest.Reply[contract.DriveBatchResult]{Body: out}, nil)
 }
 
 // batchError names the operation that failed in front of its member.
@@ -163,31 +164,31 @@ func batchError(err error) error {
 }
 
 // driveRequest reads what the POSTs of a drive have in common.
-func (s *Server) driveRequest(w http.ResponseWriter, in *Request[byID, none]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err
 	}
-	key, err := idempotencyKey(r)
+	key, err := rest.IdempotencyKey(r)
 	if err != nil {
 		return who, once, nil, err
 	}
 	if key != "" {
 		once.Ref, once.Scope = key, r.Method+" "+r.URL.Path
 	}
-	if body, err = s.readBody(w, r); err != nil {
+	if body, err = s.ReadBody(w, r); err != nil {
 		return who, once, nil, err
 	}
 	if once.Ref != "" {
-		once.Body = bodyHash(body)
+		once.Body = rest.BodyHash(body)
 	}
 	return who, once, body, nil
 }
 
-func replayed(w http.ResponseWriter, log *Fields, result drive.Result) {
+func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {
 	if result.Replayed {
 		log.Replayed = true
-		w.Header().Set(replayedHeader, "true")
+		w.Header().Set(rest.ReplayedHeader, "true")
 	}
 }
 
@@ -199,19 +200,10 @@ func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	if c.Outcome == drive.Created {
 		status = http.StatusCreated
 	}
-	return writeJSON(w, status, contract.WrittenDriveFile{
+	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: contract.WrittenDriveFile{
 		AgentID: f.AgentID, CreatedAt: f.CreatedAt, ID: f.ID, Lines: f.Lines, MimeType: f.MimeType, Outcome: string(c.Outcome),
 		Path: f.Path, Sha256: f.Sha256, Size: f.Size, Text: f.Text, UpdatedAt: f.UpdatedAt, Version: f.Version,
-	})
-}
-
-// writeJSON answers with a JSON object.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	text, err := render(Reply[any]{Status: status, Body: v})
-	if err == nil {
-		text.send(w)
-	}
-	return err
+	}}, nil)
 }
 
 // writeCondition reads the conditions of a PUT. The contract takes no other value

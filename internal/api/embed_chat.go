@@ -8,21 +8,22 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/rest"
 	"stoa/internal/session"
 	"stoa/internal/store"
 )
 
 // exchangeEmbedURL serves POST /api/v1/embed/exchange.
-func (s *Server) exchangeEmbedURL(ctx context.Context, in PublicRequest[none, contract.ExchangeEmbedURL]) (Reply[contract.EmbedToken], error) {
+func (s *Server) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
 	b := in.Body
 	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, pageFrom(in.HTTP)); err != nil {
-		return Reply[contract.EmbedToken]{}, err
+		return rest.Reply[contract.EmbedToken]{}, err
 	}
 	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
 		who, token, err := s.embeds.Exchange(ctx, tx, b.EmbedURLID, b.Ticket)
 		return contractToken(who, token), err
 	})
-	return Reply[contract.EmbedToken]{Body: out}, err
+	return rest.Reply[contract.EmbedToken]{Body: out}, err
 }
 
 func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
@@ -33,18 +34,18 @@ func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
 }
 
 // refreshEmbedToken serves POST /api/v1/embed/refresh.
-func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[none, none]) (Reply[contract.EmbedToken], error) {
+func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.None, rest.None]) (rest.Reply[contract.EmbedToken], error) {
 	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
 		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
 		return contractToken(in.Visitor, token), err
 	})
-	return Reply[contract.EmbedToken]{Body: out}, err
+	return rest.Reply[contract.EmbedToken]{Body: out}, err
 }
 
 // getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
-func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Chat(ctx, in.Visitor)
-	return Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
+	return rest.Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
 }
 
 func contractChat(c embed.Chat) contract.EmbedChat {
@@ -93,33 +94,33 @@ func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirm
 }
 
 // acceptedChat answers with a chat that has something to do.
-func acceptedChat(c embed.Chat) Reply[contract.EmbedChat] {
-	return Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
+func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
+	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
 }
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
-func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (Reply[contract.EmbedChat], error) {
+func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message)
 	return acceptedChat(chat), err
 }
 
 // answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
-func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (Reply[contract.EmbedChat], error) {
+func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
 	return acceptedChat(chat), err
 }
 
 // retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
-func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
 	return acceptedChat(chat), err
 }
 
 // cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
-func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Cancel(ctx, in.Visitor)
 	if chat.Status.Stopped() {
-		return Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
+		return rest.Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
 	}
 	return acceptedChat(chat), err
 }

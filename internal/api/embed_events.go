@@ -8,6 +8,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/rest"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 )
@@ -24,7 +25,7 @@ type listEmbedEventsParams struct {
 
 // listEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
 // stream.
-func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, none]) error {
+func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, rest.None]) error {
 	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params
 	begun, last, err := s.embeds.Begun(ctx, e)
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // createEmbedTag serves POST /api/v1/api-agents/{id}/embed-tags.
-func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbedTag]) (Reply[contract.EmbedTag], error) {
+func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b, enabled := in.Body, true
 	if v, err := b.Enabled.Get(); err == nil {
 		enabled = v
@@ -25,7 +26,7 @@ func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in Request[by
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
 	}
-	reply := created(agentPath(in.Params.ID)+"/embed-tags/"+made.ID, s.contractTag(made))
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-tags/"+made.ID, s.contractTag(made))
 	reply.ETag = revisionETag(made.Revision)
 	return reply, err
 }
@@ -36,26 +37,26 @@ type listEmbedTagsParams struct {
 }
 
 // listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
-func (s *Server) listEmbedTags(ctx context.Context, in Request[listEmbedTagsParams, none]) (Reply[page[contract.EmbedTag]], error) {
+func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
 	if err != nil {
-		return Reply[page[contract.EmbedTag]]{}, err
+		return rest.Reply[rest.Page[contract.EmbedTag]]{}, err
 	}
-	list, more, err := s.embeds.Tags(ctx, accountID, q.ID, p.page)
-	return Reply[page[contract.EmbedTag]]{Body: newPage(p, list, more, s.contractTag,
-		func(t embed.StoredTag) place { return place{t.CreatedAt, t.ID} })}, err
+	list, more, err := s.embeds.Tags(ctx, accountID, q.ID, p.Page)
+	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPage(p, list, more, s.contractTag,
+		func(t embed.StoredTag) rest.Place { return rest.Place{At: t.CreatedAt, ID: t.ID} })}, err
 }
 
 // getEmbedTag serves GET …/embed-tags/{tagId}.
-func (s *Server) getEmbedTag(ctx context.Context, in Request[byTagID, none]) (Reply[contract.EmbedTag], error) {
+func (s *Server) getEmbedTag(ctx context.Context, in rest.Request[byTagID, rest.None]) (rest.Reply[contract.EmbedTag], error) {
 	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
 	if err != nil {
-		return Reply[contract.EmbedTag]{}, err
+		return rest.Reply[contract.EmbedTag]{}, err
 	}
 	out := s.contractTag(t)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
-	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
+	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
 }
 
 type updateEmbedTagParams struct {
@@ -64,7 +65,7 @@ type updateEmbedTagParams struct {
 }
 
 // updateEmbedTag serves PATCH …/embed-tags/{tagId}.
-func (s *Server) updateEmbedTag(ctx context.Context, in Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (Reply[contract.EmbedTag], error) {
+func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (rest.Reply[contract.EmbedTag], error) {
 	b := in.Body
 	t, err := write(ctx, s, func(tx *store.Tx) (embed.StoredTag, error) {
 		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
@@ -86,7 +87,7 @@ func (s *Server) updateEmbedTag(ctx context.Context, in Request[updateEmbedTagPa
 			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
 		})
 	})
-	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
+	return rest.Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
 }
 
 type deleteEmbedTagParams struct {
@@ -95,9 +96,9 @@ type deleteEmbedTagParams struct {
 }
 
 // deleteEmbedTag serves DELETE …/embed-tags/{tagId}.
-func (s *Server) deleteEmbedTag(ctx context.Context, in Request[deleteEmbedTagParams, none]) (Reply[none], error) {
+func (s *Server) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbedTagParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
 			t, err := tx.EmbedTag(ctx, accountID, q.ID, q.TagID)
 			if err == nil {
@@ -129,19 +130,16 @@ type byPublicTag struct {
 
 // shown returns a route for pages with a script tag, which no key authenticates: their
 // origin is checked by h. A page that the tag admits may read the reply.
-func shown[B, R any](pattern string, h func(*Server, context.Context, PublicRequest[byPublicTag, B]) (Reply[R], error)) route {
-	return route{pattern: pattern, access: public, bind: func(s *Server, op *operation) handler {
-		read := newReader[byPublicTag, B](s, op)
-		return func(x *exchange) error {
-			s.shareTagWith(x, x.r, x.r.PathValue("tagId"))
-			in, err := read(x)
-			if err != nil {
-				return err
-			}
-			reply, err := h(s, x.context(), PublicRequest[byPublicTag, B]{in})
-			return answer(x, reply, err)
+func shown[B, R any](pattern string, h func(*Server, context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route[*Server] {
+	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
+		s.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
+		in, err := read()
+		if err != nil {
+			return err
 		}
-	}}
+		reply, err := h(s, x.Context(), rest.PublicRequest[byPublicTag, B]{Input: in})
+		return rest.Answer(x, reply, err)
+	})
 }
 
 // shareTagWith lets the page that sends a request about a script tag read the reply,
@@ -159,18 +157,18 @@ func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string)
 }
 
 // getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
-func (s *Server) getEmbedLauncher(ctx context.Context, in PublicRequest[byPublicTag, none]) (Reply[contract.EmbedLauncher], error) {
+func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
 	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, pageFrom(in.HTTP))
-	return Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
+	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
 		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
 		Theme: t.Theme, AccentColor: unlessZero(t.Accent), Position: t.Position, Language: t.Language,
 	}}, err
 }
 
 // createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
-func (s *Server) createEmbedTicket(ctx context.Context, in PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (Reply[contract.EmbedTicket], error) {
+func (s *Server) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
 	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), pageFrom(in.HTTP))
-	return Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
+	return rest.Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
 		URL: s.link("/embed/" + t.EmbedID + "#t=" + t.Secret), VisitorToken: t.VisitorToken, VisitorExpiresAt: contract.Time(t.VisitorExpiresAt),
 	}}, err
 }

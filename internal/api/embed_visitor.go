@@ -5,18 +5,19 @@ import (
 	"strings"
 
 	"stoa/internal/embed"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
 const (
-	embedPrefix = prefix + "/embed"
+	embedPrefix = rest.Prefix + "/embed"
 	// preflightKept is how long a browser may keep the answer to a preflight, in seconds.
 	preflightKept = "600"
 )
 
 // pageFrom returns the page that sends a request, as the browser names it.
 func pageFrom(r *http.Request) embed.Page {
-	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: clientAddress(r)}
+	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: rest.ClientAddress(r)}
 }
 
 // visitor authenticates a request with the token of an embed.
@@ -49,12 +50,15 @@ func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string
 	return true
 }
 
-// preflight answers a browser that asks whether a page may send a request. It
+// preflight reports whether the request is a preflight of the embed paths, and answers it: a browser asks whether a page may send a request. It
 // carries no token: the page must be listed for the chat in its path.
-func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
+	if !isPreflight(r) {
+		return false, nil
+	}
 	rest, _ := strings.CutPrefix(r.URL.Path, embedPrefix)
 	if tag, ok := strings.CutPrefix(rest, "/tags/"); ok {
-		return s.preflightOfTag(w, r, strings.TrimSuffix(tag, "/tickets"))
+		return true, s.preflightOfTag(w, r, strings.TrimSuffix(tag, "/tickets"))
 	}
 	chatID, inChat := strings.CutPrefix(rest, "/chat-sessions/")
 	chatID, _, _ = strings.Cut(chatID, "/")
@@ -65,14 +69,14 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
 		if inChat && chatID != "" {
 			s.embeds.RefuseForChat(r.Context(), chatID, pageFrom(r))
 		}
-		return embed.ErrOrigin()
+		return true, embed.ErrOrigin()
 	}
 	h.Del("Access-Control-Expose-Headers")
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
 	h.Set("Access-Control-Max-Age", preflightKept)
 	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return true, nil
 }
 
 // preflightOfTag is [Server.preflight] for pages with a script tag.
@@ -94,5 +98,5 @@ func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id strin
 
 // isPreflight reports whether a browser sends a preflight for the embed paths.
 func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && under(r.URL.Path, embedPrefix) && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+	return r.Method == http.MethodOptions && rest.Under(r.URL.Path, embedPrefix) && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

@@ -7,12 +7,13 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // prepareEmbed checks what an owner asks for.
-func (s *Server) prepareEmbed(kind stoa.EmbedKind, in Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
+func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
 	b := in.Body
 	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{
 		Origins: orZero(b.AllowedOrigins), ChatID: orZero(b.ChatSessionID), ExternalUserID: orZero(b.ExternalUserID),
@@ -25,17 +26,17 @@ func (s *Server) prepareEmbed(kind stoa.EmbedKind, in Request[byID, contract.Cre
 }
 
 // createEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbed]) (Reply[contract.EmbedURLWithLink], error) {
+func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedURLWithLink], error) {
 	e, err := s.prepareEmbed(stoa.EmbedURL, in)
 	if err != nil {
-		return Reply[contract.EmbedURLWithLink]{}, err
+		return rest.Reply[contract.EmbedURLWithLink]{}, err
 	}
 	made, ticket, err := s.embeds.CreateURL(ctx, tx, e)
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
 	}
 	url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
-	reply := created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
 		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
 		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
 		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme,
@@ -48,24 +49,24 @@ func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in Request[by
 }
 
 // createEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbed]) (Reply[contract.EmbedSessionWithToken], error) {
+func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateEmbed]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, err := s.prepareEmbed(stoa.EmbedSession, in)
 	if err != nil {
-		return Reply[contract.EmbedSessionWithToken]{}, err
+		return rest.Reply[contract.EmbedSessionWithToken]{}, err
 	}
 	made, token, err := s.embeds.CreateSession(ctx, tx, e)
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
 	}
-	reply := created(agentPath(in.Params.ID)+"/embed-sessions/"+made.ID, withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token))
+	reply := rest.Created(agentPath(in.Params.ID)+"/embed-sessions/"+made.ID, withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token))
 	reply.Secret = true
 	return reply, err
 }
 
 // refreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
-func (s *Server) refreshEmbedSession(ctx context.Context, tx *store.Tx, in Request[byEmbedID, none]) (Reply[contract.EmbedSessionWithToken], error) {
+func (s *Server) refreshEmbedSession(ctx context.Context, tx *store.Tx, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSessionWithToken], error) {
 	e, token, err := s.embeds.Refresh(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.EmbedID)
-	return Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
+	return rest.Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
 }
 
 type listEmbedURLsParams struct {
@@ -74,7 +75,7 @@ type listEmbedURLsParams struct {
 }
 
 // listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) listEmbedURLs(ctx context.Context, in Request[listEmbedURLsParams, none]) (Reply[page[contract.EmbedURL]], error) {
+func (s *Server) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
@@ -85,53 +86,53 @@ type listEmbedSessionsParams struct {
 }
 
 // listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) listEmbedSessions(ctx context.Context, in Request[listEmbedSessionsParams, none]) (Reply[page[contract.EmbedSession]], error) {
+func (s *Server) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
 	q := in.Params
 	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Limit, q.Cursor, q.Order, contractEmbedSession)
 }
 
-func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (Reply[page[Item]], error) {
-	p, err := newPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
+func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
+	p, err := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
 	if err != nil {
-		return Reply[page[Item]]{}, err
+		return rest.Reply[rest.Page[Item]]{}, err
 	}
 	now := time.Now()
-	list, more, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, p.page)
-	return Reply[page[Item]]{Body: newPage(p, list, more,
+	list, more, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, p.Page)
+	return rest.Reply[rest.Page[Item]]{Body: rest.NewPage(p, list, more,
 		func(e embed.Stored) Item { return item(e, now) },
-		func(e embed.Stored) place { return place{e.CreatedAt, e.ID} })}, err
+		func(e embed.Stored) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })}, err
 }
 
 // getEmbedURL serves GET …/embed-urls/{embedId}.
-func (s *Server) getEmbedURL(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedURL], error) {
+func (s *Server) getEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedURL], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 	if err != nil {
-		return Reply[contract.EmbedURL]{}, err
+		return rest.Reply[contract.EmbedURL]{}, err
 	}
 	out := contractEmbedURL(e, time.Now())
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
-	return Reply[contract.EmbedURL]{Body: out}, err
+	return rest.Reply[contract.EmbedURL]{Body: out}, err
 }
 
 // getEmbedSession serves GET …/embed-sessions/{embedId}.
-func (s *Server) getEmbedSession(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedSession], error) {
+func (s *Server) getEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[contract.EmbedSession], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 	if err != nil {
-		return Reply[contract.EmbedSession]{}, err
+		return rest.Reply[contract.EmbedSession]{}, err
 	}
 	out := contractEmbedSession(e, time.Now())
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
-	return Reply[contract.EmbedSession]{Body: out}, err
+	return rest.Reply[contract.EmbedSession]{Body: out}, err
 }
 
 // deleteEmbedURL serves DELETE …/embed-urls/{embedId}.
-func (s *Server) deleteEmbedURL(ctx context.Context, in Request[byEmbedID, none]) (Reply[none], error) {
-	return noContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
+func (s *Server) deleteEmbedURL(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 }
 
 // deleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
-func (s *Server) deleteEmbedSession(ctx context.Context, in Request[byEmbedID, none]) (Reply[none], error) {
-	return noContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
+func (s *Server) deleteEmbedSession(ctx context.Context, in rest.Request[byEmbedID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 }
 
 func contractRefused(list []store.Refusal) []contract.RefusedOrigin {

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // eachVisitorOperation runs fn for what a visitor's page may ask, with a request

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// ends collects what [api.Server.Ended] gets.
+// ends collects what [rest.Base.Ended] gets.
 type ends struct {
 	mu   sync.Mutex
 	all  []stoa.Request

@@ -5,9 +5,9 @@ package api
 func RoutesForTest() map[string]string {
 	routes := map[string]string{}
 	for _, rt := range table() {
-		routes[rt.pattern] = rt.scope
-		if rt.access != byKey {
-			routes[rt.pattern] = "public"
+		routes[rt.Pattern] = rt.Scope
+		if !rt.Keyed {
+			routes[rt.Pattern] = "public"
 		}
 	}
 	return routes
@@ -15,7 +15,6 @@ func RoutesForTest() map[string]string {
 
 // BodyBytes is how many bytes of request bodies are held in memory.
 func (s *Server) BodyBytes() int64 {
-	s.bodies.mu.Lock()
-	defer s.bodies.mu.Unlock()
-	return s.bodies.used
+	_, n := s.InFlight()
+	return n
 }

@@ -16,7 +16,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func start(t *testing.T, cfg apitest.Config) *apitest.Service {

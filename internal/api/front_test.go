@@ -15,6 +15,7 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
@@ -407,7 +408,7 @@ func TestConnectionRefusals(t *testing.T) {
 		status    int
 		code      stoa.Code
 	}{{true, 429, stoa.CodeRateLimit}, {false, 503, stoa.CodeOverloaded}} {
-		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(api.RefuseConnection(test.ofAddress))), nil)
+		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rest.RefuseConnection(test.ofAddress))), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

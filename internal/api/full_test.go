@@ -9,7 +9,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAFullDiskIsSaidToBeFull fills the store and asks until there is no space

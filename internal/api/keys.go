@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/auth"
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -17,24 +18,24 @@ import (
 const defaultOverlap = time.Hour
 
 // createKey serves POST /api/v1/keys.
-func (s *Server) createKey(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
+func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
 	if err != nil {
-		return Reply[contract.KeyWithSecret]{}, err
+		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
 // insertKey creates a key on behalf of the caller's key by, and answers with its
 // secret, which is shown this once.
-func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (Reply[contract.KeyWithSecret], error) {
+func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
 	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
 	return createdKey(keyWithSecret(k, secret)), err
 }
 
-func createdKey(k contract.KeyWithSecret) Reply[contract.KeyWithSecret] {
-	reply := created(prefix+"/keys/"+k.ID, k)
+func createdKey(k contract.KeyWithSecret) rest.Reply[contract.KeyWithSecret] {
+	reply := rest.Created(rest.Prefix+"/keys/"+k.ID, k)
 	reply.Secret = true
 	return reply
 }
@@ -65,30 +66,30 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 }
 
 // listKeys serves GET /api/v1/keys.
-func (s *Server) listKeys(ctx context.Context, in Request[contract.ListKeysParams, none]) (Reply[page[contract.Key]], error) {
+func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
 	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
-		return Reply[page[contract.Key]]{}, err
+		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
-	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
+	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
 	if err != nil {
-		return Reply[page[contract.Key]]{}, err
+		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
-		return s.Keys.List(ctx, tx, accountID, p.page)
-	}, contractKey, func(k stoa.Key) place { return place{k.CreatedAt, k.ID} })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
+		return s.Keys.List(ctx, tx, accountID, p.Page)
+	}, contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
 }
 
 // getKey serves GET /api/v1/keys/{id}.
-func (s *Server) getKey(ctx context.Context, in Request[byID, none]) (Reply[contract.Key], error) {
+func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
 	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
 		return s.Keys.Get(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.Key]{Body: contractKey(k)}, err
+	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
 // updateKey serves PATCH /api/v1/keys/{id}.
-func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.UpdateKey]) (Reply[contract.Key], error) {
+func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.UpdateKey]) (rest.Reply[contract.Key], error) {
 	p := auth.Patch{Scopes: in.Body.Scopes}
 	if in.Body.Name != "" {
 		p.Name = &in.Body.Name
@@ -105,12 +106,12 @@ func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.Update
 	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
 		return s.Keys.Patch(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, p)
 	})
-	return Reply[contract.Key]{Body: contractKey(k)}, err
+	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
 // revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
 // its account that may do no more than it; an operator's also keys of other accounts.
-func (s *Server) revokeKey(ctx context.Context, in Request[revokeKeyParams, none]) (Reply[none], error) {
+func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID := in.Caller.Account.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		if in.Caller.Key.Has(stoa.ScopeOperator) {
@@ -127,7 +128,7 @@ func (s *Server) revokeKey(ctx context.Context, in Request[revokeKeyParams, none
 	if err == nil && in.Params.RevokeMade != "false" {
 		err = s.revokeMade(ctx, in.Caller.Key, accountID, in.Params.ID, in.Params.RevokeMade == "all")
 	}
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 type revokeKeyParams struct {
@@ -180,7 +181,7 @@ func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID s
 }
 
 // rotateKey serves POST /api/v1/keys/{id}/rotate.
-func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in Request[byID, contract.RotateKey]) (Reply[contract.KeyWithSecret], error) {
+func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	overlap := defaultOverlap
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
@@ -188,7 +189,7 @@ func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in Request[byID, c
 	c := in.Caller
 	k, secret, err := s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.Params.ID, overlap)
 	if err != nil {
-		return Reply[contract.KeyWithSecret]{}, err
+		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	old, err := tx.Key(ctx, c.Account.ID, in.Params.ID)
 	body := keyWithSecret(k, secret)

@@ -8,8 +8,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/apitest/plans"
-	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // recorder sees every request of this package's tests.
@@ -23,7 +22,7 @@ var covered = []string{"responses", "service", "account", "keys", "credits", "re
 // run in which a statement read more of a table than its rows. The tests run on both
 // databases.
 func TestMain(m *testing.M) {
-	code := plans.Checked(storetest.Both(m, drive.Tables())).Run()
+	code := plans.Checked(storetest.Both(m)).Run()
 	if code == 0 && wholeRun() {
 		if missing := recorder.Missing(covered); len(missing) > 0 {
 			fmt.Println("These documented replies were never provoked by a test; write one, or take them out of the contract:")

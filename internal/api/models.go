@@ -6,11 +6,12 @@ import (
 
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
 
 // listModels serves GET /api/v1/models, in the form of the vendor whose client asks.
-func (s *Server) listModels(_ context.Context, in Request[contract.ListModelsParams, none]) (Reply[any], error) {
+func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	ids := cat.Offered(in.Caller.Plan)
 	if in.Params.AnthropicVersion == "" {
@@ -18,7 +19,7 @@ func (s *Server) listModels(_ context.Context, in Request[contract.ListModelsPar
 		for _, id := range ids {
 			list.Data = append(list.Data, modelObject(cat, id))
 		}
-		return Reply[any]{Body: list}, nil
+		return rest.Reply[any]{Body: list}, nil
 	}
 	list := contract.ModelInfoList{Data: []contract.ModelInfo{}}
 	for _, id := range ids {
@@ -27,20 +28,20 @@ func (s *Server) listModels(_ context.Context, in Request[contract.ListModelsPar
 	if len(ids) > 0 {
 		list.FirstID, list.LastID = ids[0], ids[len(ids)-1]
 	}
-	return Reply[any]{Body: list}, nil
+	return rest.Reply[any]{Body: list}, nil
 }
 
 // getModel serves GET /api/v1/models/{id}.
-func (s *Server) getModel(_ context.Context, in Request[getModelParams, none]) (Reply[any], error) {
+func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)
 	switch {
 	case !slices.Contains(cat.Offered(in.Caller.Plan), id):
-		return Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "There is no such model for this account. GET /api/v1/models lists those that there are.").At("id")
+		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "There is no such model for this account. GET /api/v1/models lists those that there are.").At("id")
 	case in.Params.AnthropicVersion == "":
-		return Reply[any]{Body: modelObject(cat, id)}, nil
+		return rest.Reply[any]{Body: modelObject(cat, id)}, nil
 	}
-	return Reply[any]{Body: modelInfo(cat, id)}, nil
+	return rest.Reply[any]{Body: modelInfo(cat, id)}, nil
 }
 
 type getModelParams struct {

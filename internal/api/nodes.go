@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/store"
 )
 
 // listNodes serves GET /api/v1/nodes.
-func (s *Server) listNodes(ctx context.Context, _ Request[none, none]) (Reply[contract.NodeList], error) {
+func (s *Server) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.None]) (rest.Reply[contract.NodeList], error) {
 	var nodes []store.Node
 	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		nodes, err = tx.Nodes(ctx)
 		return err
 	})
 	if err != nil {
-		return Reply[contract.NodeList]{}, err
+		return rest.Reply[contract.NodeList]{}, err
 	}
 	out := contract.NodeList{Data: []contract.Node{}, SameConfig: true}
 	for _, n := range nodes {
@@ -29,5 +30,5 @@ func (s *Server) listNodes(ctx context.Context, _ Request[none, none]) (Reply[co
 		out.SameConfig = out.SameConfig && n.ConfigHash == nodes[0].ConfigHash
 		out.Data = append(out.Data, c)
 	}
-	return Reply[contract.NodeList]{Body: out}, nil
+	return rest.Reply[contract.NodeList]{Body: out}, nil
 }

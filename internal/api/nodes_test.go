@@ -6,7 +6,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestAnOperatorSeesTheNodes(t *testing.T) {

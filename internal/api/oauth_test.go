@@ -19,7 +19,7 @@ import (
 	"stoa/internal/oauth"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/tool"
 )
 

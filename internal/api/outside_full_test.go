@@ -11,7 +11,7 @@ import (
 	"stoa/internal/fakemcp"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/vault"
 )
 

@@ -8,11 +8,12 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/upstream"
 )
 
 // listProviders serves GET /api/v1/providers.
-func (s *Server) listProviders(context.Context, Request[none, none]) (Reply[contract.ProviderList], error) {
+func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.None]) (rest.Reply[contract.ProviderList], error) {
 	var stats upstream.Stats
 	if s.Pool != nil {
 		stats = s.Pool()
@@ -29,7 +30,7 @@ func (s *Server) listProviders(context.Context, Request[none, none]) (Reply[cont
 	for _, p := range stats.Providers {
 		out.Data = append(out.Data, contractProvider(p, models[p.Name]))
 	}
-	return Reply[contract.ProviderList]{Body: out}, nil
+	return rest.Reply[contract.ProviderList]{Body: out}, nil
 }
 
 // contractProvider adds up what the provider's models did.

@@ -10,6 +10,7 @@ import (
 
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/upstream"
@@ -20,11 +21,11 @@ import (
 const maxRecent = 20_000
 
 // listRecentProviders serves GET /api/v1/providers/recent.
-func (s *Server) listRecentProviders(ctx context.Context, in Request[none, none]) (Reply[contract.RecentProviderList], error) {
+func (s *Server) listRecentProviders(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.RecentProviderList], error) {
 	out, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RecentProviderList, error) {
 		return recentProviders(ctx, tx, maxRecent)
 	})
-	return Reply[contract.RecentProviderList]{Body: out}, err
+	return rest.Reply[contract.RecentProviderList]{Body: out}, err
 }
 
 // recentProviders sums at most most rows of the request log.
@@ -142,12 +143,12 @@ type byName struct {
 }
 
 // testProvider serves POST /api/v1/providers/{name}/test.
-func (s *Server) testProvider(ctx context.Context, in Request[byName, none]) (Reply[contract.ProviderTest], error) {
-	var reply Reply[contract.ProviderTest]
+func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.None]) (rest.Reply[contract.ProviderTest], error) {
+	var reply rest.Reply[contract.ProviderTest]
 	name := in.Params.Name
 	known := s.Pool != nil && slices.ContainsFunc(s.Pool().Providers, func(p upstream.ProviderStats) bool { return p.Name == name })
 	if !known || s.Try == nil {
-		return reply, stoa.Errorf(stoa.CodeNotFound, "There is no provider %q. GET /api/v1/providers lists them.", cut(name, maxShownName))
+		return reply, stoa.Errorf(stoa.CodeNotFound, "There is no provider %q. GET /api/v1/providers lists them.", rest.ShortName(name))
 	}
 	out := contract.ProviderTest{
 		Provider: name, Model: unlessZero(""), Status: unlessZero(0), ErrorCode: unlessZero(""), TimeToFirstTokenMilliseconds: unlessZero(int64(0)),
@@ -155,7 +156,7 @@ func (s *Server) testProvider(ctx context.Context, in Request[byName, none]) (Re
 	}
 	model, route, found := cheapest(s.Catalog.Load(), name)
 	if !found {
-		return Reply[contract.ProviderTest]{Body: out}, nil
+		return rest.Reply[contract.ProviderTest]{Body: out}, nil
 	}
 	t, err := s.Try(ctx, in.Caller.Account.ID, model, route)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Server) testProvider(ctx context.Context, in Request[byName, none]) (Re
 	if !out.Ok {
 		out.Status, out.ErrorCode, out.Text = unlessZero(t.Status), unlessZero(string(t.Failed)), told(t)
 	}
-	return Reply[contract.ProviderTest]{Body: out}, nil
+	return rest.Reply[contract.ProviderTest]{Body: out}, nil
 }
 
 // cheapest returns the model with the lowest price of output that is routed to a

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // provider is what the operator is told of one provider.

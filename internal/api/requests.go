@@ -9,6 +9,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -17,49 +18,49 @@ import (
 const allAccounts = "*"
 
 // listRequests serves GET /api/v1/requests.
-func (s *Server) listRequests(ctx context.Context, in Request[contract.ListRequestsParams, none]) (Reply[contract.RequestList], error) {
+func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.ListRequestsParams, rest.None]) (rest.Reply[contract.RequestList], error) {
 	q := in.Params
 	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
 	if err != nil {
-		return Reply[contract.RequestList]{}, err
+		return rest.Reply[contract.RequestList]{}, err
 	}
-	cursorOf := func(cursor, order string) (pager, error) {
-		return newPager(q.Limit, cursor, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
+	cursorOf := func(cursor, order string) (rest.Pager, error) {
+		return rest.NewPager(q.Limit, cursor, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
 			strconv.Itoa(q.MinDurationMilliseconds), q.From.String(), q.To.String())
 	}
 	p, err := cursorOf(q.Cursor, q.Order)
 	if err != nil {
-		return Reply[contract.RequestList]{}, err
+		return rest.Reply[contract.RequestList]{}, err
 	}
 	follow, err := cursorOf("", "asc")
 	if err != nil {
-		return Reply[contract.RequestList]{}, err
+		return rest.Reply[contract.RequestList]{}, err
 	}
 	filter := store.RequestFilter{
 		KeyID: q.KeyID, Model: q.Model, Provider: q.Provider, Code: stoa.Code(q.ErrorCode),
 		MinDuration: time.Duration(q.MinDurationMilliseconds) * time.Millisecond, From: q.From.Time(), To: q.To.Time(),
 	}
 	filter.MinStatus, filter.MaxStatus = statuses(q.Status)
-	var reply Reply[contract.RequestList]
+	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
-		reply, err = read(ctx, s, func(tx *store.Tx) (Reply[contract.RequestList], error) {
-			list, next, err := tx.Requests(ctx, accountID, filter, p.page)
+		reply, err = read(ctx, s, func(tx *store.Tx) (rest.Reply[contract.RequestList], error) {
+			list, next, err := tx.Requests(ctx, accountID, filter, p.Page)
 			if err != nil {
-				return Reply[contract.RequestList]{}, err
+				return rest.Reply[contract.RequestList]{}, err
 			}
 			newest, err := tx.NewestRequest(ctx, accountID)
 			if err != nil {
-				return Reply[contract.RequestList]{}, err
+				return rest.Reply[contract.RequestList]{}, err
 			}
 			noted, err := tx.Dropped(ctx, accountID)
 			if err != nil {
-				return Reply[contract.RequestList]{}, err
+				return rest.Reply[contract.RequestList]{}, err
 			}
 			noted.Add(dropped)
-			rows := newPageTo(p, list, next, contractRequest)
-			return Reply[contract.RequestList]{Body: contract.RequestList{
+			rows := rest.NewPageTo(p, list, next, contractRequest)
+			return rest.Reply[contract.RequestList]{Body: contract.RequestList{
 				Data: rows.Data, HasMore: rows.HasMore, NextCursor: rows.NextCursor,
-				FollowCursor: follow.cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
+				FollowCursor: follow.Cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
 			}}, nil
 		})
 		return err
@@ -87,13 +88,13 @@ func statuses(word string) (least, most int) {
 }
 
 // getRequest serves GET /api/v1/requests/{id}.
-func (s *Server) getRequest(ctx context.Context, in Request[byID, none]) (Reply[contract.Request], error) {
+func (s *Server) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperator) {
 		accountID = "" // of whichever account quotes it
 	}
 	r, err := read(ctx, s, func(tx *store.Tx) (store.RequestRow, error) { return tx.Request(ctx, accountID, in.Params.ID) })
-	return Reply[contract.Request]{Body: contractRequest(r)}, err
+	return rest.Reply[contract.Request]{Body: contractRequest(r)}, err
 }
 
 func contractRequest(r store.RequestRow) contract.Request {

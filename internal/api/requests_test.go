@@ -20,7 +20,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // requestsOf returns the rows of the request log that a query gives, the newest

@@ -12,6 +12,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -26,8 +27,8 @@ func revisionETag(revision int64) string { return `"` + revisionTag(revision) + 
 
 // unlessCurrent answers with an object, or with 304 where If-None-Match says that
 // the caller has this state of it.
-func unlessCurrent[R any](ifNoneMatch, tag string, body R) Reply[R] {
-	reply := Reply[R]{ETag: `"` + tag + `"`, Body: body}
+func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
+	reply := rest.Reply[R]{ETag: `"` + tag + `"`, Body: body}
 	if hasTag(ifNoneMatch, tag) {
 		reply.Status = http.StatusNotModified
 	}
@@ -55,7 +56,7 @@ func write[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error))
 	return out, err
 }
 
-// The parameters of paths, for the structs of [parameters].
+// The parameters of paths, for structs of parameters; see package rest.
 type (
 	byID struct {
 		ID string `path:"id"`
@@ -194,7 +195,7 @@ func (s *Server) knowsModel(name string) error {
 // defaultSpace returns the id of the account's default space, which is created
 // when it is first needed. It is empty while the disk is full, which must not keep
 // a caller from reading.
-func (s *Server) defaultSpace(ctx context.Context, log *Fields, accountID string) (string, error) {
+func (s *Server) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		a, err := tx.Account(ctx, accountID)
@@ -214,12 +215,4 @@ func (s *Server) defaultSpace(ctx context.Context, log *Fields, accountID string
 		return "", nil
 	}
 	return id, err
-}
-
-// number is where a page of a list goes on that is ordered by numbers of its own.
-func (p pager) number() int64 {
-	if p.page.After == (store.Cursor{}) {
-		return 0
-	}
-	return p.page.After.At.UnixMicro()
 }

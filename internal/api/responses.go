@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"stoa/internal/responses"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 )
-
-// errClientGone ends a request whose client disconnected.
-var errClientGone = responses.ErrClientGone
 
 // writeTimeout is how long a caller may take to accept what is sent.
 const writeTimeout = 60 * time.Second
@@ -24,8 +22,8 @@ type callParser func(body []byte, o responses.Options) (*responses.Request, erro
 // The frame of the handler stays on the stack until the reply has ended, so what
 // needs space is done in functions that have returned by then. A stream that waits
 // so has a stack of 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
-func modelCall(parse callParser) func(*Server, http.ResponseWriter, *Request[none, none]) error {
-	return func(s *Server, w http.ResponseWriter, in *Request[none, none]) error {
+func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, key, hash, err := s.readCall(w, in, parse)
 		if err != nil {
 			return err
@@ -55,8 +53,8 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, *Request[non
 
 // countTokens returns the handler of an operation that counts the tokens of a call;
 // object is that member of its reply, if the format has it.
-func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *Request[none, none]) error {
-	return func(s *Server, w http.ResponseWriter, in *Request[none, none]) error {
+func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
+	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, _, err := s.parseCall(w, in, parse)
 		if err != nil {
 			return err
@@ -70,12 +68,7 @@ func countTokens(object string, parse callParser) func(*Server, http.ResponseWri
 		if err != nil {
 			return err
 		}
-		text, err := render(Reply[inputTokens]{Body: inputTokens{Object: object, InputTokens: tokens}})
-		if err != nil {
-			return err
-		}
-		text.send(w)
-		return nil
+		return rest.Answer(w, rest.Reply[inputTokens]{Body: inputTokens{Object: object, InputTokens: tokens}}, nil)
 	}
 }
 
@@ -86,39 +79,39 @@ type inputTokens struct {
 }
 
 // parseCall reads and parses the body.
-func (s *Server) parseCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, body []byte, err error) {
-	if body, err = s.readBody(w, in.HTTP); err != nil {
+func (s *Server) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, body []byte, err error) {
+	if body, err = s.ReadBody(w, in.HTTP); err != nil {
 		return nil, nil, err
 	}
 	o := s.responses.For(in.Caller.Account.ID)
-	req, err = inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+	req, err = rest.InTurn(&s.Base, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
 	return req, body, err
 }
 
 // readCall is [Server.parseCall] of a call with its Idempotency-Key. hash is the body's;
 // empty without a key.
-func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, key, hash string, err error) {
+func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
 	req, body, err := s.parseCall(w, in, parse)
 	if err != nil {
 		return nil, "", "", err
 	}
-	if key, err = idempotencyKey(in.HTTP); err != nil {
+	if key, err = rest.IdempotencyKey(in.HTTP); err != nil {
 		return nil, "", "", err
 	}
 	if key != "" {
-		hash = bodyHash(body)
+		hash = rest.BodyHash(body)
 	}
 	in.Log.Asked, in.Log.Stream = req.Model, req.Stream
 	return req, key, hash, nil
 }
 
-func (s *Server) newCall(in *Request[none, none], req *responses.Request) *responses.Call {
+func (s *Server) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
 	in.Log.ResponseID = stoa.NewID("resp")
-	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
+	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.Stopping(), Log: callLog{in.Log}}
 }
 
 // A callLog notes what becomes known of a call for the request's log line.
-type callLog struct{ fields *Fields }
+type callLog struct{ fields *rest.Fields }
 
 // FirstText records when the first text was sent.
 func (l callLog) FirstText() { l.fields.FirstToken = max(time.Since(l.fields.StartedAt), 1) }
@@ -129,9 +122,7 @@ func (l callLog) Tried(model, provider string, attempts int) {
 }
 
 // States records how many sealed states could not be used.
-func (l callLog) States(unread int) { l.fields.unread = unread }
-
-// Sent records how many bytes of the body did not pass the exchange.
+func (l callLog) States(unread int) { l.fields.Unread = unread }
 
 // Disconnected records that the client was gone before the reply was complete.
 func (l callLog) Disconnected() { l.fields.Disconnected = true }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -31,7 +32,7 @@ type storedReply struct {
 // claimCall claims the Idempotency-Key for the call. Where a call with the key
 // has finished before, it returns the reply of that call instead. hash is that of the
 // body; it is not made in the transaction, where everybody would wait for it.
-func (s *Server) claimCall(in *Request[none, none], key, hash string) (*callClaim, *storedReply, error) {
+func (s *Server) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
 	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim

@@ -10,13 +10,14 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
 )
 
 // createSecret serves POST /api/v1/secrets.
-func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateSecret]) (Reply[contract.Secret], error) {
+func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSecret]) (rest.Reply[contract.Secret], error) {
 	b := in.Body
 	secret := store.Secret{
 		ID: stoa.NewID("sec"), AccountID: in.Caller.Account.ID, Name: b.Name, Kind: b.Kind, HeaderName: orZero(b.HeaderName),
@@ -45,10 +46,10 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none
 		err = s.Tools.Seal(&secret, b.Value)
 	}
 	if err != nil {
-		return Reply[contract.Secret]{}, err
+		return rest.Reply[contract.Secret]{}, err
 	}
 	made, err := tx.InsertSecret(ctx, secret)
-	return created(prefix+"/secrets/"+made.ID, s.contractSecret(made, nil)), err
+	return rest.Created(rest.Prefix+"/secrets/"+made.ID, s.contractSecret(made, nil)), err
 }
 
 // checkSecretValue refuses what cannot be sent as the value of a header.
@@ -63,15 +64,15 @@ func checkSecretValue(kind, value string) error {
 }
 
 // listSecrets serves GET /api/v1/secrets.
-func (s *Server) listSecrets(ctx context.Context, in Request[contract.ListSecretsParams, none]) (Reply[page[contract.Secret]], error) {
+func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
 	if err != nil {
-		return Reply[page[contract.Secret]]{}, err
+		return rest.Reply[rest.Page[contract.Secret]]{}, err
 	}
 	users := map[string][]store.SecretUser{}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
-		all, more, err := tx.Secrets(ctx, accountID, p.page)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
+		all, more, err := tx.Secrets(ctx, accountID, p.Page)
 		for _, secret := range all {
 			if err == nil {
 				users[secret.ID], err = tx.SecretUsers(ctx, accountID, secret.ID, maxSecretUsers)
@@ -79,14 +80,14 @@ func (s *Server) listSecrets(ctx context.Context, in Request[contract.ListSecret
 		}
 		return all, more, err
 	}, func(secret store.Secret) contract.Secret { return s.contractSecret(secret, users[secret.ID]) },
-		func(secret store.Secret) place { return place{secret.CreatedAt, secret.ID} })
+		func(secret store.Secret) rest.Place { return rest.Place{At: secret.CreatedAt, ID: secret.ID} })
 }
 
 // maxSecretUsers is how many connections that use a secret are named.
 const maxSecretUsers = 100
 
 // getSecret serves GET /api/v1/secrets/{id}.
-func (s *Server) getSecret(ctx context.Context, in Request[byID, none]) (Reply[contract.Secret], error) {
+func (s *Server) getSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := read(ctx, s, func(tx *store.Tx) (secret store.Secret, err error) {
 		if secret, err = tx.AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
@@ -95,19 +96,19 @@ func (s *Server) getSecret(ctx context.Context, in Request[byID, none]) (Reply[c
 		return secret, err
 	})
 	if err != nil {
-		return Reply[contract.Secret]{}, err
+		return rest.Reply[contract.Secret]{}, err
 	}
-	return Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, nil
+	return rest.Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, nil
 }
 
 // deleteSecret serves DELETE /api/v1/secrets/{id}.
-func (s *Server) deleteSecret(ctx context.Context, in Request[byID, none]) (Reply[none], error) {
+func (s *Server) deleteSecret(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
 	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 // setSecretValue serves PUT /api/v1/secrets/{id}/value.
-func (s *Server) setSecretValue(ctx context.Context, in Request[byID, contract.SetSecretValue]) (Reply[contract.Secret], error) {
+func (s *Server) setSecretValue(ctx context.Context, in rest.Request[byID, contract.SetSecretValue]) (rest.Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := write(ctx, s, func(tx *store.Tx) (store.Secret, error) {
 		secret, err := tx.SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
@@ -123,9 +124,9 @@ func (s *Server) setSecretValue(ctx context.Context, in Request[byID, contract.S
 		return secret, err
 	})
 	if err != nil {
-		return Reply[contract.Secret]{}, err
+		return rest.Reply[contract.Secret]{}, err
 	}
-	return Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
+	return rest.Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
 }
 
 func (s *Server) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {

@@ -14,6 +14,7 @@ import (
 	"stoa/internal/embed"
 	"stoa/internal/httptool"
 	"stoa/internal/remote"
+	"stoa/internal/rest"
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -25,11 +26,11 @@ import (
 const storeTimeout = 2 * time.Second
 
 // getHealth serves GET /api/v1/health. Its 503 is no error envelope.
-func (s *Server) getHealth(ctx context.Context, in PublicRequest[none, none]) (Reply[contract.Health], error) {
-	unhealthy := func(status string) Reply[contract.Health] {
-		return Reply[contract.Health]{Status: http.StatusServiceUnavailable, Body: contract.Health{Status: status, Timestamp: contract.Time(time.Now())}}
+func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Health], error) {
+	unhealthy := func(status string) rest.Reply[contract.Health] {
+		return rest.Reply[contract.Health]{Status: http.StatusServiceUnavailable, Body: contract.Health{Status: status, Timestamp: contract.Time(time.Now())}}
 	}
-	if s.isDraining() {
+	if s.IsDraining() {
 		return unhealthy("draining"), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // and not the caller's: it may have left, and the service is fine
@@ -39,14 +40,14 @@ func (s *Server) getHealth(ctx context.Context, in PublicRequest[none, none]) (R
 		in.Log.Failed(err)
 		return unhealthy("unavailable"), nil
 	}
-	return Reply[contract.Health]{Body: contract.Health{Status: "ok", Timestamp: contract.Time(time.Now())}}, nil
+	return rest.Reply[contract.Health]{Body: contract.Health{Status: "ok", Timestamp: contract.Time(time.Now())}}, nil
 }
 
 // maxPageSize is the largest page of a list.
 const maxPageSize = 100
 
 // getMeta serves GET /api/v1/meta.
-func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[contract.Meta], error) {
+func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Meta], error) {
 	cat := s.Catalog.Load()
 	meta := contract.Meta{
 		Name: "stoa", Version: orElse(s.Version, "dev"), APIVersion: "v1", Commit: orElse(s.Commit, "unknown"),
@@ -78,7 +79,7 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 			})
 		}
 	}
-	return Reply[contract.Meta]{Body: meta}, nil
+	return rest.Reply[contract.Meta]{Body: meta}, nil
 }
 
 // publishedLimits are the limits in force, from whoever enforces them.
@@ -86,7 +87,7 @@ func (s *Server) publishedLimits() contract.Limits {
 	run, drives, most := s.Sessions.Limits(), s.Drives.Limits(), store.MaxConnectionLimits
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
-		MaxBodiesInFlightBytes: s.bodies.most, MaxConnections: int64(s.Limits.Connections), MaxConnectionsPerAddress: int64(s.Limits.ConnectionsPerAddress),
+		MaxBodiesInFlightBytes: s.MaxBodiesInFlight(), MaxConnections: int64(s.Limits.Connections), MaxConnectionsPerAddress: int64(s.Limits.ConnectionsPerAddress),
 		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, MaxSecrets: store.MaxSecrets, MaxConnectionsPerSpace: store.MaxConnections, IdempotencySeconds: seconds(store.RepliesKept),
 		MaxNameCharacters: int64(s.Limits.NameCharacters), MaxDescriptionCharacters: int64(s.Limits.DescriptionCharacters),
 		MaxInstructionsCharacters: int64(s.Limits.InstructionsCharacters), MaxMessageCharacters: int64(run.MessageChars),
@@ -127,7 +128,7 @@ type getOpenAPIParams struct {
 }
 
 // getOpenAPI serves GET /api/v1/openapi.json.
-func (s *Server) getOpenAPI(w http.ResponseWriter, in PublicRequest[getOpenAPIParams, none]) error {
+func (s *Server) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpenAPIParams, rest.None]) error {
 	h, r := w.Header(), in.HTTP
 	edition := s.contract()
 	body, etag := edition.JSON(), edition.ETag()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/session"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
@@ -36,7 +37,7 @@ type listSessionEventsParams struct {
 
 // listSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
 // stream.
-func (s *Server) listSessionEvents(w http.ResponseWriter, in *Request[listSessionEventsParams, none]) error {
+func (s *Server) listSessionEvents(w http.ResponseWriter, in *rest.Request[listSessionEventsParams, rest.None]) error {
 	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
 	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
 		list, more, err := s.Sessions.Log(ctx, c.Account.ID, q.ID, q.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))
@@ -164,7 +165,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	e.watched = time.Now()
 	if err := e.send(); err != nil { // the headers go out before there is an event
-		return errClientGone
+		return rest.ErrClientGone
 	}
 	if e.first != nil && !e.first() {
 		return nil
@@ -172,7 +173,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	for ev, err := range e.s.Sessions.Events(e.ctx, e.req) {
 		switch {
 		case errors.Is(err, context.Canceled):
-			return errClientGone
+			return rest.ErrClientGone
 		case err != nil:
 			return err
 		}
@@ -186,7 +187,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		}
 		if len(e.buf) > 0 {
 			if err := e.send(); err != nil {
-				return errClientGone
+				return rest.ErrClientGone
 			}
 		}
 		if now.Sub(e.watched) >= watchEvery {
@@ -223,7 +224,7 @@ func (e *sessionStream) send() error {
 // mayGoOn reports whether whoever reads may go on and the service is not about to
 // stop.
 func (e *sessionStream) mayGoOn() bool {
-	return !e.s.isDraining() && e.mayWatch()
+	return !e.s.IsDraining() && e.mayWatch()
 }
 
 // beat sends a comment.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -17,14 +18,14 @@ type listTurnsParams struct {
 }
 
 // listTurns serves GET …/sessions/{sessionId}/turns.
-func (s *Server) listTurns(ctx context.Context, in Request[listTurnsParams, none]) (Reply[page[contract.Turn]], error) {
+func (s *Server) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return Reply[page[contract.Turn]]{}, err
+		return rest.Reply[rest.Page[contract.Turn]]{}, err
 	}
-	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.number(), p.page.Limit, !p.page.Asc)
-	return Reply[page[contract.Turn]]{Body: newPage(p, list, more, contractTurn, func(t stoa.Turn) place { return numbered(t.Number) })}, err
+	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
+	return rest.Reply[rest.Page[contract.Turn]]{Body: rest.NewPage(p, list, more, contractTurn, func(t stoa.Turn) rest.Place { return rest.Numbered(t.Number) })}, err
 }
 
 func contractTurn(t stoa.Turn) contract.Turn {
@@ -41,15 +42,15 @@ type listMessagesParams struct {
 }
 
 // listMessages serves GET …/sessions/{sessionId}/messages.
-func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams, none]) (Reply[page[contract.Message]], error) {
+func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return Reply[page[contract.Message]]{}, err
+		return rest.Reply[rest.Page[contract.Message]]{}, err
 	}
-	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.number(), p.page.Limit, !p.page.Asc)
+	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
 	if err != nil {
-		return Reply[page[contract.Message]]{}, err
+		return rest.Reply[rest.Page[contract.Message]]{}, err
 	}
 	byTurn := map[int64][]contract.Source{}
 	if first, last := turnsOf(list); last > 0 {
@@ -69,7 +70,7 @@ func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams
 		}
 		return message
 	}
-	return Reply[page[contract.Message]]{Body: newPage(p, list, more, item, func(m store.MessageRow) place { return numbered(m.Place) })}, err
+	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
 }
 
 // turnsOf returns the first and the last turn that replies in a list belong to; 0
@@ -93,14 +94,14 @@ type listSessionReceiptsParams struct {
 }
 
 // listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
-func (s *Server) listSessionReceipts(ctx context.Context, in Request[listSessionReceiptsParams, none]) (Reply[page[contract.Receipt]], error) {
+func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return Reply[page[contract.Receipt]]{}, err
+		return rest.Reply[rest.Page[contract.Receipt]]{}, err
 	}
-	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.page)
-	return Reply[page[contract.Receipt]]{Body: newPage(p, list, more, contractReceipt, placeOfReceipt)}, err
+	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.Page)
+	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, contractReceipt, placeOfReceipt)}, err
 }
 
 type listSessionSourcesParams struct {
@@ -112,7 +113,7 @@ type listSessionSourcesParams struct {
 const maxSources = 10_000
 
 // listSessionSources serves GET …/sessions/{sessionId}/sources.
-func (s *Server) listSessionSources(ctx context.Context, in Request[listSessionSourcesParams, none]) (Reply[contract.SourceList], error) {
+func (s *Server) listSessionSources(ctx context.Context, in rest.Request[listSessionSourcesParams, rest.None]) (rest.Reply[contract.SourceList], error) {
 	first, last := in.Params.Turn, in.Params.Turn
 	if in.Params.Turn == 0 {
 		last = math.MaxInt64
@@ -122,7 +123,7 @@ func (s *Server) listSessionSources(ctx context.Context, in Request[listSessionS
 	for _, src := range list {
 		out.Data = append(out.Data, contractSource(src))
 	}
-	return Reply[contract.SourceList]{Body: out}, err
+	return rest.Reply[contract.SourceList]{Body: out}, err
 }
 
 func contractSource(s stoa.Source) contract.Source {
@@ -137,7 +138,7 @@ type exportSessionParams struct {
 }
 
 // exportSession serves GET …/sessions/{sessionId}/export.
-func (s *Server) exportSession(w http.ResponseWriter, in *Request[exportSessionParams, none]) error {
+func (s *Server) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	// Whether there is such a session is told before the reply begins.
 	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
@@ -152,7 +153,7 @@ func (s *Server) exportSession(w http.ResponseWriter, in *Request[exportSessionP
 	w.Header().Set("Content-Type", media)
 	err = s.Sessions.Export(ctx, row.AccountID, row.AgentID, row.ID, format, w)
 	if err != nil && ctx.Err() != nil {
-		return errClientGone
+		return rest.ErrClientGone
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -18,7 +19,7 @@ import (
 const pollAfter = 1
 
 // startRequest reads the body of a new session.
-func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session.StartRequest, error) {
+func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
 	b := in.Body
 	req := session.StartRequest{
 		AgentID: in.Params.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
@@ -59,7 +60,7 @@ type sessionStart struct {
 // beforeSession checks the credits, which cannot be done in a transaction. What
 // is wrong is told inside of it, where it is known whether the request was
 // answered before.
-func (s *Server) beforeSession(ctx context.Context, in Request[byID, contract.CreateSession]) (sessionStart, error) {
+func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
 	req, err := s.startRequest(in)
 	if err != nil {
 		return sessionStart{}, err
@@ -68,9 +69,9 @@ func (s *Server) beforeSession(ctx context.Context, in Request[byID, contract.Cr
 }
 
 // createSession serves POST /api/v1/api-agents/{id}/sessions.
-func (s *Server) createSession(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateSession], start sessionStart) (Reply[contract.Session], error) {
+func (s *Server) createSession(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateSession], start sessionStart) (rest.Reply[contract.Session], error) {
 	if start.credits != nil {
-		return Reply[contract.Session]{}, start.credits
+		return rest.Reply[contract.Session]{}, start.credits
 	}
 	session, err := s.Sessions.Start(ctx, tx, in.Caller, start.req)
 	reply := acceptedSession(session)
@@ -79,8 +80,8 @@ func (s *Server) createSession(ctx context.Context, tx *store.Tx, in Request[byI
 }
 
 // acceptedSession answers with a session that has something to do.
-func acceptedSession(session stoa.Session) Reply[contract.Session] {
-	return Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
+func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
+	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
 }
 
 type listSessionsParams struct {
@@ -89,7 +90,7 @@ type listSessionsParams struct {
 }
 
 // listSessions serves GET /api/v1/api-agents/{id}/sessions.
-func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams, none]) (Reply[page[contract.Session]], error) {
+func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
 		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
@@ -97,7 +98,7 @@ func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams
 }
 
 // listAllSessions serves GET /api/v1/sessions.
-func (s *Server) listAllSessions(ctx context.Context, in Request[contract.ListAllSessionsParams, none]) (Reply[page[contract.Session]], error) {
+func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
 		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
@@ -105,19 +106,19 @@ func (s *Server) listAllSessions(ctx context.Context, in Request[contract.ListAl
 }
 
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
-func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (Reply[page[contract.Session]], error) {
-	p, err := newPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
+func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
+	p, err := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
 	if err != nil {
-		return Reply[page[contract.Session]]{}, err
+		return rest.Reply[rest.Page[contract.Session]]{}, err
 	}
-	rows, next, err := s.Sessions.List(ctx, accountID, f, p.page)
-	return Reply[page[contract.Session]]{Body: newPageTo(p, rows, next, contractSession)}, err
+	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
+	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, contractSession)}, err
 }
 
 // findSession serves GET /api/v1/sessions/{id}.
-func (s *Server) findSession(ctx context.Context, in Request[byID, none]) (Reply[contract.Session], error) {
+func (s *Server) findSession(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Find(ctx, in.Caller.Account.ID, in.Params.ID)
-	return Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
+	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
 type getSessionParams struct {
@@ -126,19 +127,19 @@ type getSessionParams struct {
 }
 
 // getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) getSession(ctx context.Context, in Request[getSessionParams, none]) (Reply[contract.Session], error) {
+func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	var session stoa.Session
 	var err error
 	if q.WaitSeconds > 0 {
-		waiting, done := s.untilDrain(in.HTTP.Context())
+		waiting, done := s.UntilDrain(in.HTTP.Context())
 		defer done()
 		session, err = s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 	} else {
 		session, err = s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
 	}
 	if err != nil {
-		return Reply[contract.Session]{}, err
+		return rest.Reply[contract.Session]{}, err
 	}
 	out := contractSession(session)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, session.ID)
@@ -151,7 +152,7 @@ type updateSessionParams struct {
 }
 
 // updateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) updateSession(ctx context.Context, in Request[updateSessionParams, contract.UpdateSession]) (Reply[contract.Session], error) {
+func (s *Server) updateSession(ctx context.Context, in rest.Request[updateSessionParams, contract.UpdateSession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
 		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
 			return err
@@ -159,16 +160,16 @@ func (s *Server) updateSession(ctx context.Context, in Request[updateSessionPara
 		patch(&session.Title, in.Body.Title, same)
 		return mergeMetadata(&session.Metadata, in.Body.Metadata)
 	})
-	return Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
+	return rest.Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
 // deleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) deleteSession(ctx context.Context, in Request[bySessionID, none]) (Reply[none], error) {
-	return noContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
+func (s *Server) deleteSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
 
 // sendMessage serves POST …/sessions/{sessionId}/messages.
-func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.SendMessage]) (Reply[contract.Session], error) {
+func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage]) (rest.Reply[contract.Session], error) {
 	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject"}
 	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
@@ -176,7 +177,7 @@ func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in Request[bySes
 
 // beforeAnswer keeps outputs that come too late, which the transaction of the request
 // could not: it refuses them.
-func (s *Server) beforeAnswer(ctx context.Context, in Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
+func (s *Server) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
 	req := answerRequest(in.Body)
 	if len(req.Outputs) == 0 {
 		return req, nil
@@ -185,7 +186,7 @@ func (s *Server) beforeAnswer(ctx context.Context, in Request[bySessionID, contr
 }
 
 // answerInput serves POST …/sessions/{sessionId}/input.
-func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (Reply[contract.Session], error) {
+func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
 }
@@ -202,16 +203,16 @@ func answerRequest(b contract.AnswerInput) session.AnswerRequest {
 }
 
 // cancelSession serves POST …/sessions/{sessionId}/cancel.
-func (s *Server) cancelSession(ctx context.Context, in Request[bySessionID, none]) (Reply[contract.Session], error) {
+func (s *Server) cancelSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Cancel(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 	if session.Status.Stopped() {
-		return Reply[contract.Session]{Body: contractSession(session)}, err
+		return rest.Reply[contract.Session]{Body: contractSession(session)}, err
 	}
 	return acceptedSession(session), err
 }
 
 // retrySession serves POST …/sessions/{sessionId}/retry.
-func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.RetrySession]) (Reply[contract.Session], error) {
+func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))
 	return acceptedSession(session), err
 }

@@ -18,7 +18,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // block lets no charge be committed until the returned function is called, as a disk

@@ -5,22 +5,23 @@ import (
 	"net/http"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // createSpace serves POST /api/v1/spaces.
-func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateSpace]) (Reply[contract.Space], error) {
+func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateSpace]) (rest.Reply[contract.Space], error) {
 	space := stoa.Space{
 		AccountID: in.Caller.Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
 		ExternalID: orZero(in.Body.ExternalID), Metadata: orZero(in.Body.Metadata),
 	}
 	if err := s.checkSpace(space); err != nil {
-		return Reply[contract.Space]{}, err
+		return rest.Reply[contract.Space]{}, err
 	}
 	made, err := tx.InsertSpace(ctx, space)
-	return Reply[contract.Space]{
-		Status: http.StatusCreated, Location: prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision), Body: contractSpace(made),
+	return rest.Reply[contract.Space]{
+		Status: http.StatusCreated, Location: rest.Prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision), Body: contractSpace(made),
 	}, err
 }
 
@@ -35,18 +36,18 @@ func (s *Server) checkSpace(space stoa.Space) error {
 }
 
 // listSpaces serves GET /api/v1/spaces.
-func (s *Server) listSpaces(ctx context.Context, in Request[contract.ListSpacesParams, none]) (Reply[page[contract.Space]], error) {
+func (s *Server) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
 	if err != nil {
-		return Reply[page[contract.Space]]{}, err
+		return rest.Reply[rest.Page[contract.Space]]{}, err
 	}
 	if _, err := s.defaultSpace(ctx, in.Log, accountID); err != nil {
-		return Reply[page[contract.Space]]{}, err
+		return rest.Reply[rest.Page[contract.Space]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Space, bool, error) {
-		return tx.Spaces(ctx, accountID, q.ExternalID, p.page)
-	}, contractSpace, func(space stoa.Space) place { return place{space.CreatedAt, space.ID} })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Space, bool, error) {
+		return tx.Spaces(ctx, accountID, q.ExternalID, p.Page)
+	}, contractSpace, func(space stoa.Space) rest.Place { return rest.Place{At: space.CreatedAt, ID: space.ID} })
 }
 
 type getSpaceParams struct {
@@ -55,7 +56,7 @@ type getSpaceParams struct {
 }
 
 // getSpace serves GET /api/v1/spaces/{id}.
-func (s *Server) getSpace(ctx context.Context, in Request[getSpaceParams, none]) (Reply[contract.Space], error) {
+func (s *Server) getSpace(ctx context.Context, in rest.Request[getSpaceParams, rest.None]) (rest.Reply[contract.Space], error) {
 	space, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
@@ -68,7 +69,7 @@ type updateSpaceParams struct {
 }
 
 // updateSpace serves PATCH /api/v1/spaces/{id}.
-func (s *Server) updateSpace(ctx context.Context, in Request[updateSpaceParams, contract.UpdateSpace]) (Reply[contract.Space], error) {
+func (s *Server) updateSpace(ctx context.Context, in rest.Request[updateSpaceParams, contract.UpdateSpace]) (rest.Reply[contract.Space], error) {
 	space, err := write(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
 		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
 			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
@@ -85,7 +86,7 @@ func (s *Server) updateSpace(ctx context.Context, in Request[updateSpaceParams, 
 			return s.checkSpace(*space)
 		})
 	})
-	return Reply[contract.Space]{ETag: revisionETag(space.Revision), Body: contractSpace(space)}, err
+	return rest.Reply[contract.Space]{ETag: revisionETag(space.Revision), Body: contractSpace(space)}, err
 }
 
 func same[T any](v T) T { return v }
@@ -96,7 +97,7 @@ type deleteSpaceParams struct {
 }
 
 // deleteSpace serves DELETE /api/v1/spaces/{id}.
-func (s *Server) deleteSpace(ctx context.Context, in Request[deleteSpaceParams, none]) (Reply[none], error) {
+func (s *Server) deleteSpace(ctx context.Context, in rest.Request[deleteSpaceParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
@@ -110,7 +111,7 @@ func (s *Server) deleteSpace(ctx context.Context, in Request[deleteSpaceParams, 
 		}
 		return s.Sessions.DeleteSpace(ctx, tx, accountID, id, in.Params.Force)
 	})
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 type listSpaceAgentsParams struct {
@@ -119,17 +120,17 @@ type listSpaceAgentsParams struct {
 }
 
 // listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
-func (s *Server) listSpaceAgents(ctx context.Context, in Request[listSpaceAgentsParams, none]) (Reply[page[contract.Agent]], error) {
+func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
 	if err != nil {
-		return Reply[page[contract.Agent]]{}, err
+		return rest.Reply[rest.Page[contract.Agent]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
 		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
 			return nil, false, err
 		}
-		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, p.page)
+		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, p.Page)
 	}, contractAgent, placeOfAgent)
 }
 

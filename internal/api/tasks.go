@@ -10,6 +10,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -23,8 +24,8 @@ const (
 )
 
 // createScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateScheduledTask]) (Reply[contract.ScheduledTask], error) {
-	var reply Reply[contract.ScheduledTask]
+func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
+	var reply rest.Reply[contract.ScheduledTask]
 	b := in.Body
 	when, err := schedule(b.Schedule)
 	if err != nil {
@@ -51,8 +52,8 @@ func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in Reque
 }
 
 // taskReply answers with a task in its present state.
-func (s *Server) taskReply(t stoa.ScheduledTask) Reply[contract.ScheduledTask] {
-	return Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
+func (s *Server) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
+	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
 
 func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
@@ -98,14 +99,14 @@ func schedule(b contract.Schedule) (stoa.Schedule, error) {
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
 // previewSchedule serves POST …/scheduled-tasks/preview.
-func (s *Server) previewSchedule(ctx context.Context, in Request[byID, contract.PreviewSchedule]) (Reply[contract.SchedulePreview], error) {
+func (s *Server) previewSchedule(ctx context.Context, in rest.Request[byID, contract.PreviewSchedule]) (rest.Reply[contract.SchedulePreview], error) {
 	b := in.Body
 	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
-		return Reply[contract.SchedulePreview]{}, err
+		return rest.Reply[contract.SchedulePreview]{}, err
 	}
 	when, err := schedule(b.Schedule)
 	if err != nil {
-		return Reply[contract.SchedulePreview]{}, err
+		return rest.Reply[contract.SchedulePreview]{}, err
 	}
 	list, err := s.Scheduler.Preview(stoa.ScheduledTask{
 		Schedule: when, StartAt: instant(b.StartAt), EndAt: instant(b.EndAt), MaxRuns: orZero(b.MaxRuns),
@@ -114,7 +115,7 @@ func (s *Server) previewSchedule(ctx context.Context, in Request[byID, contract.
 	for _, r := range list {
 		out.Runs = append(out.Runs, contract.PreviewedRun{At: contract.Time(r.At), LocalTime: r.Local.Format(time.RFC3339), Adjustment: unlessZero(r.Shift)})
 	}
-	return Reply[contract.SchedulePreview]{Body: out}, err
+	return rest.Reply[contract.SchedulePreview]{Body: out}, err
 }
 
 type listScheduledTasksParams struct {
@@ -123,21 +124,21 @@ type listScheduledTasksParams struct {
 }
 
 // listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) listScheduledTasks(ctx context.Context, in Request[listScheduledTasksParams, none]) (Reply[page[contract.ScheduledTask]], error) {
+func (s *Server) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
 	if err != nil {
-		return Reply[page[contract.ScheduledTask]]{}, err
+		return rest.Reply[rest.Page[contract.ScheduledTask]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
 		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
 			return nil, false, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID}, p.page)
+		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID}, p.Page)
 	}, s.contractTask, placeOfTask)
 }
 
-func placeOfTask(t stoa.ScheduledTask) place { return place{t.CreatedAt, t.ID} }
+func placeOfTask(t stoa.ScheduledTask) rest.Place { return rest.Place{At: t.CreatedAt, ID: t.ID} }
 
 type listSpaceScheduledTasksParams struct {
 	byID
@@ -145,17 +146,17 @@ type listSpaceScheduledTasksParams struct {
 }
 
 // listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
-func (s *Server) listSpaceScheduledTasks(ctx context.Context, in Request[listSpaceScheduledTasksParams, none]) (Reply[page[contract.ScheduledTask]], error) {
+func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
 	if err != nil {
-		return Reply[page[contract.ScheduledTask]]{}, err
+		return rest.Reply[rest.Page[contract.ScheduledTask]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
 		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
 			return nil, false, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID}, p.page)
+		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID}, p.Page)
 	}, s.contractTask, placeOfTask)
 }
 
@@ -173,12 +174,12 @@ type getScheduledTaskParams struct {
 }
 
 // getScheduledTask serves GET …/scheduled-tasks/{taskId}.
-func (s *Server) getScheduledTask(ctx context.Context, in Request[getScheduledTaskParams, none]) (Reply[contract.ScheduledTask], error) {
+func (s *Server) getScheduledTask(ctx context.Context, in rest.Request[getScheduledTaskParams, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
-		return Reply[contract.ScheduledTask]{}, err
+		return rest.Reply[contract.ScheduledTask]{}, err
 	}
 	out := s.contractTask(t)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
@@ -211,7 +212,7 @@ type updateScheduledTaskParams struct {
 }
 
 // updateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
-func (s *Server) updateScheduledTask(ctx context.Context, in Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (Reply[contract.ScheduledTask], error) {
+func (s *Server) updateScheduledTask(ctx context.Context, in rest.Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
 			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
@@ -265,7 +266,7 @@ type deleteScheduledTaskParams struct {
 }
 
 // deleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
-func (s *Server) deleteScheduledTask(ctx context.Context, in Request[deleteScheduledTaskParams, none]) (Reply[none], error) {
+func (s *Server) deleteScheduledTask(ctx context.Context, in rest.Request[deleteScheduledTaskParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if q.IfMatch != "" {
@@ -279,11 +280,11 @@ func (s *Server) deleteScheduledTask(ctx context.Context, in Request[deleteSched
 		}
 		return s.Scheduler.Delete(ctx, tx, accountID, q.ID, q.TaskID)
 	})
-	return noContent(), err
+	return rest.NoContent(), err
 }
 
 // pauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
-func (s *Server) pauseScheduledTask(ctx context.Context, in Request[byTaskID, none]) (Reply[contract.ScheduledTask], error) {
+func (s *Server) pauseScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
@@ -291,7 +292,7 @@ func (s *Server) pauseScheduledTask(ctx context.Context, in Request[byTaskID, no
 }
 
 // resumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
-func (s *Server) resumeScheduledTask(ctx context.Context, in Request[byTaskID, none]) (Reply[contract.ScheduledTask], error) {
+func (s *Server) resumeScheduledTask(ctx context.Context, in rest.Request[byTaskID, rest.None]) (rest.Reply[contract.ScheduledTask], error) {
 	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
@@ -301,7 +302,7 @@ func (s *Server) resumeScheduledTask(ctx context.Context, in Request[byTaskID, n
 // beforeRun checks the credits for a run, which cannot be done in a
 // transaction. What is wrong with them is told inside of it, where it is known
 // whether the request was answered before.
-func (s *Server) beforeRun(ctx context.Context, in Request[byTaskID, none]) (credits, err error) {
+func (s *Server) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
 	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
@@ -312,12 +313,12 @@ func (s *Server) beforeRun(ctx context.Context, in Request[byTaskID, none]) (cre
 }
 
 // runScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
-func (s *Server) runScheduledTask(ctx context.Context, tx *store.Tx, in Request[byTaskID, none], credits error) (Reply[contract.TaskRun], error) {
+func (s *Server) runScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byTaskID, rest.None], credits error) (rest.Reply[contract.TaskRun], error) {
 	if credits != nil {
-		return Reply[contract.TaskRun]{}, credits
+		return rest.Reply[contract.TaskRun]{}, credits
 	}
 	run, err := s.Scheduler.RunNow(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
-	return Reply[contract.TaskRun]{
+	return rest.Reply[contract.TaskRun]{
 		Status: http.StatusAccepted, Location: agentPath(in.Params.ID) + "/sessions/" + run.SessionID, Body: contractRun(run),
 	}, err
 }
@@ -328,16 +329,16 @@ type listTaskRunsParams struct {
 }
 
 // listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
-func (s *Server) listTaskRuns(ctx context.Context, in Request[listTaskRunsParams, none]) (Reply[page[contract.TaskRun]], error) {
+func (s *Server) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
 	if err != nil {
-		return Reply[page[contract.TaskRun]]{}, err
+		return rest.Reply[rest.Page[contract.TaskRun]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
 		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
 			return nil, false, err
 		}
-		return tx.TaskRuns(ctx, accountID, q.TaskID, p.page)
-	}, contractRun, func(r stoa.TaskRun) place { return place{r.ScheduledFor, r.ID} })
+		return tx.TaskRuns(ctx, accountID, q.TaskID, p.Page)
+	}, contractRun, func(r stoa.TaskRun) rest.Place { return rest.Place{At: r.ScheduledFor, ID: r.ID} })
 }

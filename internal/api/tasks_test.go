@@ -16,7 +16,7 @@ import (
 	"stoa/internal/scheduler"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A setClock is the clock of a scheduler, set by the test.

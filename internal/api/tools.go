@@ -13,6 +13,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
+	"stoa/internal/rest"
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -276,7 +277,7 @@ func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallAp
 	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: unlessZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: unlessZero(c.Comment)})
 }
 
-func placeOfCall(c stoa.ExternalCall) place { return place{c.CreatedAt, c.ID} }
+func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
 
 type listSessionToolCallsParams struct {
 	bySessionID
@@ -284,78 +285,78 @@ type listSessionToolCallsParams struct {
 }
 
 // listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
-func (s *Server) listSessionToolCalls(ctx context.Context, in Request[listSessionToolCallsParams, none]) (Reply[page[contract.AgentToolCall]], error) {
+func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return Reply[page[contract.AgentToolCall]]{}, err
+		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, err
 	}
-	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.page)
-	return Reply[page[contract.AgentToolCall]]{Body: newPage(p, list, more, contractCall, placeOfCall)}, err
+	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.Page)
+	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
 }
 
 // listToolCalls serves GET /api/v1/tool-calls.
-func (s *Server) listToolCalls(ctx context.Context, in Request[contract.ListToolCallsParams, none]) (Reply[page[contract.AgentToolCall]], error) {
+func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
 	if err != nil {
-		return Reply[page[contract.AgentToolCall]]{}, err
+		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, err
 	}
 	var next store.Cursor
 	list, err := read(ctx, s, func(tx *store.Tx) (list []stoa.ExternalCall, err error) {
-		list, next, err = tx.ToolCalls(ctx, accountID, store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}, p.page)
+		list, next, err = tx.ToolCalls(ctx, accountID, store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}, p.Page)
 		return list, err
 	})
-	return Reply[page[contract.AgentToolCall]]{Body: newPageTo(p, list, next, contractCall)}, err
+	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPageTo(p, list, next, contractCall)}, err
 }
 
 // getToolCall serves GET /api/v1/tool-calls/{id}.
-func (s *Server) getToolCall(ctx context.Context, in Request[byID, none]) (Reply[contract.AgentToolCall], error) {
+func (s *Server) getToolCall(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AgentToolCall], error) {
 	call, err := read(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
 // resolveToolCall serves POST /api/v1/tool-calls/{id}/resolve.
-func (s *Server) resolveToolCall(ctx context.Context, in Request[byID, contract.ResolveToolCall]) (Reply[contract.AgentToolCall], error) {
+func (s *Server) resolveToolCall(ctx context.Context, in rest.Request[byID, contract.ResolveToolCall]) (rest.Reply[contract.AgentToolCall], error) {
 	call, err := write(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
 		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
 	})
-	return Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+	return rest.Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
 }
 
 // listInputs serves GET /api/v1/inputs.
-func (s *Server) listInputs(_ context.Context, in Request[contract.ListInputsParams, none]) (Reply[page[contract.OpenInput]], error) {
+func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
+	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
 	if err != nil {
-		return Reply[page[contract.OpenInput]]{}, err
+		return rest.Reply[rest.Page[contract.OpenInput]]{}, err
 	}
 	if q.WaitSeconds > 0 {
 		slot := "inputs " + accountID
 		if !s.limits.streams.Enter(slot, inputWaits) {
-			return Reply[page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "%d requests of this account may wait for inputs at a time and do. Ask with fewer, or without waitSeconds.", inputWaits).After(time.Second)
+			return rest.Reply[rest.Page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "%d requests of this account may wait for inputs at a time and do. Ask with fewer, or without waitSeconds.", inputWaits).After(time.Second)
 		}
 		defer s.limits.streams.Leave(slot)
 	}
-	waiting, done := s.untilDrain(in.HTTP.Context())
+	waiting, done := s.UntilDrain(in.HTTP.Context())
 	defer done()
-	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.page, time.Duration(q.WaitSeconds)*time.Second)
-	return Reply[page[contract.OpenInput]]{Body: newPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
+	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
+	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
 		in.ClaimID = "" // whoever claims it knows it
 		return contractOpenInput(in)
 	})}, err
 }
 
 // claimInput serves POST /api/v1/inputs/{id}/claim.
-func (s *Server) claimInput(ctx context.Context, in Request[byID, contract.ClaimInput]) (Reply[contract.OpenInput], error) {
+func (s *Server) claimInput(ctx context.Context, in rest.Request[byID, contract.ClaimInput]) (rest.Reply[contract.OpenInput], error) {
 	input, err := write(ctx, s, func(tx *store.Tx) (stoa.Input, error) {
 		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
 			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
 		})
 	})
-	return Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
+	return rest.Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
 }
 
 func contractOpenInput(in stoa.Input) contract.OpenInput {

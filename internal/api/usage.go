@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -26,7 +27,7 @@ const (
 )
 
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
-func (s *Server) getUsage(w http.ResponseWriter, in *Request[contract.GetUsageParams, none]) error {
+func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
 	by := q.GroupBy
 	if len(by) == 0 {
@@ -77,7 +78,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *Request[contract.GetUsagePa
 		out.Totals.TotalTokens += row.TotalTokens
 		out.Totals.CreditsMicro += row.CreditsMicro
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return rest.Answer(w, rest.Reply[contract.UsageReport]{Body: out}, nil)
 }
 
 // setGroup sets the member of a row that it is grouped by.
@@ -143,11 +144,11 @@ func plainCell(s string) string {
 }
 
 // reconcileUsage serves GET /api/v1/usage/reconcile.
-func (s *Server) reconcileUsage(ctx context.Context, in Request[none, none]) (Reply[contract.Reconciliation], error) {
+func (s *Server) reconcileUsage(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.Reconciliation], error) {
 	accountID := in.Caller.Account.ID
 	balance, err := s.Ledger.Balance(ctx, accountID)
 	if err != nil {
-		return Reply[contract.Reconciliation]{}, err
+		return rest.Reply[contract.Reconciliation]{}, err
 	}
 	out, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
 		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
@@ -185,7 +186,7 @@ func (s *Server) reconcileUsage(ctx context.Context, in Request[none, none]) (Re
 		out.CheckedAt = contract.Time(tx.Now)
 		return out, nil
 	})
-	return Reply[contract.Reconciliation]{Body: out}, err
+	return rest.Reply[contract.Reconciliation]{Body: out}, err
 }
 
 func difference(what, id string, want, have stoa.Credits) contract.Difference {

@@ -10,6 +10,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
+	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/webhook"
@@ -18,7 +19,7 @@ import (
 // defaultSecretOverlap is how long requests are signed with a replaced secret too.
 const defaultSecretOverlap = 24 * time.Hour
 
-func webhookPath(id string) string { return prefix + "/webhooks/" + id }
+func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
 func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
 
@@ -43,12 +44,12 @@ func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string
 }
 
 // beforeWebhook checks the address of a new webhook.
-func (s *Server) beforeWebhook(ctx context.Context, in Request[none, contract.CreateWebhook]) (none, error) {
-	return none{}, s.checkHook(ctx, in.Body.URL)
+func (s *Server) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
+	return rest.None{}, s.checkHook(ctx, in.Body.URL)
 }
 
 // createWebhook serves POST /api/v1/webhooks.
-func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateWebhook], _ none) (Reply[contract.WebhookWithSecret], error) {
+func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateWebhook], _ rest.None) (rest.Reply[contract.WebhookWithSecret], error) {
 	b := in.Body
 	w := stoa.Webhook{
 		AccountID: in.Caller.Account.ID, KeyID: in.Caller.Key.ID, URL: orZero(b.URL), Events: b.Events, SpaceIDs: orZero(b.SpaceIds),
@@ -58,7 +59,7 @@ func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in Request[non
 		w.Disabled = stoa.WebhookDisabledByUser
 	}
 	if err := s.checkWebhook(ctx, tx, &w, true); err != nil {
-		return Reply[contract.WebhookWithSecret]{}, err
+		return rest.Reply[contract.WebhookWithSecret]{}, err
 	}
 	w, secret, err := s.Hooks.Create(ctx, tx, w)
 	return s.withSecret(w, secret, time.Time{}), err
@@ -90,9 +91,9 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // withSecret answers with a webhook and its new secret, which is shown this once.
-func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) Reply[contract.WebhookWithSecret] {
+func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
 	c := s.contractWebhook(w)
-	reply := created(webhookPath(w.ID), contract.WebhookWithSecret{
+	reply := rest.Created(webhookPath(w.ID), contract.WebhookWithSecret{
 		ID: c.ID, Object: c.Object, URL: c.URL, Events: c.Events, SpaceIds: c.SpaceIds, Description: c.Description, CreditsLowMicro: c.CreditsLowMicro,
 		Status: c.Status, DisabledReason: c.DisabledReason, FailingSince: c.FailingSince, FailedDeliveries: c.FailedDeliveries,
 		LastSuccessAt: c.LastSuccessAt, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, Secret: secret, PreviousEndsAt: unlessNever(previousEnds),
@@ -102,23 +103,23 @@ func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Tim
 }
 
 // listWebhooks serves GET /api/v1/webhooks.
-func (s *Server) listWebhooks(ctx context.Context, in Request[contract.ListWebhooksParams, none]) (Reply[page[contract.Webhook]], error) {
+func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
 	accountID := in.Caller.Account.ID
-	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
+	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
 	if err != nil {
-		return Reply[page[contract.Webhook]]{}, err
+		return rest.Reply[rest.Page[contract.Webhook]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
-		return tx.Webhooks(ctx, accountID, p.page)
-	}, s.contractWebhook, func(w stoa.Webhook) place { return place{w.CreatedAt, w.ID} })
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
+		return tx.Webhooks(ctx, accountID, p.Page)
+	}, s.contractWebhook, func(w stoa.Webhook) rest.Place { return rest.Place{At: w.CreatedAt, ID: w.ID} })
 }
 
-func (s *Server) webhookReply(w stoa.Webhook) Reply[contract.Webhook] {
-	return Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
+func (s *Server) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
+	return rest.Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
 }
 
 // getWebhook serves GET /api/v1/webhooks/{id}.
-func (s *Server) getWebhook(ctx context.Context, in Request[byID, none]) (Reply[contract.Webhook], error) {
+func (s *Server) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := read(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
 		return tx.Webhook(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
@@ -131,13 +132,13 @@ type updateWebhookParams struct {
 }
 
 // updateWebhook serves PATCH /api/v1/webhooks/{id}.
-func (s *Server) updateWebhook(ctx context.Context, in Request[updateWebhookParams, contract.UpdateWebhook]) (Reply[contract.Webhook], error) {
+func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
 	if err := s.checkHook(ctx, b.URL); err != nil {
-		return Reply[contract.Webhook]{}, err
+		return rest.Reply[contract.Webhook]{}, err
 	}
 	if b.Events.IsNull() {
-		return Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook wants some events: name them, or write ["*"].`).At("events")
+		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook wants some events: name them, or write ["*"].`).At("events")
 	}
 	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
 		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
@@ -168,9 +169,9 @@ type deleteWebhookParams struct {
 }
 
 // deleteWebhook serves DELETE /api/v1/webhooks/{id}.
-func (s *Server) deleteWebhook(ctx context.Context, in Request[deleteWebhookParams, none]) (Reply[none], error) {
+func (s *Server) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
 		w, err := tx.Webhook(ctx, accountID, q.ID)
 		if err == nil {
 			err = ifCurrent(q.IfMatch, w.Revision)
@@ -183,18 +184,18 @@ func (s *Server) deleteWebhook(ctx context.Context, in Request[deleteWebhookPara
 }
 
 // testWebhook serves POST /api/v1/webhooks/{id}/test.
-func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in Request[byID, none]) (Reply[contract.Delivery], error) {
+func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	d, err := s.Hooks.Test(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	return accepted(d), err
 }
 
 // accepted answers with a delivery that will be sent.
-func accepted(d store.Delivery) Reply[contract.Delivery] {
-	return Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
+func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
+	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
 }
 
 // rotateWebhookSecret serves POST /api/v1/webhooks/{id}/rotate-secret.
-func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in Request[byID, contract.RotateWebhookSecret]) (Reply[contract.WebhookWithSecret], error) {
+func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
 	overlap := defaultSecretOverlap
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
@@ -204,7 +205,7 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in Reque
 }
 
 // enableWebhook serves POST /api/v1/webhooks/{id}/enable.
-func (s *Server) enableWebhook(ctx context.Context, in Request[byID, none]) (Reply[contract.Webhook], error) {
+func (s *Server) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
 		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
 			webhook.Enable(w, in.Caller.Key, tx.Now)
@@ -215,16 +216,16 @@ func (s *Server) enableWebhook(ctx context.Context, in Request[byID, none]) (Rep
 }
 
 // recoverWebhook serves POST /api/v1/webhooks/{id}/recover.
-func (s *Server) recoverWebhook(ctx context.Context, in Request[byID, contract.RecoverWebhook]) (Reply[contract.WebhookRecovery], error) {
+func (s *Server) recoverWebhook(ctx context.Context, in rest.Request[byID, contract.RecoverWebhook]) (rest.Reply[contract.WebhookRecovery], error) {
 	since, until := in.Body.Since.Time(), time.Now()
 	if t, err := in.Body.Until.Get(); err == nil {
 		until = t.Time()
 	}
 	if !since.Before(until) {
-		return Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" comes before "until".`).At("since")
+		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" comes before "until".`).At("since")
 	}
 	n, err := s.Hooks.Recover(ctx, in.Caller.Account.ID, in.Params.ID, since, until)
-	return Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
+	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
 }
 
 type listDeliveriesParams struct {
@@ -233,41 +234,41 @@ type listDeliveriesParams struct {
 }
 
 // listDeliveries serves GET /api/v1/webhooks/{id}/deliveries.
-func (s *Server) listDeliveries(ctx context.Context, in Request[listDeliveriesParams, none]) (Reply[page[contract.DeliverySummary]], error) {
+func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
+	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
 	if err != nil {
-		return Reply[page[contract.DeliverySummary]]{}, err
+		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 	}
-	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.DeliverySummary]], error) {
+	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 		w, err := tx.Webhook(ctx, accountID, q.ID)
 		if err != nil {
-			return Reply[page[contract.DeliverySummary]]{}, err
+			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 		}
 		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
-		list, next, err := tx.Deliveries(ctx, accountID, q.ID, filter, p.page)
+		list, next, err := tx.Deliveries(ctx, accountID, q.ID, filter, p.Page)
 		readable := s.Hooks.Readable(w)
-		return Reply[page[contract.DeliverySummary]]{Body: newPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
+		return rest.Reply[rest.Page[contract.DeliverySummary]]{Body: rest.NewPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
 			return contractSummary(d, readable)
 		})}, err
 	})
 }
 
 // getDelivery serves GET /api/v1/webhooks/{id}/deliveries/{deliveryId}.
-func (s *Server) getDelivery(ctx context.Context, in Request[byDeliveryID, none]) (Reply[contract.Delivery], error) {
+func (s *Server) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	return read(ctx, s, func(tx *store.Tx) (Reply[contract.Delivery], error) {
+	return read(ctx, s, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
 		w, err := tx.Webhook(ctx, accountID, q.ID)
 		if err != nil {
-			return Reply[contract.Delivery]{}, err
+			return rest.Reply[contract.Delivery]{}, err
 		}
 		d, err := tx.Delivery(ctx, accountID, q.ID, q.DeliveryID)
-		return Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
+		return rest.Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
 	})
 }
 
 // redeliver serves POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/redeliver.
-func (s *Server) redeliver(ctx context.Context, tx *store.Tx, in Request[byDeliveryID, none]) (Reply[contract.Delivery], error) {
+func (s *Server) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	d, err := s.Hooks.Redeliver(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.DeliveryID)
 	return accepted(d), err
 }

@@ -33,7 +33,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/telemetry"
 	"stoa/internal/vault"
 	"stoa/internal/webhook"

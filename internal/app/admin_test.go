@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"stoa/internal/config"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A lockedBuffer is a log that may be read while it is written.

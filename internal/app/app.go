@@ -18,10 +18,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"stoa/internal/api"
+	"stoa/internal/cluster"
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/listen"
+	"stoa/internal/rest"
 	"stoa/internal/store"
 )
 
@@ -88,7 +89,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	defer adm.close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
-		Node:       store.NodeInfo{Version: opts.Version, Address: address.String(), ConfigHash: cfg.Hash()},
+		Node:       cluster.NodeInfo{Version: opts.Version, Address: address.String(), ConfigHash: cfg.Hash()},
 		Quota:      quota(cfg.Limits),
 		Durability: db.Durability(cfg.Durability), Logger: opts.Logger,
 	})
@@ -159,7 +160,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopTools := running(settling, group, s.API.Tools.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
-		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
+		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: rest.RefuseConnection,
 	})
 	s.listener.Store(bounded)
 	s.admin.ready(s)

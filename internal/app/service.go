@@ -22,6 +22,7 @@ import (
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
+	"stoa/internal/rest"
 	"stoa/internal/retention"
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
@@ -225,14 +226,15 @@ func (s *Service) buildAPI(p Parts) error {
 		return err
 	}
 	s.API = &api.Server{
-		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
-		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
-		Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		Extensions: p.Config.Extensions, ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
-		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
-		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
-		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
-		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: s.Tools,
+		Base: rest.Base{
+			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
+			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
+		},
+		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
+		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
+		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
+		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try,
+		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data),
 	}
 	adjust(p.API, s.API)

@@ -11,7 +11,7 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A life is a running service.

@@ -25,9 +25,9 @@ var chooses = map[string]string{
 
 // ofFiles are test files that are about the files of SQLite, and why.
 var ofFiles = map[string]string{
-	"internal/drive/bench_test.go":    "benchmarks, which are run on SQLite",
-	"internal/store/copy_test.go":     "what is copied is a directory",
-	"internal/store/identity_test.go": "which two files are one store",
+	"internal/drive/bench_test.go":     "benchmarks, which are run on SQLite",
+	"internal/backup/copy_test.go":     "what is copied is a directory",
+	"internal/backup/identity_test.go": "which two files are one store",
 }
 
 // TestStoresAreTestedOnBothDatabases: a package whose tests have a store runs on SQLite

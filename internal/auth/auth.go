@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -70,7 +71,7 @@ type known struct {
 // for one that is not configured; it is called at each verification.
 func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
 	k := &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
-	st.OnHint(store.HintKeys, func(string) { k.Forget() })
+	st.OnHint(cluster.HintKeys, func(string) { k.Forget() })
 	st.OnListening(k.Forget)
 	return k
 }
@@ -192,7 +193,7 @@ func (k *Keys) Forget() {
 func (k *Keys) ForgetAfter(tx *store.Tx) {
 	tx.AfterCommit(func() {
 		k.Forget()
-		k.st.Hint(store.HintKeys, "", "")
+		k.st.Hint(cluster.HintKeys, "", "")
 	})
 }
 

@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/auth"
-	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func plans(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: id == "pro"} }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m, drive.Tables())) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m)) }
 
 // service is a store with an owner, and a second account with a key of its own.
 type service struct {

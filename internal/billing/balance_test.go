@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A balance with nothing held includes every charge of calls held before it.

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // cpu is what this process has used of the processors.

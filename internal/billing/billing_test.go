@@ -12,7 +12,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // start runs a ledger over the store; stop ends it and returns the error of Run.

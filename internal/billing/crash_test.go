@@ -17,10 +17,9 @@ import (
 
 	"stoa/internal/apitest/plans"
 	"stoa/internal/billing"
-	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // crashEnv is the variable that turns the test binary into the process to be
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 	if !chosen { // each check is many commits; -rapid.checks=1000 for a long run
 		flag.Set("rapid.checks", "40")
 	}
-	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m)))
 }
 
 // chargeUntilKilled charges calls as fast as it can and prints each charge that

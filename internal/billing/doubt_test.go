@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"stoa/internal/billing"
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // inDoubt is a charge whose COMMIT was cut, on a node that has not renewed its life in
@@ -33,7 +34,7 @@ func newDoubt(t *testing.T, how storetest.Cut, giveUp time.Duration) *inDoubt {
 	d.link = storetest.NewLink(t, database.Config.PostgresURL)
 	t.Cleanup(d.link.Return)
 	database.Config.PostgresURL = d.link.URL
-	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: giveUp}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: giveUp}
 	d.st = database.Open()
 	expired := make(chan struct{}, 1)
 	d.st.OnExpiry(func() { expired <- struct{}{} })

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAFamilyOfKeysHasOneDay: the credits of a day are those of the root, however

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/store"
 )
 
@@ -109,7 +110,7 @@ func (l *Ledger) answer(ctx context.Context, id string) error {
 	if err := l.giveBack(ctx, []*account{a}); err != nil {
 		return err
 	}
-	l.st.Hint(store.HintReturned, id, "")
+	l.st.Hint(cluster.HintReturned, id, "")
 	return nil
 }
 
@@ -165,6 +166,6 @@ func (l *Ledger) rereadAmount(a *account) {
 func (l *Ledger) freed(a *account) {
 	if a.shared.wanted && a.free() > 0 {
 		a.shared.wanted = false
-		l.st.Hint(store.HintReturned, a.id, "")
+		l.st.Hint(cluster.HintReturned, a.id, "")
 	}
 }

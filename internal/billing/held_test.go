@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // The balance tells what calls hold on all nodes, once these have exchanged it.

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // model is what the books must say, kept the simplest way.

@@ -13,7 +13,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestManyCallersCannotOverspend(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -79,13 +80,13 @@ func (l *Ledger) share() {
 		timeout: askFor, now: time.Now, asked: make(chan string, 1024),
 		leased: map[*account]struct{}{}, capped: map[string]*account{},
 	}
-	l.st.OnHint(store.HintAsked, func(id string) {
+	l.st.OnHint(cluster.HintAsked, func(id string) {
 		select {
 		case l.shared.asked <- id:
 		default: // the next sweep reads it
 		}
 	})
-	l.st.OnHint(store.HintReturned, l.returned)
+	l.st.OnHint(cluster.HintReturned, l.returned)
 }
 
 // returned is called when another node has returned credits of an account.
@@ -252,7 +253,7 @@ func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err 
 	if err != nil || asked == 0 {
 		return true, err
 	}
-	l.st.Hint(store.HintAsked, a.id, "")
+	l.st.Hint(cluster.HintAsked, a.id, "")
 	end := time.NewTimer(l.shared.timeout)
 	defer end.Stop()
 	poll := time.NewTicker(askPoll)

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"stoa/internal/billing"
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // forever is longer than any test.
@@ -281,9 +282,9 @@ func TestWhoWasRefusedIsToldOfFreeCredits(t *testing.T) {
 		t.Fatalf("while all is held, where it is held: %v", err)
 	}
 	told := make(chan string, 1)
-	stores[1].OnHint(store.HintKeys, func(text string) { told <- text })
+	stores[1].OnHint(cluster.HintKeys, func(text string) { told <- text })
 	for range 2 {
-		stores[0].Hint(store.HintKeys, "", "")
+		stores[0].Hint(cluster.HintKeys, "", "")
 		<-told
 	}
 	if err := call(list[1], a, "resp_1", 10, 10, 10); stoa.CodeOf(err) != stoa.CodeQuota {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/backup"
 	"stoa/internal/config"
 	"stoa/internal/drive"
-	"stoa/internal/store"
 )
 
 // errPgDump is the error of backup and restore on PostgreSQL.
@@ -34,7 +34,7 @@ stored): keep it as carefully as the data directory. A store on PostgreSQL is ba
 			return err
 		}
 		version, _ := build()
-		m, err := store.Backup(c.Context(), cfg.Data, args[0], version)
+		m, err := backup.Create(c.Context(), cfg.Data, args[0], version)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ backup is restored all the same.`,
 		if err != nil {
 			return err
 		}
-		r, err := store.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations(false))
+		r, err := backup.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations(false))
 		if r.Replaced != "" {
 			fmt.Fprintf(e.err, "What was there before is in %s; remove it when it is not needed.\n", r.Replaced)
 		}
@@ -97,7 +97,7 @@ func embedded(load func() (config.Config, error)) (config.Config, error) {
 	return cfg, nil
 }
 
-func (e *env) describe(what string, m store.Manifest) error {
+func (e *env) describe(what string, m backup.Manifest) error {
 	_, err := fmt.Fprintf(e.out, "%s: made %s by stoa %s.\n", what, m.CreatedAt.Format("2006-01-02 15:04:05 MST"), m.Version)
 	for _, f := range m.Files {
 		if err == nil {

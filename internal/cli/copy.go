@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/backup"
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/store"
@@ -96,10 +97,10 @@ PGPASSWORD and ~/.pgpass are read.`,
 			return usagef("--from and --to name the same store")
 		}
 		progress := &copyProgress{e: e}
-		o := store.CopyOptions{From: storeAt(*from), To: storeAt(*to), Drives: drive.Tables(), ReplaceText: *replace, Progress: progress.show}
+		o := backup.CopyOptions{From: storeAt(*from), To: storeAt(*to), Drives: drive.Tables(), ReplaceText: *replace, Progress: progress.show}
 		log := slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.From.Logger, o.To.Logger = log, log
-		done, err := store.Copy(c.Context(), o)
+		done, err := backup.Copy(c.Context(), o)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/client"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestFollowPrintsEachRowOnce follows the log while rows come, more at a time than a

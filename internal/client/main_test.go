@@ -4,8 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Both(m, drive.Tables()).Run()) }
+func TestMain(m *testing.M) { os.Exit(storetest.Both(m).Run()) }

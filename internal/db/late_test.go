@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A COMMIT whose answer does not come in time is in doubt: it may have been made.

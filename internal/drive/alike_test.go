@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // alikeFiles are written in this order.

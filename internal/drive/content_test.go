@@ -18,7 +18,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestUploadsAreCheckedAcrossPieces(t *testing.T) {

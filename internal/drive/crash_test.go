@@ -12,7 +12,7 @@ import (
 	"stoa/internal/apitest/plans"
 	"stoa/internal/db"
 	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // crashChild is set in the environment of a child process. crashDir is the directory of
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
-	os.Exit(plans.Checked(storetest.Both(m, drive.Tables())).Run())
+	os.Exit(plans.Checked(storetest.Both(m)).Run())
 }
 
 const crashFiles = 12

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 var who = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}

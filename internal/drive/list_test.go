@@ -13,7 +13,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // entries reads all pages and returns files and folders together.

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/wire"
 )
 

@@ -8,14 +8,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"stoa/internal/drive"
 	"stoa/internal/peers"
 	"stoa/internal/ratelimit"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m, drive.Tables())) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m)) }
 
 // node is one of several processes with a database.
 type node struct {
@@ -77,7 +76,7 @@ func TestNodesCountTogether(t *testing.T) {
 	if got := b.requests("key", 10, 10); got != 0 {
 		t.Errorf("%d requests passed beyond the limit", got)
 	}
-	if !a.st.Hints() {
+	if !a.st.HasPeers() {
 		t.Error("a node beside others gives no hints")
 	}
 	// A node that ends takes its counts with it.
@@ -97,7 +96,7 @@ func TestTheOnlyNodeIsAlone(t *testing.T) {
 	n := newNode(t, storetest.Postgres(t))
 	n.requests("key", 4, 10)
 	n.exchange()
-	if n.st.Hints() {
+	if n.st.HasPeers() {
 		t.Error("a node without others gives hints")
 	}
 	if got := n.requests("key", 10, 10); got != 6 {

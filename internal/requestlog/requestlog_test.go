@@ -10,7 +10,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // newLog returns a log over a new store, with the text of its log lines.

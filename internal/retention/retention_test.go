@@ -12,7 +12,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 const day = 24 * time.Hour

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"stoa/internal/scheduler"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A task that is further behind than one transaction may judge is the

@@ -12,10 +12,10 @@ import (
 
 	"stoa/internal/schedule"
 	"stoa/internal/scheduler"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // fewChecks has a property checked few times unless -rapid.checks says how often.

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"stoa/internal/scheduler"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // clockChildren is set in the environment of a child process. clockDir is the directory

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"stoa/internal/scheduler"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // restart is a new process: nothing is left of what was in memory.

@@ -16,10 +16,10 @@ import (
 	"stoa/internal/schedule"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // hands are a clock that a test sets.

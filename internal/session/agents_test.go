@@ -14,10 +14,10 @@ import (
 
 	"stoa/internal/jsonx"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {

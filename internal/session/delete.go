@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -52,7 +53,7 @@ func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionR
 func (s *Sessions) forget(id string) {
 	s.stop(id, ErrLost)
 	s.hub.invalidate(id)
-	s.store.Hint(store.HintSession, id, "")
+	s.store.Hint(cluster.HintSession, id, "")
 }
 
 // maxWaitingEnded is how many sessions that wait for input one transaction cancels, which
@@ -177,7 +178,7 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				}
 				tx.AfterCommit(func() {
 					s.hub.invalidate(id)
-					s.store.Hint(store.HintSession, id, "")
+					s.store.Hint(cluster.HintSession, id, "")
 				})
 				budget--
 				more = true

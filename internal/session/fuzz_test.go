@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"stoa/internal/session/sessiontest"
-	"stoa/internal/store/storetest"
+	"stoa/internal/sessiontest"
+	"stoa/internal/storetest"
 )
 
 // FuzzCursors reads a session's log, messages and turns after any number: what

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -27,7 +28,7 @@ type peers struct {
 // hear begins to take hints of other nodes.
 func (s *Sessions) hear() {
 	s.peers.heard, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
-	s.store.OnHint(store.HintSession, func(text string) {
+	s.store.OnHint(cluster.HintSession, func(text string) {
 		id, number, _ := strings.Cut(text, " ")
 		seq, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {

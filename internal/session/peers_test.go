@@ -10,9 +10,9 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/session"
-	"stoa/internal/session/sessiontest"
+	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // background runs fn until the test ends.

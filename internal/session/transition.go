@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stoa/internal/cluster"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -170,8 +171,8 @@ func (t *Transition) publish() {
 	s, id, events := t.s, t.Row.ID, t.events
 	t.tx.AfterCommit(func() {
 		s.hub.publish(id, events)
-		if len(events) > 0 && s.store.Hints() {
-			s.store.Hint(store.HintSession, id, strconv.FormatInt(events[len(events)-1].Seq, 10))
+		if len(events) > 0 && s.store.HasPeers() {
+			s.store.Hint(cluster.HintSession, id, strconv.FormatInt(events[len(events)-1].Seq, 10))
 		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	"stoa/internal/db"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestChargesBeforeWritesHadARateStayTrue opens a store of an earlier version, whose

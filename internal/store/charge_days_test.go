@@ -7,7 +7,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAnAccountSpendsByTheDay charges accounts on several days, some charges twice.

@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestOldDeliveriesAreRemoved(t *testing.T) {

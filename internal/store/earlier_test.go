@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 
 	"stoa/internal/db"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // earlier makes the tables of an earlier version in an empty database, by the

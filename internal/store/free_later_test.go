@@ -5,7 +5,7 @@ import (
 
 	"stoa/internal/db"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A claim that cannot be freed when its request ends is freed once the database writes

@@ -9,8 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stoa/internal/cluster"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // listen has a store receive hints until the test ends. Each time that it begins to
@@ -37,13 +38,13 @@ func TestHintsReachTheOtherNodes(t *testing.T) {
 	database := storetest.Postgres(t)
 	a, b := database.Open(), database.Open()
 	heard := make(chan string, 10_000)
-	a.OnHint(store.HintSession, func(text string) { t.Errorf("its own hint came back: %q", text) })
-	b.OnHint(store.HintSession, func(text string) { heard <- text })
+	a.OnHint(cluster.HintSession, func(text string) { t.Errorf("its own hint came back: %q", text) })
+	b.OnHint(cluster.HintSession, func(text string) { heard <- text })
 	listen(t, a, "")
 	begun := listen(t, b, "")
 
-	a.Hint(store.HintKeys, "nobody", "hears this")
-	a.Hint(store.HintSession, "ses_1", "7")
+	a.Hint(cluster.HintKeys, "nobody", "hears this")
+	a.Hint(cluster.HintSession, "ses_1", "7")
 	if got := <-heard; got != "ses_1 7" {
 		t.Errorf("heard %q", got)
 	}
@@ -51,7 +52,7 @@ func TestHintsReachTheOtherNodes(t *testing.T) {
 	// takes.
 	for n := range 3 {
 		for i := range 1000 {
-			a.Hint(store.HintSession, fmt.Sprintf("ses_%026d", i), fmt.Sprint(n))
+			a.Hint(cluster.HintSession, fmt.Sprintf("ses_%026d", i), fmt.Sprint(n))
 		}
 	}
 	last := map[string]string{}
@@ -64,7 +65,7 @@ func TestHintsReachTheOtherNodes(t *testing.T) {
 	// A connection that breaks is replaced.
 	kill(t, database.Config.PostgresURL, b)
 	<-begun
-	a.Hint(store.HintSession, "ses_2", "1")
+	a.Hint(cluster.HintSession, "ses_2", "1")
 	for got := <-heard; got != "ses_2 1"; got = <-heard {
 	}
 }
@@ -96,24 +97,24 @@ func TestHintsMayTakeAnotherAddress(t *testing.T) {
 	database := storetest.EmptyPostgres(t) // a schema of that server's database
 	a, b := database.Open(), database.Open()
 	heard := make(chan string, 1)
-	b.OnHint(store.HintKeys, func(text string) { heard <- text })
+	b.OnHint(cluster.HintKeys, func(text string) { heard <- text })
 	listen(t, b, os.Getenv(storetest.Env)) // without the schema in its address
 	listen(t, a, "")
-	a.Hint(store.HintKeys, "", "")
+	a.Hint(cluster.HintKeys, "", "")
 	<-heard
 }
 
 func TestWhoIsAloneGivesNoHints(t *testing.T) {
 	t.Parallel()
-	if storetest.SQLite(t).Open().Hints() { // where there is one node
+	if storetest.SQLite(t).Open().HasPeers() { // where there is one node
 		t.Error("a store on SQLite gives hints")
 	}
 	st := storetest.Postgres(t).Open()
-	if !st.Hints() {
+	if !st.HasPeers() {
 		t.Error("a node that knows nothing of others gives no hints")
 	}
 	st.Alone(true)
-	if st.Hints() {
+	if st.HasPeers() {
 		t.Error("a node without others gives hints")
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"stoa/internal/db"
 )
 
-// idFile is the name of the file in a data directory that has the id of its store.
+// IdFile is the name of the file in a data directory that has the id of its store.
 // Both databases have the same id in their headers. A database that is missing,
 // empty or of another store beside the rest is then found before anything is
 // created: without this, a lost core.db would be a new store with new credits.
-const idFile = "store.id"
+const IdFile = "store.id"
 
 // identity is the contents of idFile.
 type identity struct {
@@ -26,11 +26,11 @@ type identity struct {
 	pending bool // the databases may not have it yet
 }
 
-// checkIdentity compares the files of a data directory and creates what a new
+// CheckIdentity compares the files of a data directory and creates what a new
 // store needs. The caller has the directory's lock. An error says how to go on.
-func checkIdentity(ctx context.Context, dir string) error {
+func CheckIdentity(ctx context.Context, dir string) error {
 	var missing, there []string
-	for _, name := range backupFiles() {
+	for _, name := range Files() {
 		info, err := os.Stat(filepath.Join(dir, name))
 		switch {
 		case err == nil && info.Size() > 0:
@@ -49,14 +49,14 @@ func checkIdentity(ctx context.Context, dir string) error {
 		return err
 	}
 	if own.id != 0 && !own.pending {
-		there = append(there, idFile)
+		there = append(there, IdFile)
 	}
 	if len(missing) > 0 && len(there) > 0 && !own.pending {
 		return fmt.Errorf("%s is missing or empty in %s, but %s is there, so the directory has held a store: restore a backup with \"stoa restore --force\", or put the file back; for a new store choose an empty directory",
 			strings.Join(missing, " and "), dir, strings.Join(there, " and "))
 	}
 	ids := map[string]uint32{}
-	for _, name := range backupFiles() {
+	for _, name := range Files() {
 		if len(missing) == 0 || own.pending && !slices.Contains(missing, name) {
 			if ids[name], err = db.FileID(ctx, dir, name); err != nil {
 				return err
@@ -69,7 +69,7 @@ func checkIdentity(ctx context.Context, dir string) error {
 // apply stores the id in a directory's databases where that is safe, and returns an
 // error where their ids differ. ids has 0 for a database without one.
 func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32) error {
-	names := backupFiles()
+	names := Files()
 	complete := own.id != 0 && !own.pending
 	if own.id == 0 {
 		own.id = ids[names[0]]
@@ -88,7 +88,7 @@ func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32
 	default:
 		for _, name := range names {
 			if ids[name] != own.id {
-				return fmt.Errorf("%s in %s belongs to another store (its id is %08x, that of the directory is %08x): restore a backup with \"stoa restore --force\", which has files of one moment, or put the right file back (files of one copy that have no ids yet: remove "+idFile+")",
+				return fmt.Errorf("%s in %s belongs to another store (its id is %08x, that of the directory is %08x): restore a backup with \"stoa restore --force\", which has files of one moment, or put the right file back (files of one copy that have no ids yet: remove "+IdFile+")",
 					name, dir, ids[name], own.id)
 			}
 		}
@@ -117,7 +117,7 @@ func newID() uint32 { return rand.Uint32N(1<<31-1) + 1 }
 
 // readIdentity reads idFile; the zero identity if there is none.
 func readIdentity(dir string) (own identity, err error) {
-	path := filepath.Join(dir, idFile)
+	path := filepath.Join(dir, IdFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return identity{}, nil
@@ -139,12 +139,12 @@ func writeIdentity(dir string, own identity) error {
 	if own.pending {
 		text = fmt.Sprintf("%08x pending\n", own.id)
 	}
-	path := filepath.Join(dir, idFile)
-	if err := writeSynced(path+".new", text); err != nil {
+	path := filepath.Join(dir, IdFile)
+	if err := WriteSynced(path+".new", text); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stoa/internal/cluster"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // brisk is the life of a node that renews often and finds out soon.
-var brisk = store.Life{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
+var brisk = cluster.Times{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
 
 // logged collects what a store logs.
 type logged struct {
@@ -214,7 +215,7 @@ func stall(t *testing.T, database storetest.Database) (end func()) {
 func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: time.Hour}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 300 * time.Millisecond, Death: time.Hour, GiveUp: time.Hour}
 	st := database.Open()
 	expired := make(chan struct{}, 10)
 	st.OnExpiry(func() { expired <- struct{}{} })
@@ -244,7 +245,7 @@ func TestANodeThatCannotRenewRefusesWork(t *testing.T) {
 func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 100 * time.Millisecond, Death: time.Hour, GiveUp: 200 * time.Millisecond}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 100 * time.Millisecond, Death: time.Hour, GiveUp: 200 * time.Millisecond}
 	st := database.Open()
 	end := stall(t, database)
 	<-st.Lost()
@@ -262,7 +263,7 @@ func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
-	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: 200 * time.Millisecond, Death: time.Minute}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: 200 * time.Millisecond, Death: time.Minute}
 	first := database.Open()
 	interrupted := make(chan struct{}, 1)
 	first.OnExpiry(func() { interrupted <- struct{}{} })
@@ -292,7 +293,7 @@ func TestAStartLeavesOthersTimeToComeBack(t *testing.T) {
 	late, gone := database.Open(), database.Open()
 	outside(t, database, "UPDATE nodes SET seen_at = seen_at - 120000000 WHERE id = $1 RETURNING 1", late.Node())
 	outside(t, database, forget, gone.Node())
-	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
+	database.Config.Life = cluster.Times{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
 	st := database.Open()
 	seen := func() int { return outside(t, database, "SELECT seen_at FROM nodes WHERE id = $1", st.Node()) }
 	for range 5 {
@@ -315,7 +316,7 @@ func TestNodesStartTogether(t *testing.T) {
 	for i := range stores {
 		wg.Go(func() {
 			cfg := database.Config
-			cfg.Node = store.NodeInfo{Version: "v", Address: "here", ConfigHash: "h"}
+			cfg.Node = cluster.NodeInfo{Version: "v", Address: "here", ConfigHash: "h"}
 			var err error
 			if stores[i], err = store.Open(ctx, cfg); err != nil {
 				t.Error(err)

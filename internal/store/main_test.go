@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"stoa/internal/apitest/plans"
-	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(plans.Checked(storetest.Both(m, drive.Tables())).Run()) }
+func TestMain(m *testing.M) { os.Exit(plans.Checked(storetest.Both(m)).Run()) }

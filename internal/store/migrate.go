@@ -32,7 +32,7 @@ type Migrated struct {
 // lock, checks that the databases belong together and runs the migrations that are
 // missing. With check it only says which would run, and takes no lock.
 func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (done []Migrated, err error) {
-	for _, c := range databases(cfg, drives) {
+	for _, c := range Databases(cfg, drives) {
 		m := Migrated{File: c.File}
 		if m.From, m.To, err = db.Versions(ctx, c); err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (d
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	d, err := db.Open(ctx, databases(cfg, drives)[1])
+	d, err := db.Open(ctx, Databases(cfg, drives)[1])
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,11 @@ func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (d
 }
 
 // databases returns how the databases of a store are opened: the core's, the drives'.
-func databases(cfg Config, drives DriveTables) []db.Config {
+func Databases(cfg Config, drives DriveTables) []db.Config {
 	all := make([]db.Config, 2)
 	for i, files := range []fs.FS{Migrations(), drives.Migrations(cfg.PostgresURL != "")} {
 		all[i] = db.Config{
-			Dir: cfg.Dir, File: backupFiles()[i], PostgresURL: cfg.PostgresURL, Migrations: files,
+			Dir: cfg.Dir, File: Files()[i], PostgresURL: cfg.PostgresURL, Migrations: files,
 			Durability: cfg.Durability, ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Readers: 1, Connections: 4,
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"stoa/internal/db"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // A database of an earlier version is taken over: runs that waited for a place

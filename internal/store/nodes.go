@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/db"
 )
 
@@ -12,7 +13,7 @@ import (
 type Node struct {
 	ID         string
 	Version    string // of the program
-	ConfigHash string // see [NodeInfo]
+	ConfigHash string // see [cluster.NodeInfo]
 	Address    string // that it listens on
 	StartedAt  time.Time
 	SeenAt     time.Time // when it last said that it lives; by the clock of the database
@@ -38,7 +39,7 @@ func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
 
 // beginAlone registers this process as the node of a SQLite file. There is one at a
 // time (the lock of the directory ensures that), so all others are dead.
-func (tx *Tx) beginAlone(ctx context.Context, id string, info NodeInfo) error {
+func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) error {
 	var earlier []string
 	if err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var id string
@@ -111,3 +112,23 @@ func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
 
 // databaseClock is the present by the clock of PostgreSQL, in microseconds.
 const databaseClock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`
+
+// nodeRows implements [cluster.Rows].
+type nodeRows struct{ s *Store }
+
+// EndNode does not wait until the node is alive, as [Store.Write] does.
+func (r nodeRows) EndNode(ctx context.Context, id string) error {
+	return r.s.db.Write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: r.s}).endNode(ctx, id) })
+}
+
+func (r nodeRows) EndExpired(ctx context.Context, id string, after time.Duration) (ended bool, err error) {
+	err = r.s.Write(ctx, func(tx *Tx) (err error) {
+		ended, err = tx.endExpired(ctx, id, after)
+		return err
+	})
+	return ended, err
+}
+
+func (r nodeRows) ForgetNodes(ctx context.Context) error {
+	return r.s.Write(ctx, func(tx *Tx) error { return tx.forgetNodes(ctx) })
+}

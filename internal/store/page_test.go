@@ -9,7 +9,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestPagesAreBoundedByBytes: a page of long rows ends early and says that there

@@ -11,7 +11,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestQuotasHoldForManyAtOnce: creations of one account that come at the same

@@ -7,7 +7,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestRowsAreSeenInTheirOrder writes batches in many transactions at once, as several

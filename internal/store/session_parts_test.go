@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestAStepKeepsItsReasoning writes the reasoning of a step and reads it again, and

@@ -9,7 +9,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // TestStepsOfTheLastReleaseAreRead reads the rows of testdata/steps.json, which the

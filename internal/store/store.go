@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/cluster"
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 )
@@ -52,32 +53,31 @@ type Config struct {
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
-	Node     NodeInfo       // what this process tells of itself
-	Life     Life           // of this process's node, on PostgreSQL
-	Quota    Quota          // zero: no bounds
-	Trace    func(db.Trace) // see [db.Config]; nil: none
-	Observe  func(string)   // see [db.Config]; nil: none
-	Logger   *slog.Logger   // nil: none
+	Node     cluster.NodeInfo // what this process tells of itself
+	Life     cluster.Times    // of this process's node, on PostgreSQL
+	Quota    Quota            // zero: no bounds
+	Trace    func(db.Trace)   // see [db.Config]; nil: none
+	Observe  func(string)     // see [db.Config]; nil: none
+	Logger   *slog.Logger     // nil: none
 
 	tablesOnly bool // migrate, and begin no node
 }
 
 // Store is the open store. It is safe for use by many goroutines.
 type Store struct {
+	*cluster.Hints
 	db     *db.DB
-	lock   *db.Lock // nil on PostgreSQL
-	life   *life    // nil on SQLite
+	lock   *db.Lock        // nil on PostgreSQL
+	member *cluster.Member // nil on SQLite
 	direct *db.Direct
 	node   string
 	fenced *db.Fence
 	quota  Quota
 	grants atomic.Int64
 
-	toFree  claimsToFree
-	address string // of PostgreSQL
-	hints   *hints
-	outbox  chan struct{}
-	log     *slog.Logger
+	toFree claimsToFree
+	outbox chan struct{}
+	log    *slog.Logger
 }
 
 // A Tx is a running transaction with the store's methods. See [Store.Write] for
@@ -90,12 +90,13 @@ type Tx struct {
 // Open opens the database, migrates it, and registers a new node. On SQLite it takes
 // the lock of the directory first, and every earlier node is declared dead: its
 // leases are closed and its unfinished idempotency keys are freed. On PostgreSQL that
-// happens to nodes that have not said for a while that they live; see [Life].
+// happens to nodes that have not said for a while that they live; see [cluster.Times].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, address: cfg.PostgresURL, hints: newHints(), outbox: make(chan struct{}, 1), log: cfg.Logger}
+	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, outbox: make(chan struct{}, 1), log: cfg.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.Hints = cluster.NewHints(s.node, cfg.PostgresURL, s.log)
 	s.toFree.stop = make(chan struct{})
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
@@ -118,30 +119,32 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	if err := checkCopied(ctx, cfg); err != nil {
+	if err := CheckCopied(ctx, cfg); err != nil {
 		return err
 	}
 	if cfg.PostgresURL == "" {
-		if err := checkRestored(cfg.Dir); err != nil {
+		if err := CheckRestored(cfg.Dir); err != nil {
 			return err
 		}
 		if !cfg.ReadOnly {
-			if err := checkIdentity(ctx, cfg.Dir); err != nil {
+			if err := CheckIdentity(ctx, cfg.Dir); err != nil {
 				return err
 			}
 		}
 	}
 	s.fenced = s.fence(cfg)
 	s.db, err = db.Open(ctx, db.Config{
-		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: Migrations(),
+		Dir: cfg.Dir, File: CoreFile, PostgresURL: cfg.PostgresURL, Migrations: Migrations(),
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
 		ReadOnly: cfg.ReadOnly, Fence: s.fenced, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})
+	s.Hints.Open(s.db)
 	if err != nil || cfg.ReadOnly || cfg.tablesOnly {
 		return err
 	}
 	if cfg.PostgresURL != "" {
-		return s.beginLife(ctx, cfg)
+		s.member = cluster.New(cluster.Config{ID: s.node, Info: cfg.Node, Times: cfg.Life, Rows: nodeRows{s}, Direct: s.direct, Logger: cfg.Logger})
+		return s.member.Begin(ctx)
 	}
 	return s.Write(ctx, func(tx *Tx) error { return tx.beginAlone(ctx, s.node, cfg.Node) })
 }
@@ -164,6 +167,19 @@ func (s *Store) fence(cfg Config) *db.Fence {
 	return &db.Fence{Query: fenceQuery, Args: []any{s.node, strconv.FormatInt(idleTransaction.Milliseconds(), 10)}}
 }
 
+// fenceQuery keeps a node alive until the commit, and fails where it is dead. A
+// renewal does not wait for it; a declaration of death does, because alive is part of
+// a unique index.
+const fenceQuery = `SELECT 1 / COALESCE((SELECT alive FROM nodes WHERE id = $1 FOR KEY SHARE), 0), set_config('idle_in_transaction_session_timeout', $2, true)`
+
+// idleTransaction is how long a transaction may wait for this process before
+// PostgreSQL ends it: one that was stopped in the middle keeps its locks so long.
+const idleTransaction = 10 * time.Second
+
+// ErrLost is returned by Write when this process's node is dead: others may have
+// what it had, and the process must stop.
+var ErrLost error = stoa.Errorf(stoa.CodeOverloaded, "This node of the service has ended. Try again.").After(time.Second)
+
 // Outbox returns a channel that holds a value after deliveries may have been added by
 // this process; see [Tx.InsertEvent].
 func (s *Store) Outbox() <-chan struct{} { return s.outbox }
@@ -177,8 +193,8 @@ func (s *Store) Fence() *db.Fence { return s.fenced }
 func (s *Store) Close() error {
 	s.toFree.end()
 	var errs []error
-	if s.life != nil {
-		errs = append(errs, s.life.end())
+	if s.member != nil {
+		errs = append(errs, s.member.End())
 	}
 	if s.direct != nil {
 		errs = append(errs, s.direct.Close())
@@ -198,48 +214,42 @@ func (s *Store) Node() string { return s.node }
 // Lost returns a channel that is closed when this process's node is dead: the process
 // must stop. On SQLite, where that cannot happen, it is nil and blocks for ever.
 func (s *Store) Lost() <-chan struct{} {
-	if s.life == nil {
+	if s.member == nil {
 		return nil
 	}
-	return s.life.lost
+	return s.member.Lost()
 }
 
 // OnExpiry sets what is called, on a goroutine of its own, when the node has not been
-// able to renew its life for [Life.Expiry]: model calls under way must end, for they
+// able to renew its life for [cluster.Times.Expiry]: model calls under way must end, for they
 // cannot be charged. Nothing is called on SQLite.
 func (s *Store) OnExpiry(fn func()) {
-	if s.life != nil {
-		s.life.mu.Lock()
-		defer s.life.mu.Unlock()
-		s.life.onExpiry = fn
+	if s.member != nil {
+		s.member.OnExpiry(fn)
 	}
 }
 
 // CountCalls sets what tells how many model calls are under way, for [Node.Calls].
 func (s *Store) CountCalls(count func() int64) {
-	if s.life != nil {
-		s.life.mu.Lock()
-		defer s.life.mu.Unlock()
-		s.life.calls = count
+	if s.member != nil {
+		s.member.CountCalls(count)
 	}
 }
 
-// SetConfigHash changes [NodeInfo.ConfigHash] of this process's node.
+// SetConfigHash changes [cluster.NodeInfo.ConfigHash] of this process's node.
 func (s *Store) SetConfigHash(hash string) {
-	if s.life != nil {
-		s.life.mu.Lock()
-		defer s.life.mu.Unlock()
-		s.life.info.ConfigHash = hash
+	if s.member != nil {
+		s.member.SetConfigHash(hash)
 	}
 }
 
 // suspended returns the error for callers while this process cannot know whether its
 // node lives; nil otherwise.
 func (s *Store) suspended() error {
-	if s.life == nil {
+	if s.member == nil {
 		return nil
 	}
-	if changed, _ := s.life.away(); changed == nil {
+	if changed, _ := s.member.Away(); changed == nil {
 		return nil
 	}
 	return stoa.Errorf(stoa.CodeOverloaded, "The service has lost the connection to its database. Try again.").After(time.Second)
@@ -285,7 +295,7 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	}
 	err := write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 	if errors.Is(err, db.ErrFenced) {
-		s.life.lose()
+		s.member.Lose()
 		return ErrLost
 	}
 	return err
@@ -301,19 +311,19 @@ const promptTime = 2 * time.Second
 func Promptly(ctx context.Context) context.Context { return db.Limit(ctx, promptTime) }
 
 // WriteWait is [Store.Write] that waits while the node tries to renew its life, until
-// [Life.Expiry], where Write returns CodeOverloaded at once. The transaction itself may
+// [cluster.Times.Expiry], where Write returns CodeOverloaded at once. The transaction itself may
 // take as long. It is for what has been done already and must be recorded, such as a
 // charge.
 func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
-	if s.life != nil {
-		if changed, expired := s.life.away(); changed != nil && !expired {
+	if s.member != nil {
+		if changed, expired := s.member.Away(); changed != nil && !expired {
 			select {
 			case <-changed:
 			case <-s.Lost():
 			case <-ctx.Done():
 			}
 		}
-		ctx = db.Limit(ctx, s.life.times.Expiry)
+		ctx = db.Limit(ctx, s.member.Expiry())
 	}
 	return s.Write(ctx, fn)
 }

@@ -17,7 +17,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 var ctx = context.Background()

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // taskAt is a task whose cursor and so on are at those minutes.

@@ -6,10 +6,9 @@ import (
 	"go.uber.org/goleak"
 
 	"stoa/internal/apitest/plans"
-	"stoa/internal/drive"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m)))
 }

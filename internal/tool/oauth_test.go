@@ -20,7 +20,7 @@ import (
 	"stoa/internal/seal"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 	"stoa/internal/vault"
 )
 

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"sync"
 
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // few are tables that have few rows, however much is stored.

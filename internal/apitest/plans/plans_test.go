@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // of is what a check of the statements finds.

@@ -13,7 +13,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/store"
-	"stoa/internal/store/storetest"
+	"stoa/internal/storetest"
 )
 
 // settings make PostgreSQL show whether there is an index for a statement: its

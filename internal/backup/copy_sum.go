@@ -1,0 +1,54 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+)
+
+// A sum counts rows and adds up their hashes, so that their order, which databases
+// do not agree on, does not matter.
+type sum struct {
+	rows  int64
+	total [4]uint64 // the sum of the SHA-256 of the rows, as four numbers without carry
+	hash  hash.Hash
+	buf   []byte
+}
+
+// add adds a row. Each value is hashed with its type and length, so that no two rows
+// are hashed alike.
+func (s *sum) add(row []any) {
+	if s.hash == nil {
+		s.hash = sha256.New()
+	}
+	s.hash.Reset()
+	s.buf = s.buf[:0]
+	for _, v := range row {
+		switch v := v.(type) {
+		case int64:
+			s.buf = binary.BigEndian.AppendUint64(append(s.buf, 'i'), uint64(v))
+		case string:
+			s.buf = append(binary.BigEndian.AppendUint64(append(s.buf, 't'), uint64(len(v))), v...)
+		case []byte:
+			s.buf = append(binary.BigEndian.AppendUint64(append(s.buf, 'b'), uint64(len(v))), v...)
+		default:
+			s.buf = append(s.buf, 'n')
+		}
+	}
+	s.hash.Write(s.buf)
+	s.buf = s.hash.Sum(s.buf[:0])
+	for i := range s.total {
+		s.total[i] += binary.BigEndian.Uint64(s.buf[8*i:])
+	}
+	s.rows++
+}
+
+// of returns the sum of all rows so far.
+func (s *sum) of() TableSum {
+	var b []byte
+	for _, n := range s.total {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return TableSum{Rows: s.rows, Hash: hex.EncodeToString(b[:16])}
+}

@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/db"
+)
+
+// A HintKind says what a hint is about.
+type HintKind string
+
+// The kinds of hints, and what the text of each is.
+const (
+	HintKeys     HintKind = "keys"     // a key, an account or a plan has changed; no text
+	HintSession  HintKind = "session"  // a session has new events: its id and the number of the newest
+	HintAsked    HintKind = "asked"    // credits of an account are wanted by another node: its id
+	HintReturned HintKind = "returned" // credits of an account have been returned: its id
+)
+
+const (
+	maxHints = 4096                  // that wait to be sent; further ones are dropped
+	hintGap  = 10 * time.Millisecond // between two sends, in which hints collect
+)
+
+// Hints are messages between the nodes of one database, which make them faster than
+// polling rows. A hint may be lost, repeated or late, and means only that rows
+// are worth reading; see docs/decisions/0041-leases-are-parts-of-a-balance.md.
+type Hints struct {
+	node    string
+	address string // of PostgreSQL; empty: SQLite, where nothing is sent
+	db      *db.DB
+	log     *slog.Logger
+	alone   atomic.Bool // no other node is known: nothing is sent
+
+	mu       sync.Mutex
+	waiting  map[hint]string // the text of the latest, by what is told
+	wake     chan struct{}
+	handlers map[HintKind]func(text string)
+	began    []func()
+}
+
+// hint is what is told: the same is told once, with the latest text.
+type hint struct {
+	kind HintKind
+	name string
+}
+
+// NewHints returns the hints of a node. address is that of PostgreSQL; empty: SQLite,
+// where nothing is sent.
+func NewHints(node, address string, log *slog.Logger) *Hints {
+	return &Hints{node: node, address: address, log: log, waiting: map[hint]string{}, wake: make(chan struct{}, 1), handlers: map[HintKind]func(string){}}
+}
+
+// Hint tells the other nodes something soon. It never waits, and what is not sent
+// yet is sent once for each name. Call it after the commit, as with
+// [db.Tx.AfterCommit]. The text has at most 256 bytes and no line break. On SQLite
+// it does nothing.
+func (h *Hints) Hint(kind HintKind, name, text string) {
+	if !h.HasPeers() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := hint{kind, name}
+	if _, there := h.waiting[key]; !there && len(h.waiting) >= maxHints {
+		return
+	}
+	h.waiting[key] = text
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// HasPeers reports whether a hint could reach another node.
+func (h *Hints) HasPeers() bool { return h.address != "" && !h.alone.Load() }
+
+// OnHint sets the function that is called with the name and the text, separated by
+// a space, of each hint of that kind that another node gave. It must be quick.
+// There is one for each kind; set them before [Hints.Listen] runs.
+func (h *Hints) OnHint(kind HintKind, fn func(text string)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handlers[kind] = fn
+}
+
+// OnListening adds a function that is called whenever the node begins to receive
+// hints: earlier ones may have been lost. It must be quick.
+func (h *Hints) OnListening(fn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.began = append(h.began, fn)
+}
+
+// Alone records whether this node is the only one, as far as is known: then hints
+// are not sent.
+func (h *Hints) Alone(alone bool) { h.alone.Store(alone) }
+
+// Open sets the database. Nothing is sent before.
+func (h *Hints) Open(d *db.DB) { h.db = d }
+
+// Listen sends and receives hints until ctx ends: it keeps one connection to the
+// address, or to that of the store where it is empty. On SQLite it returns at once.
+func (h *Hints) Listen(ctx context.Context, address string) error {
+	if h.address == "" {
+		return nil
+	}
+	address = cmp.Or(address, h.address)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		h.sendHints(ctx)
+	}()
+	err := db.Listen(ctx, address, h.db.Channel(), h.log, h.listening, h.heard)
+	<-sent
+	return err
+}
+
+// sendHints sends what waits, at most once in hintGap.
+func (h *Hints) sendHints(ctx context.Context) {
+	for {
+		select {
+		case <-h.wake:
+		case <-ctx.Done():
+			return
+		}
+		if err := h.db.Notify(ctx, h.take(h.node)); err != nil && ctx.Err() == nil {
+			h.log.LogAttrs(ctx, slog.LevelDebug, "hints for other nodes were not sent", slog.Any("error", err))
+		}
+		gap := time.NewTimer(hintGap)
+		select {
+		case <-gap.C:
+		case <-ctx.Done():
+			gap.Stop()
+			return
+		}
+	}
+}
+
+// noticeBytes is the most bytes of one notice of hints.
+const noticeBytes = 7800
+
+// take returns what waits as notices: the node on the first line, then a hint on
+// each: kind, name, text.
+func (h *Hints) take(node string) (notices []string) {
+	h.mu.Lock()
+	waiting := h.waiting
+	h.waiting = map[hint]string{}
+	h.mu.Unlock()
+	var b strings.Builder
+	for key, text := range waiting {
+		if b.Len() > 0 && b.Len()+len(key.kind)+len(key.name)+len(text)+3 > noticeBytes {
+			notices = append(notices, b.String())
+			b.Reset()
+		}
+		if b.Len() == 0 {
+			b.WriteString(node)
+		}
+		b.WriteString("\n" + string(key.kind) + " " + key.name)
+		if text != "" {
+			b.WriteString(" " + text)
+		}
+	}
+	if b.Len() > 0 {
+		notices = append(notices, b.String())
+	}
+	return notices
+}
+
+func (h *Hints) listening() {
+	h.mu.Lock()
+	began := slices.Clone(h.began)
+	h.mu.Unlock()
+	for _, fn := range began {
+		fn()
+	}
+}
+
+// heard passes on the hints of a notice, unless they are this node's own.
+func (h *Hints) heard(notice string) {
+	node, rest, _ := strings.Cut(notice, "\n")
+	if node == h.node {
+		return
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		kind, text, _ := strings.Cut(line, " ")
+		h.mu.Lock()
+		fn := h.handlers[HintKind(kind)]
+		h.mu.Unlock()
+		if fn != nil {
+			fn(text)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+// Package rest is the HTTP frame of the API: it makes handlers of functions that
+// take typed requests and return typed replies.
+//
+// It authenticates, checks parameters and bodies against the contract, stores
+// replies under Idempotency-Keys, renders errors in one place, writes the log line,
+// and bounds bodies and request rates. It knows no resource. route.go has the types
+// of requests, replies and routes, exchange.go the steps of every request,
+// operation.go and params.go the checks against the contract, page.go the cursors of
+// lists. Start at [Base.Handler].
+package rest
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"stoa/internal/auth"
+	"stoa/internal/config"
+	"stoa/internal/ratelimit"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/telemetry"
+)
+
+// A Base has what every request passes through. Its fields are set before
+// [Base.Handler] is called and not changed afterwards; those without a remark are
+// required.
+type Base struct {
+	Keys  *auth.Keys
+	Store *store.Store
+
+	MaxBody    int64             // bytes of a request's body; 0: 16 MiB
+	Limits     config.Limits     // zero members: the defaults
+	Extensions config.Extensions // offered beside version 1 of the API
+	Logger     *slog.Logger      // nil: slog.Default()
+
+	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
+	BodyIdle time.Duration
+	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
+	// are.
+	RateLimited func() bool
+	// RequestLog returns the settings of the request log.
+	RequestLog func() *config.RequestLog
+	// Ended receives each request when it has ended, on the request's goroutine: it
+	// must be quick, and must not keep the pointer. nil: not called.
+	Ended func(*stoa.Request)
+	// Tracer makes a span of each request; nil: none is made.
+	Tracer *telemetry.Tracer
+	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
+	Web http.Handler
+
+	rates     ratelimit.Rates // of requests, by key and by account
+	wrong     ratelimit.Rates // of requests with wrong keys, by slots of addresses
+	parsing   ratelimit.Turns // of large bodies, by account
+	lingering ratelimit.Slots // see [inbody.linger], by address and ""
+	bodies    budget
+	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
+	activity  activity
+	once      sync.Once
+	open      context.Context // ends when no more requests are taken
+	drain     context.CancelFunc
+	calls     context.Context // of model calls
+	stopCalls context.CancelFunc
+	callsMu   sync.Mutex // of the two above
+}
+
+// A Host embeds a [Base].
+type Host interface{ base() *Base }
+
+func (b *Base) base() *Base { return b }
+
+// Prepare fills zero settings with the defaults of package config, once.
+func (b *Base) Prepare() {
+	b.once.Do(func() {
+		defaults := config.Defaults()
+		b.MaxBody = cmp.Or(b.MaxBody, int64(defaults.Limits.Body))
+		if b.Logger == nil {
+			b.Logger = slog.Default()
+		}
+		if b.Limits == (config.Limits{}) {
+			b.Limits = defaults.Limits
+		}
+		b.activity.idle = make(chan struct{})
+		b.addresses = maphash.MakeSeed()
+		b.BodyIdle = cmp.Or(b.BodyIdle, bodyIdle)
+		b.bodies.most = int64(cmp.Or(b.Limits.BodiesInFlight, defaults.Limits.BodiesInFlight))
+		b.open, b.drain = context.WithCancel(context.Background())
+		b.calls, b.stopCalls = context.WithCancel(context.Background())
+	})
+}
+
+// Drain refuses new requests from now on, with 503 and Retry-After; those that
+// run go on. It may be called more than once.
+func (b *Base) Drain() {
+	b.Prepare()
+	b.drain()
+	b.activity.drain()
+}
+
+// Idle is closed when [Base.Drain] was called and every request that was taken
+// before it has ended.
+func (b *Base) Idle() <-chan struct{} {
+	b.Prepare()
+	return b.activity.idle
+}
+
+// An activity counts requests until a drain, and says when the last of them ended.
+type activity struct {
+	mu       sync.Mutex
+	requests int
+	draining bool
+	idle     chan struct{}
+}
+
+// enter counts a request, unless the drain has begun.
+func (a *activity) enter() (leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining {
+		return func() {}
+	}
+	a.requests++
+	return a.leave
+}
+
+func (a *activity) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requests--; a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+}
+
+func (a *activity) drain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+	a.draining = true
+}
+
+// Draining is closed once [Base.Drain] was called.
+func (b *Base) Draining() <-chan struct{} {
+	b.Prepare()
+	return b.open.Done()
+}
+
+// UntilDrain returns a context that also ends when the service is about to stop,
+// for requests that only wait. done has to be called.
+func (b *Base) UntilDrain(ctx context.Context) (waiting context.Context, done func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(b.open, cancel)
+	return waiting, func() { stop(); cancel() }
+}
+
+// Stop ends the model calls that still run: each tells its caller and is free.
+// It implies [Base.Drain] and does not wait.
+func (b *Base) Stop() {
+	b.Drain()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	b.stopCalls()
+}
+
+// Interrupt ends the model calls that run now: each tells its caller and is free.
+// Later ones are not affected. It does not wait.
+func (b *Base) Interrupt() {
+	b.Prepare()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	b.stopCalls()
+	if !b.IsDraining() { // else Stop may have been called
+		b.calls, b.stopCalls = context.WithCancel(context.Background())
+	}
+}
+
+// Stopping ends with [Base.Stop] and [Base.Interrupt].
+func (b *Base) Stopping() context.Context {
+	b.Prepare()
+	b.callsMu.Lock()
+	defer b.callsMu.Unlock()
+	return b.calls
+}
+
+// MaxBodiesInFlight is the maximum number of bytes of bodies in memory.
+func (b *Base) MaxBodiesInFlight() int64 { return b.bodies.most }
+
+// InFlight returns how many requests are being served, and how many bytes of bodies
+// are in memory.
+func (b *Base) InFlight() (requests, bodyBytes int64) {
+	b.activity.mu.Lock()
+	requests = int64(b.activity.requests)
+	b.activity.mu.Unlock()
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
+	return requests, b.bodies.used
+}
+
+func (b *Base) IsDraining() bool {
+	return b.open.Err() != nil
+}

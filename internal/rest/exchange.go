@@ -1,0 +1,328 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"stoa/internal/requestlog"
+	"stoa/internal/stoa"
+)
+
+const Prefix = "/api/v1"
+
+// An Exchange is one request on its way to its reply. It is the
+// [http.ResponseWriter] of everything inside.
+type Exchange struct {
+	responseRecorder
+	HTTP *http.Request
+	Log  Fields
+	body []byte // as it was sent, once the input is read
+
+	messages bool // errors have the form of Anthropic's Messages
+
+	in      *inbody // nil: there is no body
+	maxBody int64   // bytes that the operation takes
+	held    int64   // bytes of the budget of bodies
+}
+
+// Context is that of a handler of the control plane. It does not end when the
+// client has sent all it wants to send: such a client may still wait for the
+// reply, and net/http cannot tell it from one that is gone. Handlers that wait take
+// the context of the request instead.
+func (x *Exchange) Context() context.Context { return context.WithoutCancel(x.HTTP.Context()) }
+
+// WriteHeader begins the reply.
+func (x *Exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= 200 && x.in.settle(status) {
+		x.Header().Set("Connection", "close")
+	}
+	x.responseRecorder.WriteHeader(status)
+}
+
+// Write sends a piece of the body.
+func (x *Exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	return x.responseRecorder.Write(b)
+}
+
+// FlushError sends what is buffered; see [http.ResponseController].
+func (x *Exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	return x.responseRecorder.FlushError()
+}
+
+// takeBody bounds how the body of a request is read, and what becomes of one that
+// is not.
+func (x *Exchange) takeBody(idle time.Duration) {
+	if x.HTTP.Body == nil || x.HTTP.Body == http.NoBody {
+		return
+	}
+	rc := http.NewResponseController(x.ResponseWriter)
+	_ = rc.EnableFullDuplex() // so that net/http leaves the rest of a body to us
+	x.in = &inbody{
+		ReadCloser: x.HTTP.Body, rc: rc, idle: idle, announced: x.HTTP.ContentLength,
+		expectsAnswer: strings.EqualFold(x.HTTP.Header.Get("Expect"), "100-continue"),
+	}
+	x.HTTP.Body = x.in
+	if len(x.HTTP.TransferEncoding) > 0 {
+		// Whether the request also had a Content-Length is not known here. One that
+		// has both may be seen as two requests by a proxy: RFC 9112, 6.1.
+		x.Header().Set("Connection", "close")
+	}
+}
+
+// Header fields of every reply, which all share them.
+var (
+	noSniff       = []string{"nosniff"}
+	noStore       = []string{"no-store"}
+	contentPolicy = []string{"default-src 'none'; frame-ancestors 'none'"}
+)
+
+// Handler serves every path. What every request passes through, in order: its
+// id and log line, the check for a stopping service, the route, authentication
+// and scope, the parameters, the body.
+//
+// before sees a request that no route has had yet; it reports whether it has answered.
+func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error)) http.Handler {
+	return b.Tracer.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started := time.Now()
+		defer b.activity.enter()()
+		if b.Extensions.V1Alias && Under(r.URL.Path, "/v1") {
+			r = aliased(r)
+		}
+		x := &Exchange{responseRecorder: responseRecorder{ResponseWriter: w}, HTTP: r}
+		x.Log.ID, x.Log.StartedAt = stoa.NewID("req"), started
+		h := w.Header()
+		h.Set("x-request-id", x.Log.ID)
+		h["X-Content-Type-Options"] = noSniff
+		if x.messages = b.Extensions.Messages && Under(r.URL.Path, Prefix+"/messages"); x.messages {
+			h.Set("request-id", x.Log.ID) // as Anthropic's clients read it
+		}
+		defer b.ended(x)
+		defer func() { b.bodies.give(x.Log.Caller.Account.ID, x.held) }()
+		defer func() { x.in.linger(x.status, func() (func(), bool) { return b.enterLinger(r.RemoteAddr) }) }()
+		defer func() {
+			if v := recover(); v != nil {
+				b.panicked(x, v)
+			}
+		}()
+		x.takeBody(b.BodyIdle)
+		if b.isForWeb(r) {
+			b.Web.ServeHTTP(x, r)
+			return
+		}
+		h["Cache-Control"], h["Content-Security-Policy"] = noStore, contentPolicy
+		if err := b.dispatch(mux, before, x); err != nil {
+			b.fail(x, err)
+		}
+		if x.status == 0 {
+			panic(http.ErrAbortHandler) // net/http would answer with 200
+		}
+	}))
+}
+
+// aliased is a request for /v1/… as one for /api/v1/….
+func aliased(r *http.Request) *http.Request {
+	r2 := *r
+	u := *r.URL
+	u.Path = "/api" + u.Path
+	if u.RawPath != "" {
+		u.RawPath = "/api" + u.RawPath
+	}
+	r2.URL = &u
+	return &r2
+}
+
+// ended writes the request's log line and hands on what became of it.
+func (b *Base) ended(x *Exchange) {
+	x.Log.end(x.status)
+	x.Log.line(x.HTTP.Context(), b.Logger, x.HTTP.Method, x.HTTP.URL.Path, x.bytes)
+	if requestlog.Keeps(x.Log.Route) && b.RequestLog().Addresses {
+		x.Log.Address = ClientAddress(x.HTTP)
+	}
+	b.Tracer.Request(x.HTTP.Context(), &x.Log.Request)
+	if b.Ended != nil {
+		b.Ended(&x.Log.Request)
+	}
+}
+
+// RefuseConnection returns the whole HTTP reply to a connection that is one too
+// many: of its address (429), or else in all (503).
+func RefuseConnection(ofAddress bool) []byte {
+	err := stoa.Errorf(stoa.CodeOverloaded, "The service has as many connections as it takes. Try again in a second.").After(time.Second)
+	if ofAddress {
+		err = stoa.Errorf(stoa.CodeRateLimit, "Your address has as many connections open as it may have. Use fewer, or try again in a second.").After(time.Second)
+	}
+	out := &bufferedReply{header: http.Header{}}
+	id := stoa.NewID("req")
+	out.header.Set("x-request-id", id)
+	writeError(out, id, err)
+	res := http.Response{
+		StatusCode: out.status, ProtoMajor: 1, ProtoMinor: 1, Header: out.header, Close: true,
+		ContentLength: int64(out.body.Len()), Body: io.NopCloser(&out.body),
+	}
+	var text bytes.Buffer
+	_ = res.Write(&text) // a buffer takes everything
+	return text.Bytes()
+}
+
+// A bufferedReply is a reply in memory.
+type bufferedReply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *bufferedReply) Header() http.Header         { return b.header }
+func (b *bufferedReply) WriteHeader(status int)      { b.status = status }
+func (b *bufferedReply) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+// isForWeb reports whether the pages answer the request.
+func (b *Base) isForWeb(r *http.Request) bool {
+	if b.Web == nil {
+		return false
+	}
+	p := r.URL.Path
+	return !Under(p, Prefix) || Under(p, Prefix+"/doc")
+}
+
+// Under reports whether p is dir or below it.
+func Under(p, dir string) bool {
+	rest, ok := strings.CutPrefix(p, dir)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// dispatch finds the route and runs it. Paths that the mux would redirect are no
+// paths: a redirect turns a POST into a GET.
+func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error), x *Exchange) error {
+	r := x.HTTP
+	if b.IsDraining() {
+		x.Header().Set("Connection", "close")
+	}
+	if b.IsDraining() && r.URL.Path != Prefix+"/health" {
+		return stoa.Errorf(stoa.CodeOverloaded, "The service is about to stop and takes no more requests. Try again in a moment.")
+	}
+	if raw := r.URL.EscapedPath(); !strings.HasPrefix(raw, "/") || path.Clean(raw) != strings.TrimSuffix(raw, "/") && raw != "/" || !isText(r.URL.Path) {
+		return notFound(r)
+	}
+	if done, err := before(x, r); done || err != nil {
+		return err
+	}
+	mux.ServeHTTP(x, r)
+	return nil
+}
+
+// served adapts a route's handler to the mux.
+func (b *Base) served(op *operation, h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		x := w.(*Exchange)
+		x.Log.Route, x.maxBody = op.pattern, op.maxBody
+		if err := h(x); err != nil {
+			b.fail(x, err)
+		}
+	})
+}
+
+// noRoute answers where no route fits: with the methods of the path where it has
+// some, in place of the plain text of the mux.
+func noRoute(mux *http.ServeMux) handler {
+	return func(x *Exchange) error {
+		var allow []string
+		for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut} {
+			other := *x.HTTP
+			other.Method = method
+			if _, pattern := mux.Handler(&other); pattern != "/" {
+				allow = append(allow, method)
+			}
+		}
+		if len(allow) == 0 {
+			return notFound(x.HTTP)
+		}
+		if x.HTTP.URL.Path == Prefix+"/responses" && isWebSocket(x.HTTP) {
+			x.Header().Set("Upgrade", "HTTP/1.1")
+			x.Header().Set("Connection", "Upgrade")
+			return stoa.Errorf(stoa.CodeUpgradeRequired, "This path is not served over WebSocket. Send the request with POST over HTTP.")
+		}
+		methods := strings.Join(allow, ", ")
+		x.Header().Set("Allow", methods)
+		return stoa.Errorf(stoa.CodeMethodNotAllowed, "%s is not a method of this path; use %s.", x.HTTP.Method, methods)
+	}
+}
+
+// isWebSocket reports whether the request would begin a WebSocket (RFC 6455, 4.2.1).
+func isWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
+}
+
+// hasToken reports whether one of the comma-separated lists has the token, in whatever
+// case.
+func hasToken(lists []string, token string) bool {
+	for _, list := range lists {
+		for item := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(item), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func notFound(r *http.Request) error {
+	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
+		return stoa.Errorf(stoa.CodeNotFound, "This service has no model listing endpoint. GET /api/v1/meta names the models.")
+	}
+	return stoa.Errorf(stoa.CodeNotFound, "There is nothing at this path. GET /api/v1/openapi.json describes what there is.")
+}
+
+// authenticate finds the caller and checks that the route is open to it.
+func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
+	headers := r.Header["Authorization"]
+	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
+		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
+	}
+	if len(headers) != 1 { // two keys are no key
+		headers = []string{""}
+	}
+	c, err := b.Keys.Verify(r.Context(), headers[0])
+	switch {
+	case err != nil:
+		return c, b.WrongKey(r, err)
+	case c.Account.Suspended:
+		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
+	case scope != "" && !c.Key.Has(scope):
+		return c, stoa.Errorf(stoa.CodeScope, "This key does not carry the scope %q, which the request needs. Use another key, or make one with that scope.", scope)
+	}
+	return c, b.admit(c)
+}
+
+// takesBareKey reports whether an operation that Anthropic's clients call may have its
+// key in x-api-key.
+func (b *Base) takesBareKey(path string) bool {
+	return b.Extensions.Models && Under(path, Prefix+"/models") || b.Extensions.Messages && Under(path, Prefix+"/messages")
+}
+
+// panicked ends a request whose handler panicked: with 500 where nothing was
+// sent, by cutting the connection where something was.
+func (b *Base) panicked(x *Exchange, v any) {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	x.Log.Failed(fmt.Errorf("panic: %v", v))
+	x.Log.stack = debug.Stack()
+	if x.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	x.writeError(x.Log.cause)
+}

@@ -1,0 +1,138 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const defaultPageSize = 20
+
+// A Pager reads the cursor of one list and writes the next one. A cursor is the
+// place of the last row with a check sum over it and over what the list is: the
+// same cursor with another filter, order or account is refused.
+type Pager struct {
+	bound string
+	Page  store.Page
+}
+
+// NewPager reads a list's parameters. What names the list comes last: its path,
+// the account, and every filter.
+func NewPager(limit int, cursor, order string, list ...string) (Pager, error) {
+	p := Pager{
+		bound: strings.Join(append(list, order), "\x00"),
+		Page:  store.Page{Limit: limit, Asc: order == "asc"},
+	}
+	if limit == 0 {
+		p.Page.Limit = defaultPageSize
+	}
+	if order == "" {
+		p.bound += "desc"
+	}
+	if cursor == "" {
+		return p, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) < sumSize+8 || string(p.sum(raw[sumSize:])) != string(raw[:sumSize]) {
+		return p, stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or was made for another list, filter or order. Begin again without one.").At("cursor")
+	}
+	p.Page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
+	p.Page.After.ID = string(raw[sumSize+8:])
+	return p, nil
+}
+
+const sumSize = 8
+
+func (p Pager) sum(place []byte) []byte {
+	h := sha256.New()
+	h.Write([]byte(p.bound))
+	h.Write([]byte{0})
+	h.Write(place)
+	return h.Sum(nil)[:sumSize]
+}
+
+// next is the cursor after a page's last row; null when there is no more.
+func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
+	if !more {
+		return noCursor()
+	}
+	return nullable.NewNullableWithValue(p.Cursor(at, id))
+}
+
+// Cursor is the cursor of what comes after that place.
+func (p Pager) Cursor(at time.Time, id string) string {
+	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
+	place = append(place, id...)
+	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
+}
+
+// noCursor is null: what a list that is empty or at its end says. The zero value
+// of the type would be written as an empty text.
+func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
+
+// A Page is one page of a list.
+type Page[T any] struct {
+	Data       []T                       `json:"data"`
+	HasMore    bool                      `json:"hasMore"`
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// A Place is where a row stands in its list; see [store.Cursor].
+type Place struct {
+	At time.Time
+	ID string
+}
+
+// ReadPage answers with the page that rows reads: item is a row as it is shown, at
+// its place.
+func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
+	var out Page[Item]
+	err := s.Read(ctx, func(tx *store.Tx) error {
+		list, more, err := rows(tx)
+		out = NewPage(p, list, more, item, at)
+		return err
+	})
+	return Reply[Page[Item]]{Body: out}, err
+}
+
+// NewPage returns the page with these rows.
+func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item, at func(Row) Place) Page[Item] {
+	out := Page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
+	for _, row := range list {
+		out.Data = append(out.Data, item(row))
+	}
+	if more && len(list) > 0 {
+		last := at(list[len(list)-1])
+		out.NextCursor = p.next(more, last.At, last.ID)
+	}
+	return out
+}
+
+// NewPageTo returns the page with these rows whose next page begins at that cursor;
+// the zero cursor: there is none.
+func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
+	out := NewPage(p, list, false, item, nil)
+	if next != (store.Cursor{}) {
+		out.HasMore, out.NextCursor = true, p.next(true, next.At, next.ID)
+	}
+	return out
+}
+
+// Numbered is the place of a row in a list that is ordered by numbers of its own.
+func Numbered(n int64) Place { return Place{At: time.UnixMicro(n)} }
+
+// Number is where a page of a list goes on that is ordered by numbers of its own.
+func (p Pager) Number() int64 {
+	if p.Page.After == (store.Cursor{}) {
+		return 0
+	}
+	return p.Page.After.At.UnixMicro()
+}
