@@ -154,6 +154,7 @@ func views() []view {
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewStarted(), viewMessages(),
 		viewConnections(), viewConnection(), viewTools(), viewSecrets(), viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
+		viewHooks(), viewHook(), viewDeliveries(), viewDelivery(), viewTags(), viewTag(), viewCalls(), viewCall(), viewApprovals(), viewInputs(),
 	}
 }
 

@@ -71,11 +71,11 @@ func inFlags(c *cobra.Command, err error) error {
 		path = strings.TrimSuffix(path, m[0])
 		item, _ = strconv.Atoi(m[1])
 	}
-	last := path[strings.LastIndexByte(path, '.')+1:]
+	last := lastPart(path)
 	var found *pflag.Flag
 	c.Flags().Visit(func(f *pflag.Flag) { // those that were given
 		for _, member := range append([]string{f.Name}, f.Annotations[memberNote]...) {
-			if letters(member) == letters(path) || letters(member) == letters(last) {
+			if letters(member) == letters(path) || letters(lastPart(member)) == letters(last) {
 				found = f
 			}
 		}
@@ -101,6 +101,9 @@ func inFlags(c *cobra.Command, err error) error {
 	}
 	return refusedFlag{fmt.Sprintf("--%s %s: %s", found.Name, shellWord(shorten(oneLine(value), 60)), text), err}
 }
+
+// lastPart returns what follows the last dot of a member's path.
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // letters returns a name without what separates its words, so that
 // max-output-tokens, maxOutputTokens and max_output_tokens are one.
