@@ -131,18 +131,6 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	return c
 }
 
-// printObject returns an action for [env.onObject] that reads the object and
-// prints it by v.
-func printObject(v view) func(context.Context, *client.Client, *output, string, []string) error {
-	return func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		raw, err := call.JSON(ctx, http.MethodGet, path, nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(v, raw)
-	}
-}
-
 // describeFields are what spaces and agents share.
 func describeFields() []field {
 	return []field{
@@ -151,18 +139,6 @@ func describeFields() []field {
 		{"external-id", "externalId", asText, "your own `id` for it, unique in the account"},
 		{"metadata", "metadata", asPairs, "a `name=value` pair to keep with it"},
 	}
-}
-
-// patch changes an object and prints the result. An empty body is wrong usage.
-func (e *env) patch(ctx context.Context, call *client.Client, o *output, path string, body map[string]any, v view) error {
-	if len(body) == 0 {
-		return usagef("nothing is to be changed; name it with flags")
-	}
-	raw, err := call.JSON(ctx, http.MethodPatch, path, nil, body, nil)
-	if err != nil {
-		return err
-	}
-	return o.object(v, raw)
 }
 
 // agentFields are the settings of an agent; [env.toolFlags] has the others.

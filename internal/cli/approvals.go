@@ -22,14 +22,7 @@ import (
 )
 
 func viewApprovals() view {
-	return view{"AgentToolCall", []column{
-		{"Call", "id", plain},
-		{"Tool", "tool", plain},
-		{"Arguments", "arguments", flexible},
-		{"Effects", "effects", plain},
-		{"Session", "sessionId", plain},
-		{"Expires", "expiresAt", when},
-	}}
+	return viewCall().only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
 }
 
 const (
