@@ -271,6 +271,7 @@ may not list. JSON and CSV have the ids.`,
 	}
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "what to group by, in `order`")
+	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a line of names")
 	period := e.flags(c, periodFields()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {

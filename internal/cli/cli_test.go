@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,7 +139,7 @@ func member(s *openapi3.Schema, path []string) *openapi3.Schema {
 	if p := s.Properties[path[0]]; p != nil {
 		return member(p.Value, path[1:])
 	}
-	for _, part := range s.AllOf {
+	for _, part := range slices.Concat(s.AllOf, s.OneOf) {
 		if found := member(part.Value, path); found != nil {
 			return found
 		}

@@ -154,6 +154,7 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
 	byOAuth := f.Bool("oauth", false, "requests carry a token of OAuth; see \"stoa connections authorize\"")
 	scopes := f.StringSlice("scope", nil, "a `scope` that is asked for, with --oauth; may be given again; default: what the server wants")
+	sends(c, "scope", "auth.scopes")
 	clientID := f.String("client-id", "", "the `id` of a client that is registered with the authorization server, with --oauth")
 	clientSecret := f.String("client-secret", "", "the `secret` of that client, by id or name")
 	clientGrant := f.Bool("client-credentials", false, "the client stands for itself, and nobody authorizes the connection")

@@ -21,16 +21,6 @@ import (
 // it sets, where they are not the flag's own.
 const memberNote = "stoa-member"
 
-// flagsOf returns the flags that set a member in another form, by the member.
-func flagsOf() map[string]string {
-	return map[string]string{
-		"scopes": "scope", "expiresAt": "expires", "expiresInSeconds": "expires", "chatExpiresInSeconds": "chat-expires",
-		"maxCreditsMicroPerDay": "credits-per-day", "maxCreditsMicro": "max-credits", "maxCreditsMicroPerRun": "max-credits",
-		"timeoutSeconds": "timeout", "startAt": "start", "endAt": "end", "expression": "cron", "everySeconds": "every", "runAt": "at",
-		"overlapSeconds": "overlap", "groupBy": "by", "keyId": "key", "agentId": "agent", "spaceId": "space", "sessionId": "session",
-	}
-}
-
 // sends notes that a flag sets a member, so that an error about the member names
 // the flag.
 func sends(c *cobra.Command, flag, member string) {
@@ -78,9 +68,6 @@ func inFlags(c *cobra.Command, err error) error {
 			if letters(member) == letters(path) || letters(lastPart(member)) == letters(last) {
 				found = f
 			}
-		}
-		if f.Name == flagsOf()[last] {
-			found = f
 		}
 	})
 	if found == nil {

@@ -65,6 +65,9 @@ func scheduleFlags(c *cobra.Command) setter {
 	timezone := f.String("timezone", "", "where the clocks of --cron are, such as Europe/Berlin; default: UTC")
 	every := f.String("every", "", "a `span` such as 15m, at least a minute")
 	once := f.String("at", "", "one `time`: 2026-12-24T18:00:00Z, or a span from now such as 2h")
+	sends(c, "cron", "schedule.expression")
+	sends(c, "every", "schedule.everySeconds")
+	sends(c, "at", "schedule.runAt")
 	return func(body map[string]any) error {
 		given := 0
 		for _, text := range []string{*cron, *every, *once} {

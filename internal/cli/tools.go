@@ -131,21 +131,18 @@ func giveOutput(ctx context.Context, call *client.Client, agent, session, input,
 }
 
 func (e *env) toolsResolve() *cobra.Command {
-	c := &cobra.Command{
-		Use: "resolve CALL done|not_done", Short: "Say what came of a call", Args: takes("CALL", "OUTCOME"),
-		Long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
-		Example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
-	}
-	note := c.Flags().String("note", "", "how it was found out")
-	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		body := map[string]any{"outcome": args[0]}
-		set(body, c, "note", "note", *note)
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/resolve", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewCall(), raw)
+	c := e.verb(verb{
+		use: "resolve CALL done|not_done", short: "Say what came of a call",
+		long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
+		example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
+		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall(),
+		fields: []field{
+			{"done|not_done", "outcome", asText, ""},
+			{"note", "note", asText, "how it was found out"},
+		},
 	})
+	c.Args = takes("CALL", "OUTCOME")
+	return c
 }
 
 const (

@@ -258,10 +258,10 @@ func look(ctx context.Context, call *client.Client, body map[string]any) (err er
 
 // A field is a member of a body that a flag or an argument sets.
 type field struct {
-	name   string // of the flag: "name,short=default"; or of the argument, in capitals as in use
+	name   string // of the flag: "name,short=default"; or of the argument, as in use
 	member string // a dot leads into an object, as in limits.maxSteps
 	form   form
-	help   string
+	help   string // of the flag; empty: it is an argument
 }
 
 // A form is the way in which a value is written and sent.
@@ -277,13 +277,11 @@ const (
 	asPast                // a time, or a length of time before now
 	asAgent               // an agent, by name or id
 	asSpace
-	asSecret
 	asNumber // the default of these is shown and not sent
 	asBool
 	asNot   // the opposite is sent
 	asWords // texts with commas between them, or the flag repeated
-	asTexts // the flag repeated
-	asPairs // name=value, as an object
+	asPairs // name=value, and the flag repeated; sent as an object
 )
 
 // parts returns the name of a flag, its letter and its default.
@@ -296,7 +294,7 @@ func (fd field) parts() (name, short, standard string) {
 // flags adds the flags of fields to a command. The setter sets the members of
 // those that were given, and of texts that have a default.
 func (e *env) flags(c *cobra.Command, fields ...field) setter {
-	fields = slices.DeleteFunc(slices.Clone(fields), func(fd field) bool { return strings.ToUpper(fd.name) == fd.name })
+	fields = slices.DeleteFunc(slices.Clone(fields), func(fd field) bool { return fd.help == "" })
 	f := c.Flags()
 	for _, fd := range fields {
 		name, short, standard := fd.parts()
@@ -308,7 +306,7 @@ func (e *env) flags(c *cobra.Command, fields ...field) setter {
 			f.IntP(name, short, n, fd.help)
 		case asWords:
 			f.StringSliceP(name, short, nil, fd.help)
-		case asTexts, asPairs:
+		case asPairs:
 			f.StringArrayP(name, short, nil, fd.help)
 		default:
 			f.StringP(name, short, standard, fd.help)
@@ -343,7 +341,7 @@ func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 		return text == "true", nil
 	case asNot:
 		return text != "true", nil
-	case asWords, asTexts:
+	case asWords:
 		return flag.Value.(pflag.SliceValue).GetSlice(), nil
 	case asPairs:
 		return metadata(flag.Value.(pflag.SliceValue).GetSlice())
@@ -371,8 +369,6 @@ func (e *env) parse(as form, text string) (value any, err error) {
 		return agentCollection().lookup(text), nil
 	case asSpace:
 		return spaceCollection().lookup(text), nil
-	case asSecret:
-		return secretCollection().lookup(text), nil
 	}
 	if text == "" || err != nil {
 		return nil, err
