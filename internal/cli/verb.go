@@ -151,6 +151,9 @@ func (v verb) body(e *env, words, args []string, setters []setter) (map[string]a
 			if err != nil {
 				return nil, err
 			}
+			if value == nil { // an argument clears nothing
+				value = arg
+			}
 			putMember(body, fd.member, value)
 		}
 	}
@@ -317,8 +320,11 @@ func (e *env) flags(c *cobra.Command, fields ...field) setter {
 		for _, fd := range fields {
 			name, _, standard := fd.parts()
 			flag := f.Lookup(name)
-			text := flag.Value.String()
-			if !flag.Changed && (standard == "" || fd.form >= asNumber) || text == "" && fd.form >= asCredits && fd.form < asNumber {
+			isText := fd.form < asNumber
+			if !flag.Changed && !(isText && standard != "") {
+				continue
+			}
+			if isText && fd.form >= asCredits && standard == "" && flag.Value.String() == "" {
 				continue
 			}
 			value, err := e.given(fd.form, flag)
