@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,55 +52,13 @@ func viewDifferences() view {
 	}}
 }
 
-// getCommand returns c completed to read the object at path and print it by v.
-func (e *env) getCommand(c *cobra.Command, path string, v view) *cobra.Command {
-	o := e.output(c)
-	c.Args = noArgs
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), "GET", path, nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(v, raw)
-	}
-	return c
-}
-
-// listCommand returns c completed to read a list and print its rows by v; none
-// is the hint for an empty list, and where returns the path and query of the
-// request.
-func (e *env) listCommand(c *cobra.Command, v view, none string, where func(c *cobra.Command, args []string) (path string, query url.Values, err error)) *cobra.Command {
-	o := e.output(c)
-	n := limit(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		path, query, err := where(c, args)
-		if err != nil {
-			return err
-		}
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		return o.list(v, call.All(c.Context(), path, query, rowsToFetch(*n)), *n, none)
-	}
-	return c
-}
-
-// constantPath returns a where function for a path that depends on no argument.
-func constantPath(path string) func(*cobra.Command, []string) (string, url.Values, error) {
-	return func(*cobra.Command, []string) (string, url.Values, error) { return path, nil, nil }
-}
-
 func (e *env) credits() *cobra.Command {
-	c := e.getCommand(&cobra.Command{
-		Use: "credits", Short: "Show the credits of the account",
-		Long:    "Show the credits of the account. What was granted is what is available, held for running calls, and spent.",
-		Example: "  stoa credits\n  stoa credits --jq .availableMicro",
-	}, "/credits", viewCredits())
+	c := e.verb(verb{
+		use: "credits", short: "Show the credits of the account",
+		long:    "Show the credits of the account. What was granted is what is available, held for running calls, and spent.",
+		example: "  stoa credits\n  stoa credits --jq .availableMicro",
+		op:      "GET /credits", show: viewCredits(),
+	})
 	c.Args = cobra.ArbitraryArgs
 	show := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -111,47 +67,44 @@ func (e *env) credits() *cobra.Command {
 		}
 		return show(c, args)
 	}
-	check := &cobra.Command{
-		Use: "reconcile", Short: "Compute the account's books again", Args: noArgs,
-		Long: `Have the service compute the account's books again from their lines: granted = available + held +
+	c.AddCommand(e.verbs(
+		verb{
+			use: "ledger", short: "List the lines of the ledger",
+			long:    "List every line that changed the balance, newest first: grants, charges and corrections.",
+			example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
+			op:      "GET /credits/ledger", rows: viewLedger(), none: "The ledger has no lines yet.",
+		},
+		verb{
+			use: "reconcile", short: "Compute the account's books again",
+			long: `Have the service compute the account's books again from their lines: granted = available + held +
 charged, and the receipts add up to the charges. When they do not, the lines that differ are listed
 and the exit code is 1.`,
-		Example: "  stoa credits reconcile",
-	}
-	o := e.output(check)
-	check.RunE = func(c *cobra.Command, _ []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		var found struct {
-			Balanced    bool          `json:"balanced"`
-			Differences []jsonx.Value `json:"differences"`
-		}
-		raw, err := call.JSON(c.Context(), "GET", "/usage/reconcile", nil, nil, &found)
-		if err != nil {
-			return err
-		}
-		if err := o.object(viewReconciliation(), raw); err != nil || found.Balanced {
-			return err
-		}
-		if !o.raw() {
-			fmt.Fprintln(e.out)
-			if err := o.list(viewDifferences(), sequence(found.Differences), 0, ""); err != nil {
-				return err
-			}
-		}
-		return fmt.Errorf("%d lines of the books do not fit the others; tell the operator", len(found.Differences))
-	}
-	c.AddCommand(
-		e.listCommand(&cobra.Command{
-			Use: "ledger", Short: "List the lines of the ledger", Args: noArgs,
-			Long:    "List every line that changed the balance, newest first: grants, charges and corrections.",
-			Example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
-		}, viewLedger(), "The ledger has no lines yet.", constantPath("/credits/ledger")),
-		check,
-	)
+			example: "  stoa credits reconcile",
+			op:      "GET /usage/reconcile", print: e.printReconciliation,
+		},
+	)...)
 	return c
+}
+
+// printReconciliation prints whether the books are balanced, and fails if they are not.
+func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
+	var found struct {
+		Balanced    bool          `json:"balanced"`
+		Differences []jsonx.Value `json:"differences"`
+	}
+	if err := jsonx.Unmarshal(raw, &found); err != nil {
+		return err
+	}
+	if err := o.object(viewReconciliation(), raw); err != nil || found.Balanced {
+		return err
+	}
+	if !o.raw() {
+		fmt.Fprintln(e.out)
+		if err := o.list(viewDifferences(), sequence(found.Differences), 0, ""); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%d lines of the books do not fit the others; tell the operator", len(found.Differences))
 }
 
 func viewReceipts() view {
@@ -194,73 +147,35 @@ func viewReceipt() view {
 	}}
 }
 
-// periodFlags adds --from and --to to c and returns a function that reads them
-// as query parameters.
-func periodFlags(c *cobra.Command) func() (url.Values, error) {
-	from := c.Flags().String("from", "", "from this `time` on: 2026-11-20, or a span back such as 7d")
-	to := c.Flags().String("to", "", "before this `time`")
-	return func() (url.Values, error) {
-		query, now := url.Values{}, time.Now()
-		for name, text := range map[string]string{"from": *from, "to": *to} {
-			if text == "" {
-				continue
-			}
-			t, err := moment(text, now, true)
-			if err != nil {
-				return nil, err
-			}
-			query.Set(name, stamp(t))
-		}
-		return query, nil
+// periodFields are the ends of a span of time, as parameters of a query.
+func periodFields() []field {
+	return []field{
+		{"from", "from", asPast, "from this `time` on: 2026-11-20, or a span back such as 7d"},
+		{"to", "to", asPast, "before this `time`"},
 	}
 }
 
 func (e *env) receipts() *cobra.Command {
 	c := group("receipts", "Show what calls cost", "Show what calls cost: one receipt for each call that was charged.")
-	list := &cobra.Command{
-		Use: "list", Short: "List receipts", Args: noArgs,
-		Long:    "List receipts, newest first.",
-		Example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
-	}
-	span := periodFlags(list)
-	filters := map[string]*string{
-		"model":     list.Flags().String("model", "", "only calls that this `model` served"),
-		"keyId":     list.Flags().String("key", "", "only calls of the key with this `id`"),
-		"agentId":   list.Flags().String("agent", "", "only steps of the agent with this `id`"),
-		"spaceId":   list.Flags().String("space", "", "only steps of agents in the space with this `id`"),
-		"sessionId": list.Flags().String("session", "", "only steps of the session with this `id`"),
-		"endUser":   list.Flags().String("end-user", "", "only calls for this end `user`"),
-	}
-	e.listCommand(list, viewReceipts(), "There are no receipts.", func(*cobra.Command, []string) (string, url.Values, error) {
-		query, err := span()
-		if err != nil {
-			return "", nil, err
-		}
-		for name, value := range filters {
-			if *value != "" {
-				query.Set(name, *value)
-			}
-		}
-		return "/receipts", query, nil
-	})
-	get := &cobra.Command{
-		Use: "get RECEIPT", Short: "Show a receipt", Args: takes("RECEIPT"),
-		Long:    "Show a receipt by the id of its reply (resp_…) or of an agent's step.",
-		Example: "  stoa receipts get resp_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
-	o := e.output(get)
-	get.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), "GET", "/receipts/"+url.PathEscape(args[0]), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewReceipt(), raw)
-	}
-	c.AddCommand(list, get)
+	c.AddCommand(e.verbs(
+		verb{
+			use: "list", short: "List receipts",
+			long: "List receipts, newest first.", example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
+			op: "GET /receipts", rows: viewReceipts(), none: "There are no receipts.",
+			fields: append(periodFields(),
+				field{"model", "model", asText, "only calls that this `model` served"},
+				field{"key", "keyId", asText, "only calls of the key with this `id`"},
+				field{"agent", "agentId", asText, "only steps of the agent with this `id`"},
+				field{"space", "spaceId", asText, "only steps of agents in the space with this `id`"},
+				field{"session", "sessionId", asText, "only steps of the session with this `id`"},
+				field{"end-user", "endUser", asText, "only calls for this end `user`"}),
+		},
+		verb{
+			use: "get RECEIPT", short: "Show a receipt",
+			long: "Show a receipt by the id of its reply (resp_…) or of an agent's step.", example: "  stoa receipts get resp_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /receipts/{RECEIPT}", show: viewReceipt(),
+		},
+	)...)
 	return c
 }
 
@@ -356,8 +271,9 @@ may not list. JSON and CSV have the ids.`,
 	}
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "what to group by, in `order`")
+	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a line of names")
-	span := periodFlags(c)
+	period := e.flags(c, periodFields()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
 		for i, word := range *by {
@@ -368,10 +284,11 @@ may not list. JSON and CSV have the ids.`,
 				return usagef("--by takes day, model, agent, space, key, session and endUser, not %q", word)
 			}
 		}
-		query, err := span()
-		if err != nil {
+		span := map[string]any{}
+		if err := period(span); err != nil {
 			return err
 		}
+		query := parameters(span)
 		call, err := e.ready(o)
 		if err != nil {
 			return err

@@ -15,20 +15,13 @@ import (
 )
 
 func viewAgents() view {
-	return view{"Agent", []column{
-		{"Id", "id", plain},
-		{"Name", "name", flexible},
-		{"Model", "model", plain},
-		{"Drive", "driveAccess", plain},
-		{"Version", "version", count},
-		{"Changed", "updatedAt", when},
-	}}
+	return viewAgent().only("id", "name", "model", "driveAccess", "version", "updatedAt")
 }
 
 func viewAgent() view {
 	return view{"Agent", []column{
 		{"Id", "id", plain},
-		{"Name", "name", plain},
+		{"Name", "name", flexible},
 		{"Description", "description", plain},
 		{"Space", "spaceId", plain},
 		{"Model", "model", plain},
@@ -138,202 +131,53 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	return c
 }
 
-// printObject returns an action for [env.onObject] that reads the object and
-// prints it by v.
-func printObject(v view) func(context.Context, *client.Client, *output, string, []string) error {
-	return func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		raw, err := call.JSON(ctx, http.MethodGet, path, nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(v, raw)
+// describeFields are what spaces and agents share.
+func describeFields() []field {
+	return []field{
+		{"name", "name", asText, "what it is called"},
+		{"description", "description", asText, "what it is for"},
+		{"external-id", "externalId", asText, "your own `id` for it, unique in the account"},
+		{"metadata", "metadata", asPairs, "a `name=value` pair to keep with it"},
 	}
 }
 
-// deleteCommand returns c completed to delete one object after a confirmation.
-// lost ends the question: what is lost with it.
-func (e *env) deleteCommand(p collection, c *cobra.Command, lost string, query func() url.Values) *cobra.Command {
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		id, err := p.find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		if err := e.confirm(*yes, "Delete the %s %s %s?", p.word, args[0], lost); err != nil {
-			return err
-		}
-		var q url.Values
-		if query != nil {
-			q = query()
-		}
-		if _, err := call.JSON(c.Context(), http.MethodDelete, p.path+"/"+url.PathEscape(id), q, nil, nil); err != nil {
-			return err
-		}
-		e.say("Deleted %s.", id)
-		return nil
-	}
-	return c
+// agentFields are the settings of an agent; [env.toolFlags] has the others.
+func agentFields() []field {
+	return append(describeFields(),
+		field{"space", "spaceId", asSpace, "the `space` it is in; default: the account's default space"},
+		field{"instructions,i", "instructions", asFile, "`text` that tells it what it is and does; @FILE reads a file"},
+		field{"model,m", "model", asText, "`model` that it uses; default: auto"},
+		field{"drive", "driveAccess", asChoice, "read_only or read_write: what it may do with its drive"},
+		field{"visitor-drive", "visitorDrive", asText, "none, read or write: what it may do with its drive in chats that embeds show; default: read"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "what a turn may cost, in `credits`"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "how long a turn may take, such as 90s"},
+		field{"max-steps", "limits.maxSteps", asNumber, "how many model calls a turn may make"},
+		field{"embeds=true", "embedEnabled", asBool, "whether it may be shown in pages"},
+	)
 }
 
-// describeFlags are the flags that spaces and agents share.
-type describeFlags struct {
-	name, description, externalID *string
-	metadata                      *[]string
-}
-
-func describe(c *cobra.Command) describeFlags {
-	f := c.Flags()
-	return describeFlags{
-		name: f.String("name", "", "what it is called"), description: f.String("description", "", "what it is for"),
-		externalID: f.String("external-id", "", "your own `id` for it, unique in the account"),
-		metadata:   f.StringArray("metadata", nil, "a `name=value` pair to keep with it"),
-	}
-}
-
-func (d describeFlags) body(c *cobra.Command) (map[string]any, error) {
-	body := map[string]any{}
-	set(body, c, "name", "name", *d.name)
-	set(body, c, "description", "description", *d.description)
-	set(body, c, "external-id", "externalId", *d.externalID)
-	if len(*d.metadata) > 0 {
-		pairs, err := metadata(*d.metadata)
-		if err != nil {
-			return nil, err
-		}
-		body["metadata"] = pairs
-	}
-	return body, nil
-}
-
-// deleteItemsCommand returns c completed to delete items of an agent by their
-// ids, after a confirmation. verb begins the question, and lost ends it: what
-// is lost with them.
-func (e *env) deleteItemsCommand(c *cobra.Command, below, verb, one, many, lost string) *cobra.Command {
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		agent, err := agentCollection().find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		if err := e.confirm(*yes, "%s %s %s?", verb, list(args[1:], one, many), lost); err != nil {
-			return err
-		}
-		for _, id := range args[1:] {
-			path := agentCollection().path + "/" + url.PathEscape(agent) + below + url.PathEscape(id)
-			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
+// toolFlags adds the flags for the tools of an agent.
+func (e *env) toolFlags(c *cobra.Command) setter {
+	own := c.Flags().String("tools", "", "tools that programs of yours carry out, and of connections, as a JSON `list`; @FILE reads a file, [] has none")
+	connections := c.Flags().StringArray("connection", nil, "tools of a connection that it may call, as `NAME=TOOL,TOOL`; may be repeated. Together with --tools this is the whole list")
+	return func(body map[string]any) error {
+		if *own != "" {
+			list, err := e.textOf(*own)
+			if err != nil {
 				return err
 			}
-			e.say("%sd %s.", verb, id)
+			if !jsonx.Valid([]byte(list)) {
+				return usagef("--tools takes a JSON list, and this is not JSON")
+			}
+			body["tools"] = jsonx.Value(list)
+		}
+		if tools := body["tools"]; len(*connections) > 0 {
+			body["tools"] = lookup(func(ctx context.Context, call *client.Client) (any, error) {
+				return withConnections(ctx, call, tools, *connections)
+			})
 		}
 		return nil
 	}
-	return c
-}
-
-// patch changes an object and prints the result. An empty body is wrong usage.
-func (e *env) patch(ctx context.Context, call *client.Client, o *output, path string, body map[string]any, v view) error {
-	if len(body) == 0 {
-		return usagef("nothing is to be changed; name it with flags")
-	}
-	raw, err := call.JSON(ctx, http.MethodPatch, path, nil, body, nil)
-	if err != nil {
-		return err
-	}
-	return o.object(v, raw)
-}
-
-// agentFlags are the flags of agents create and update.
-type agentFlags struct {
-	describeFlags
-	space, instructions, model, drive *string
-	visitorDrive                      *string
-	credits, tools                    *string
-	timeout                           *string
-	steps                             *int
-	embeds                            *bool
-	connections                       *[]string
-}
-
-func newAgentFlags(c *cobra.Command) agentFlags {
-	f := c.Flags()
-	return agentFlags{
-		describeFlags: describe(c),
-		space:         f.String("space", "", "the `space` it is in; default: the account's default space"),
-		instructions:  f.StringP("instructions", "i", "", "`text` that tells it what it is and does; @FILE reads a file"),
-		model:         f.StringP("model", "m", "", "`model` that it uses; default: auto"),
-		drive:         f.String("drive", "", "read_only or read_write: what it may do with its drive"),
-		visitorDrive:  f.String("visitor-drive", "", "none, read or write: what it may do with its drive in chats that embeds show; default: read"),
-		credits:       f.String("max-credits", "", "what a turn may cost, in `credits`"),
-		tools:         f.String("tools", "", "tools that programs of yours carry out, and of connections, as a JSON `list`; @FILE reads a file, [] has none"),
-		connections:   f.StringArray("connection", nil, "tools of a connection that it may call, as `NAME=TOOL,TOOL`; may be repeated. Together with --tools this is the whole list"),
-		timeout:       f.String("timeout", "", "how long a turn may take, such as 90s"),
-		steps:         f.Int("max-steps", 0, "how many model calls a turn may make"),
-		embeds:        f.Bool("embeds", true, "whether it may be shown in pages"),
-	}
-}
-
-func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *client.Client) (map[string]any, error) {
-	body, err := a.describeFlags.body(c)
-	if err != nil {
-		return nil, err
-	}
-	instructions, err := e.textOf(*a.instructions)
-	if err != nil {
-		return nil, err
-	}
-	set(body, c, "instructions", "instructions", instructions)
-	set(body, c, "model", "model", *a.model)
-	set(body, c, "drive", "driveAccess", strings.ReplaceAll(*a.drive, "-", "_"))
-	set(body, c, "visitor-drive", "visitorDrive", *a.visitorDrive)
-	set(body, c, "embeds", "embedEnabled", *a.embeds)
-	if *a.tools != "" {
-		list, err := e.textOf(*a.tools)
-		if err != nil {
-			return nil, err
-		}
-		if !jsonx.Valid([]byte(list)) {
-			return nil, usagef("--tools takes a JSON list, and this is not JSON")
-		}
-		body["tools"] = jsonx.Value(list)
-	}
-	if len(*a.connections) > 0 {
-		if body["tools"], err = withConnections(ctx, call, body["tools"], *a.connections); err != nil {
-			return nil, err
-		}
-	}
-	limits := map[string]any{}
-	set(limits, c, "max-steps", "maxSteps", *a.steps)
-	if *a.credits != "" {
-		n, err := parseCredits(*a.credits)
-		if err != nil {
-			return nil, err
-		}
-		limits["maxCreditsMicro"] = int64(n)
-	}
-	if *a.timeout != "" {
-		d, err := span(*a.timeout)
-		if err != nil {
-			return nil, err
-		}
-		limits["timeoutSeconds"] = int64(d.Seconds())
-	}
-	if len(limits) > 0 {
-		body["limits"] = limits
-	}
-	if *a.space != "" {
-		if body["spaceId"], err = spaceCollection().find(ctx, call, *a.space); err != nil {
-			return nil, err
-		}
-	}
-	return body, nil
 }
 
 // withConnections adds entries for tools of connections to a list of tools.
@@ -360,107 +204,71 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 
 func (e *env) agents() *cobra.Command {
 	c := group("agents", "Make and change hosted agents", "Make and change hosted agents. AGENT is an id, an external id, or a name that only one has.")
-	list := &cobra.Command{
-		Use: "list", Short: "List the agents", Args: noArgs,
-		Long: "List the agents of the account, newest first.", Example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
-	space := list.Flags().String("space", "", "only of the space with this `id`")
-	e.listCommand(list, viewAgents(), "There are no agents yet; \"stoa agents create\" makes one.", func(*cobra.Command, []string) (string, url.Values, error) {
-		query := url.Values{}
-		if *space != "" {
-			query.Set("spaceId", *space)
-		}
-		return "/api-agents", query, nil
-	})
-	c.AddCommand(list,
-		e.onObject(agentCollection(), &cobra.Command{
-			Use: "get AGENT", Short: "Show an agent", Args: takes("AGENT"),
-			Long: "Show an agent with its instructions and limits.", Example: "  stoa agents get support\n  stoa agents get support --jq .instructions",
-		}, printObject(viewAgent())),
-		e.agentsCreate(), e.agentsUpdate(),
-		e.deleteCommand(agentCollection(), &cobra.Command{
-			Use: "delete AGENT", Short: "Delete an agent", Args: takes("AGENT"),
-			Long:    "Delete an agent with its drive, sessions and schedules. Turns that run are cancelled; receipts stay.",
-			Example: "  stoa agents delete support --yes",
-		}, "with its drive and sessions", nil),
-		e.agentsVersions(), e.agentsRollback(), e.agentsDuplicate(),
-	)
-	return c
-}
-
-func (e *env) agentsCreate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create", Short: "Create an agent", Args: noArgs,
-		Long:    "Make an agent: instructions, a model and a drive, kept for sessions to run on.",
-		Example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
-	}
-	o, a := e.output(c), newAgentFlags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *a.name == "" || *a.instructions == "" {
-			return usagef("an agent needs a --name and --instructions")
-		}
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		body, err := a.body(c.Context(), e, c, call)
-		if err != nil {
-			return err
-		}
-		if body["spaceId"] == nil {
-			if body["spaceId"], err = e.defaultSpace(c.Context(), call); err != nil {
-				return err
-			}
-		}
-		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewAgent(), raw)
-	}
+	c.AddCommand(e.verbs(
+		verb{
+			use: "create", short: "Create an agent",
+			long:    "Make an agent: instructions, a model and a drive, kept for sessions to run on.",
+			example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
+			op:      "POST /api-agents", fields: agentFields(), extra: []adder{e.toolFlags}, show: viewAgent(),
+			fixed: map[string]any{"spaceId": lookup(defaultSpace)},
+			needs: []string{"name", "instructions"}, missing: "an agent needs a --name and --instructions",
+		},
+		verb{
+			use: "list", short: "List the agents",
+			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /api-agents", rows: viewAgents(), none: "There are no agents yet; \"stoa agents create\" makes one.",
+			fields: []field{{"space", "spaceId", asText, "only of the space with this `id`"}},
+		},
+		verb{
+			use: "get AGENT", short: "Show an agent",
+			long: "Show an agent with its instructions and limits.", example: "  stoa agents get support\n  stoa agents get support --jq .instructions",
+			op: "GET /api-agents/{AGENT}", show: viewAgent(),
+		},
+		verb{
+			use: "update AGENT", short: "Change an agent",
+			long: `Change what the flags name; an empty text clears. A change of instructions, model, tools,
+limits or drive access makes a new version. Sessions keep the version they began with.`,
+			example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
+			op:      "PATCH /api-agents/{AGENT}", fields: agentFields(), extra: []adder{e.toolFlags},
+			show: viewAgent(), missing: nothingChanges,
+		},
+		verb{
+			use: "delete AGENT", short: "Delete an agent",
+			long:    "Delete an agent with its drive, sessions and schedules. Turns that run are cancelled; receipts stay.",
+			example: "  stoa agents delete support --yes",
+			op:      "DELETE /api-agents/{AGENT}", ask: asks("Delete %s with its drive and sessions?", "the agent", "agents"),
+		},
+		verb{
+			use: "versions AGENT", short: "List the versions of an agent",
+			long: "List the versions of an agent: its instructions, model, limits and drive access as they were.", example: "  stoa agents versions support",
+			op: "GET /api-agents/{AGENT}/versions", rows: viewVersions(), none: "There are no versions.",
+		},
+		verb{
+			use: "duplicate AGENT", short: "Make a second agent like this one",
+			long: "Make a second agent with the same configuration. Its drive is empty and it has no sessions.", example: "  stoa agents duplicate support --name support-test",
+			op: "POST /api-agents/{AGENT}/duplicate", show: viewAgent(),
+			fields: []field{
+				{"name", "name", asText, "what the new one is called"},
+				{"space", "spaceId", asSpace, "the `space` it is in; default: beside the old one"},
+			},
+		},
+	)...)
+	c.AddCommand(e.agentsRollback())
 	return c
 }
 
 // defaultSpace returns the id of the account's default space.
-func (e *env) defaultSpace(ctx context.Context, call *client.Client) (string, error) {
+func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
 	var me struct {
 		DefaultSpaceID *string `json:"defaultSpaceId"`
 	}
 	if _, err := call.JSON(ctx, http.MethodGet, "/users/me", nil, nil, &me); err != nil {
-		return "", err
+		return nil, err
 	}
 	if me.DefaultSpaceID == nil {
-		return "", usagef("the account has no default space; make one with \"stoa spaces create\" and name it with --space")
+		return nil, usagef("the account has no default space; make one with \"stoa spaces create\" and name it with --space")
 	}
 	return *me.DefaultSpaceID, nil
-}
-
-func (e *env) agentsUpdate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "update AGENT", Short: "Change an agent", Args: takes("AGENT"),
-		Long: `Change what the flags name; an empty text clears. A change of instructions, model, tools,
-limits or drive access makes a new version. Sessions keep the version they began with.`,
-		Example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
-	}
-	a := newAgentFlags(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		body, err := a.body(ctx, e, c, call)
-		if err != nil {
-			return err
-		}
-		return e.patch(ctx, call, o, path, body, viewAgent())
-	})
-}
-
-func (e *env) agentsVersions() *cobra.Command {
-	c := &cobra.Command{
-		Use: "versions AGENT", Short: "List the versions of an agent", Args: takes("AGENT"),
-		Long: "List the versions of an agent: its instructions, model, limits and drive access as they were.", Example: "  stoa agents versions support",
-	}
-	n := limit(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		return o.list(viewVersions(), call.All(ctx, path+"/versions", nil, rowsToFetch(*n)), *n, "There are no versions.")
-	})
 }
 
 func (e *env) agentsRollback() *cobra.Command {
@@ -473,30 +281,6 @@ func (e *env) agentsRollback() *cobra.Command {
 			return usagef("%q is no version; \"stoa agents versions\" lists them", args[0])
 		}
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/rollback", nil, map[string]any{"version": n}, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewAgent(), raw)
-	})
-}
-
-func (e *env) agentsDuplicate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "duplicate AGENT", Short: "Make a second agent like this one", Args: takes("AGENT"),
-		Long: "Make a second agent with the same configuration. Its drive is empty and it has no sessions.", Example: "  stoa agents duplicate support --name support-test",
-	}
-	name, space := c.Flags().String("name", "", "what the new one is called"), c.Flags().String("space", "", "the `space` it is in; default: beside the old one")
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		body := map[string]any{}
-		set(body, c, "name", "name", *name)
-		if *space != "" {
-			id, err := spaceCollection().find(ctx, call, *space)
-			if err != nil {
-				return err
-			}
-			body["spaceId"] = id
-		}
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/duplicate", nil, body, nil)
 		if err != nil {
 			return err
 		}

@@ -22,14 +22,7 @@ import (
 )
 
 func viewApprovals() view {
-	return view{"AgentToolCall", []column{
-		{"Call", "id", plain},
-		{"Tool", "tool", plain},
-		{"Arguments", "arguments", flexible},
-		{"Effects", "effects", plain},
-		{"Session", "sessionId", plain},
-		{"Expires", "expiresAt", when},
-	}}
+	return viewCall().only("id", "tool", "arguments", "effects", "sessionId", "expiresAt")
 }
 
 const (
@@ -165,16 +158,16 @@ has decided otherwise it is refused.`,
 		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
 	}
 	again := c.Flags().Bool("again", false, "also where the call may have been carried out once already")
-	remember := c.Flags().String("remember", "", "session: approve later calls of the tool in this session, too, while its definition is the same")
+	settings := e.flags(c, field{"remember", "remember", asText, "session: approve later calls of the tool in this session, too, while its definition is the same"})
 	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(of contract.AgentToolCall, body map[string]any) error {
 		if before, err := of.PreviousOutcome.Get(); err == nil && !*again && of.Approval.IsNull() {
 			return fmt.Errorf("the call %s may have been carried out once already (%s): look, and approve it with --again if it was not", of.ID, before)
 		}
-		set(body, c, "remember", "remember", *remember)
-		if *remember != "" && *remember != "session" && *remember != "no" {
+		err := settings(body)
+		if r := body["remember"]; r != nil && r != "session" && r != "no" {
 			return usagef("--remember is session or no")
 		}
-		return nil
+		return err
 	})
 }
 
@@ -189,10 +182,12 @@ func (e *env) toolsReject() *cobra.Command {
 
 // decideCommand completes a command that decides about calls.
 func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(of contract.AgentToolCall, body map[string]any) error) *cobra.Command {
-	comment := c.Flags().String("comment", "", "why; the model is told that of a rejection")
+	settings := e.flags(c, field{"comment", "comment", asText, "why; the model is told that of a rejection"})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		body := map[string]any{}
-		set(body, c, "comment", "comment", *comment)
+		if err := settings(body); err != nil {
+			return err
+		}
 		if err := more(contract.AgentToolCall{}, body); err != nil { // what is wrong with the flags
 			return err
 		}

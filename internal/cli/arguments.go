@@ -118,20 +118,6 @@ func span(text string) (time.Duration, error) {
 // stamp formats a time as the API expects it: RFC 3339, UTC, milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// set copies a flag's value into a body if the flag was given. An empty text
-// clears the member: the API spells that null.
-func set(body map[string]any, c *cobra.Command, flag, member string, value any) {
-	sends(c, flag, member)
-	if !c.Flags().Changed(flag) {
-		return
-	}
-	if text, ok := value.(string); ok && text == "" {
-		body[member] = nil
-		return
-	}
-	body[member] = value
-}
-
 // limit adds --limit to a list command; 0 means all.
 func limit(c *cobra.Command) *int {
 	return c.Flags().IntP("limit", "L", 30, "show at most `n`; 0 shows all")

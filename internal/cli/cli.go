@@ -20,7 +20,9 @@
 // --json and --jq, through a view for people. A view names the members it
 // shows; a test compares each with the contract's schema, its type included,
 // and the scripts in e2e/testdata/cli run paths and bodies against a real
-// server, which refuses unknown members. Generated methods were rejected: a
+// server, which refuses unknown members. A command that makes one request is an
+// entry of a table (verb.go): a flag is declared, sent and named in errors by one
+// line, which a test compares with the contract as well. Generated methods were rejected: a
 // type that lacks a new member drops it from --json, a money value passes
 // through a second encoding, and each list needs its own paging loop. It would
 // be wrong if a change of the contract broke a command and only a user

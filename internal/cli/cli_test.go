@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,7 +139,7 @@ func member(s *openapi3.Schema, path []string) *openapi3.Schema {
 	if p := s.Properties[path[0]]; p != nil {
 		return member(p.Value, path[1:])
 	}
-	for _, part := range s.AllOf {
+	for _, part := range slices.Concat(s.AllOf, s.OneOf) {
 		if found := member(part.Value, path); found != nil {
 			return found
 		}
@@ -154,6 +155,7 @@ func views() []view {
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewStarted(), viewMessages(),
 		viewConnections(), viewConnection(), viewTools(), viewSecrets(), viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
+		viewHooks(), viewHook(), viewDeliveries(), viewDelivery(), viewTags(), viewTag(), viewCalls(), viewCall(), viewApprovals(), viewInputs(),
 	}
 }
 

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -84,15 +84,33 @@ them. CONNECTION is an id, or a name that only one has.`)
 	}
 	c.AddCommand(
 		e.connectionsCreate(),
-		e.listCommand(&cobra.Command{
-			Use: "list", Short: "List the connections", Args: noArgs,
-			Long: "List the connections of the account, newest first.", Example: "  stoa connections list",
-		}, viewConnections(), "There are no connections.", constantPath("/connections")),
-		e.onObject(connectionCollection(), &cobra.Command{
-			Use: "get CONNECTION", Short: "Show a connection", Args: takes("CONNECTION"),
-			Long: "Show a connection, its server, and why the last refresh failed.", Example: "  stoa connections get notes",
-		}, printObject(viewConnection())),
-		e.connectionsUpdate(),
+		e.verb(verb{
+			use: "list", short: "List the connections",
+			long: "List the connections of the account, newest first.", example: "  stoa connections list",
+			op: "GET /connections", rows: viewConnections(), none: "There are no connections.",
+		}),
+		e.verb(verb{
+			use: "get CONNECTION", short: "Show a connection",
+			long: "Show a connection, its server, and why the last refresh failed.", example: "  stoa connections get notes",
+			op: "GET /connections/{CONNECTION}", show: viewConnection(),
+		}),
+		e.verb(verb{
+			use: "update CONNECTION", short: "Change a connection",
+			long: "Change what the flags name. Another address or secret takes back every decision about the tools.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
+			op: "PATCH /connections/{CONNECTION}", show: viewConnection(), missing: nothingChanges,
+			fields: append(connectionFields(), field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
+		}),
+		e.verb(verb{
+			use: "deauthorize CONNECTION", short: "Forget the tokens of a connection",
+			long: "Forget the tokens of a connection. Its tools are withheld until it is authorized again.", example: "  stoa connections deauthorize github",
+			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection(),
+		}),
+		e.verb(verb{
+			use: "delete CONNECTION", short: "Delete a connection",
+			long: "Delete a connection with its catalog. One that agents have tools of is kept, unless --force withholds them.", example: "  stoa connections delete notes --yes",
+			op: "DELETE /connections/{CONNECTION}", ask: asks("Delete %s with what was decided about its tools?", "the connection", "connections"),
+			fields: []field{{"force", "force", asBool, "delete it although agents have tools of it"}},
+		}),
 		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. What was decided about its tools counts at once.`, true),
 		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, calls that are planned are not made, and its server is not asked.
 What was decided about its tools stays. Agents that have tools of it are named.`, false),
@@ -111,64 +129,41 @@ What was decided about its tools stays. Agents that have tools of it are named.`
 			}, 0, "The server has no tools, or was not asked yet.")
 		}),
 		e.connectionsAuthorize(),
-		e.connectionsDeauthorize(),
 		e.connectionsReview(),
 		e.connectionsTest(),
-		e.connectionsDelete(),
 	)
 	return c
 }
 
-func (e *env) connectionsDelete() *cobra.Command {
-	c := &cobra.Command{
-		Use: "delete CONNECTION", Short: "Delete a connection", Args: takes("CONNECTION"),
-		Long:    "Delete a connection with its catalog. One that agents have tools of is kept, unless --force withholds them.",
-		Example: "  stoa connections delete notes --yes",
+// connectionFields are settings of a connection; [env.connectionFlags] has the others.
+func connectionFields() []field {
+	return []field{
+		{"on-change", "onChange", asText, "what happens to an approved tool that has changed: `block` or keep"},
+		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions bring secrets of their own: `off`, optional or required"},
+		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "how long a call may take, in `seconds`"},
+		{"max-result-bytes", "limits.maxResultBytes", asNumber, "how large a result may be, in `bytes`"},
+		{"max-concurrent", "limits.maxConcurrent", asNumber, "how many `calls` may go on at a time"},
+		{"calls-per-minute", "limits.callsPerMinute", asNumber, "how many `calls` may be made in a minute"},
 	}
-	force := c.Flags().Bool("force", false, "delete it although agents have tools of it")
-	return e.deleteCommand(connectionCollection(), c, "with what was decided about its tools", func() url.Values {
-		if *force {
-			return url.Values{"force": {"true"}}
-		}
-		return nil
-	})
 }
 
-// connectionFlags adds the settings of a connection. What it returns puts those that
-// were given into a body.
-func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *client.Client, body map[string]any) error {
+// connectionFlags adds the flags that say how a connection is authorized and what its
+// tools are made from.
+func (e *env) connectionFlags(c *cobra.Command) setter {
 	f := c.Flags()
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
 	byOAuth := f.Bool("oauth", false, "requests carry a token of OAuth; see \"stoa connections authorize\"")
 	scopes := f.StringSlice("scope", nil, "a `scope` that is asked for, with --oauth; may be given again; default: what the server wants")
+	sends(c, "scope", "auth.scopes")
 	clientID := f.String("client-id", "", "the `id` of a client that is registered with the authorization server, with --oauth")
 	clientSecret := f.String("client-secret", "", "the `secret` of that client, by id or name")
 	clientGrant := f.Bool("client-credentials", false, "the client stands for itself, and nobody authorizes the connection")
 	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; may be given again")
 	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
 	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
-	onChange := f.String("on-change", "", "what happens to an approved tool that has changed: `block` or keep")
-	perSession := f.String("credentials-per-session", "", "whether sessions bring secrets of their own: `off`, optional or required")
-	limits := map[string]*int64{}
-	for flag, about := range map[string]string{
-		"timeout-seconds": "how long a call may take, in `seconds`", "max-result-bytes": "how large a result may be, in `bytes`",
-		"max-concurrent": "how many `calls` may go on at a time", "calls-per-minute": "how many `calls` may be made in a minute",
-	} {
-		limits[flag] = f.Int64(flag, 0, about)
-	}
-	return func(ctx context.Context, call *client.Client, body map[string]any) error {
-		if f.Changed("secret") {
-			auth := map[string]any{"type": "none"}
-			if *secret != "" {
-				id, err := secretCollection().find(ctx, call, *secret)
-				if err != nil {
-					return err
-				}
-				auth = map[string]any{"type": "secret", "secretId": id}
-			}
-			body["auth"] = auth
-		}
-		if *byOAuth {
+	return func(body map[string]any) error {
+		switch {
+		case *byOAuth:
 			auth := map[string]any{"type": "oauth"}
 			if *clientGrant {
 				auth["grant"] = "client_credentials"
@@ -179,16 +174,13 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 			if *clientID != "" {
 				auth["clientId"] = *clientID
 			}
-			if *clientSecret != "" {
-				id, err := secretCollection().find(ctx, call, *clientSecret)
-				if err != nil {
-					return err
-				}
-				auth["clientSecretId"] = id
-			}
-			body["auth"] = auth
-		} else if *clientID+*clientSecret != "" || *clientGrant || len(*scopes) > 0 {
+			body["auth"] = withSecret(auth, "clientSecretId", *clientSecret)
+		case *clientID+*clientSecret != "" || *clientGrant || len(*scopes) > 0:
 			return usagef("--scope, --client-id, --client-secret and --client-credentials go with --oauth")
+		case *secret != "":
+			body["auth"] = withSecret(map[string]any{"type": "secret"}, "secretId", *secret)
+		case f.Changed("secret"):
+			body["auth"] = map[string]any{"type": "none"}
 		}
 		if f.Changed("header") {
 			all := map[string]string{}
@@ -201,18 +193,19 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 			}
 			body["headers"] = all
 		}
-		set(body, c, "on-change", "onChange", *onChange)
-		set(body, c, "credentials-per-session", "credentialsPerSession", *perSession)
-		all := map[string]any{}
-		for flag, member := range map[string]string{
-			"timeout-seconds": "timeoutSeconds", "max-result-bytes": "maxResultBytes", "max-concurrent": "maxConcurrent", "calls-per-minute": "callsPerMinute",
-		} {
-			set(all, c, flag, member, *limits[flag])
-		}
-		if len(all) > 0 {
-			body["limits"] = all
-		}
 		return e.describeConnection(c, *operations, *document, body)
+	}
+}
+
+// withSecret returns a lookup of auth with the id of a secret; without a name, of auth alone.
+func withSecret(auth map[string]any, member, name string) lookup {
+	return func(ctx context.Context, call *client.Client) (any, error) {
+		if name == "" {
+			return auth, nil
+		}
+		id, err := secretCollection().find(ctx, call, name)
+		auth[member] = id
+		return auth, err
 	}
 }
 
@@ -257,8 +250,8 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
   stoa connections create shop --kind openapi --document https://api.example.com/openapi.json`,
 	}
 	kind := c.Flags().String("kind", "mcp", "mcp, `http` or openapi")
-	settings, space := e.connectionFlags(c), c.Flags().String("space", "", "the `space` that it belongs to; default: the default space")
-	o := e.output(c)
+	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` that it belongs to; default: the default space"})...)
+	more, o := e.connectionFlags(c), e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.ready(o)
 		if err != nil {
@@ -270,13 +263,11 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
 		} else if *kind != "openapi" {
 			return usagef("say where the server is: stoa connections create %s URL", args[0])
 		}
-		if err := settings(c.Context(), call, body); err != nil {
+		if err := errors.Join(settings(body), more(body)); err != nil {
 			return err
 		}
-		if *space != "" {
-			if body["spaceId"], err = spaceCollection().find(c.Context(), call, *space); err != nil {
-				return err
-			}
+		if err := look(c.Context(), call, body); err != nil {
+			return err
 		}
 		var made struct {
 			ID     string `json:"id"`
@@ -293,23 +284,6 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
 		return e.refreshConnection(c.Context(), call, o, "/connections/"+made.ID, nil)
 	}
 	return c
-}
-
-func (e *env) connectionsUpdate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "update CONNECTION", Short: "Change a connection", Args: takes("CONNECTION"),
-		Long:    "Change what the flags name. Another address or secret takes back every decision about the tools.",
-		Example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
-	}
-	settings, address := e.connectionFlags(c), c.Flags().String("url", "", "the `address` of the server")
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		body := map[string]any{}
-		set(body, c, "url", "url", *address)
-		if err := settings(ctx, call, body); err != nil {
-			return err
-		}
-		return e.patch(ctx, call, o, path, body, viewConnection())
-	})
 }
 
 func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {

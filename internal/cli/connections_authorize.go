@@ -96,17 +96,3 @@ Give the address to nobody but the person whose access it is to be.`,
 		}
 	})
 }
-
-func (e *env) connectionsDeauthorize() *cobra.Command {
-	c := &cobra.Command{
-		Use: "deauthorize CONNECTION", Short: "Forget the tokens of a connection", Args: takes("CONNECTION"),
-		Long: "Forget the tokens of a connection. Its tools are withheld until it is authorized again.", Example: "  stoa connections deauthorize github",
-	}
-	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/deauthorize", nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewConnection(), raw)
-	})
-}

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,14 +16,7 @@ import (
 )
 
 func viewEmbeds() view {
-	return view{"EmbedURL", []column{
-		{"Id", "id", plain},
-		{"Status", "status", state},
-		{"Visitor", "externalUserId", flexible},
-		{"Origins", "allowedOrigins", flexible},
-		{"Messages", "messagesSent", count},
-		{"Made", "createdAt", when},
-	}}
+	return viewEmbed("EmbedURL").only("id", "status", "externalUserId", "allowedOrigins", "messagesSent", "createdAt")
 }
 
 func viewEmbed(schema string) view {
@@ -32,8 +25,8 @@ func viewEmbed(schema string) view {
 		{"Agent", "agentId", plain},
 		{"Status", "status", state},
 		{"Chat", "chatSessionId", plain},
-		{"Visitor", "externalUserId", plain},
-		{"Origins", "allowedOrigins", plain},
+		{"Visitor", "externalUserId", flexible},
+		{"Origins", "allowedOrigins", flexible},
 		{"Messages", "messagesSent", count},
 		{"Most messages", "maxMessages", count},
 		{"Messages per minute", "messagesPerMinute", count},
@@ -83,9 +76,13 @@ that only one has.`)
 		}
 		return o.list(viewEmbeds(), call.All(ctx, path+kind, nil, rowsToFetch(*n)), *n, "There are no embeds.")
 	})
+	get := &cobra.Command{
+		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
+		Long: "Show an embed, with what was sent under it and how many requests of other origins were refused.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}
 	c.AddCommand(e.embedsCreate(), list,
-		e.onEmbed("get", "Show an embed", "Show an embed, with what was sent under it and how many requests of other origins were refused.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
-			kind, err := embedKind(id)
+		e.onObject(agentCollection(), get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+			kind, err := embedKind(args[0])
 			if err != nil {
 				return err
 			}
@@ -93,28 +90,21 @@ that only one has.`)
 			if kind == embedSessions {
 				schema = "EmbedSession"
 			}
-			return printObject(viewEmbed(schema))(ctx, call, o, path+kind+"/"+url.PathEscape(id), nil)
-		}),
-		e.onEmbed("refresh", "Make a new token for an embed session", "Make a new token for an embed session and print it, alone on standard output.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
-			raw, err := call.JSON(ctx, http.MethodPost, path+embedSessions+"/"+url.PathEscape(id)+"/refresh", nil, nil, nil)
+			raw, err := call.JSON(ctx, http.MethodGet, path+kind+"/"+url.PathEscape(args[0]), nil, nil, nil)
 			if err != nil {
 				return err
 			}
-			return e.embedSecret(o, raw, false)
+			return o.object(viewEmbed(schema), raw)
+		}),
+		e.verb(verb{
+			use: "refresh AGENT EMBED", short: "Make a new token for an embed session",
+			long: "Make a new token for an embed session and print it, alone on standard output.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op:    "POST /api-agents/{AGENT}/embed-sessions/{EMBED}/refresh",
+			print: func(o *output, raw jsonx.Value) error { return e.embedSecret(o, raw, false) },
 		}),
 		e.embedsRevoke(), e.embedTags(),
 	)
 	return c
-}
-
-// onEmbed returns a command about one embed.
-func (e *env) onEmbed(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path, id string) error) *cobra.Command {
-	return e.onObject(agentCollection(), &cobra.Command{
-		Use: verb + " AGENT EMBED", Short: short, Long: long, Args: takes("AGENT", "EMBED"),
-		Example: "  stoa embeds " + verb + " support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		return do(ctx, call, o, path, args[0])
-	})
 }
 
 func (e *env) embedsCreate() *cobra.Command {
@@ -126,45 +116,31 @@ stays needs a link per visit, or a script tag. With --token it is a token
 for a page of your own instead.`,
 		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
 	}
-	f := c.Flags()
-	origins := f.StringSlice("origin", nil, "a page that may show it, such as https://www.example.com; may be given again")
-	token, snippet := f.Bool("token", false, "make an embed session and print its token"), f.Bool("snippet", false, "print the HTML of a frame")
-	user, chat := f.String("user", "", "`id` of the visitor"), f.String("chat", "", "`id` of a chat to go on with")
-	greeting, theme := f.String("greeting", "", "`text` before the first message"), f.String("theme", "", "auto, light or dark")
-	expires, ends := f.String("expires", "", "how long the link or token can be used, such as 5m"), f.String("chat-expires", "", "how long the chat can go on, such as 1h")
-	most, messages := f.String("max-credits", "", "what the chat may cost, in `credits`"), f.Int("max-messages", 0, "how many messages the visitor may send")
-	own := credentialFlag(c, "the chat has")
+	token, snippet := c.Flags().Bool("token", false, "make an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
+	settings := e.flags(c,
+		field{"origin", "allowedOrigins", asWords, "a page that may show it, such as https://www.example.com; may be given again"},
+		field{"user", "externalUserId", asText, "`id` of the visitor"},
+		field{"chat", "chatSessionId", asText, "`id` of a chat to go on with"},
+		field{"greeting", "greeting", asText, "`text` before the first message"},
+		field{"theme", "theme", asText, "auto, light or dark"},
+		field{"expires", "expiresInSeconds", asSeconds, "how long the link or token can be used, such as 5m"},
+		field{"chat-expires", "chatExpiresInSeconds", asSeconds, "how long the chat can go on, such as 1h"},
+		field{"max-credits", "maxCreditsMicro", asCredits, "what the chat may cost, in `credits`"},
+		field{"max-messages", "maxMessages", asNumber, "how many messages the visitor may send"},
+	)
+	own := credentialFlag("the chat has")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		if len(*origins) == 0 {
+		body := map[string]any{}
+		if err := errors.Join(settings(body), own(body)); err != nil {
+			return err
+		}
+		if origins, _ := body["allowedOrigins"].([]string); len(origins) == 0 {
 			return usagef("which pages may show it? Give it an --origin")
 		}
 		if *token && *snippet {
 			return usagef("--snippet is for a link, not for a token")
 		}
-		body := map[string]any{"allowedOrigins": *origins}
-		set(body, c, "user", "externalUserId", *user)
-		set(body, c, "chat", "chatSessionId", *chat)
-		set(body, c, "greeting", "greeting", *greeting)
-		set(body, c, "theme", "theme", *theme)
-		set(body, c, "max-messages", "maxMessages", *messages)
-		for member, text := range map[string]string{"expiresInSeconds": *expires, "chatExpiresInSeconds": *ends} {
-			if text == "" {
-				continue
-			}
-			d, err := span(text)
-			if err != nil {
-				return err
-			}
-			body[member] = int64(d / time.Second)
-		}
-		if *most != "" {
-			n, err := parseCredits(*most)
-			if err != nil {
-				return err
-			}
-			body["maxCreditsMicro"] = int64(n)
-		}
-		if err := own(ctx, call, body); err != nil {
+		if err := look(ctx, call, body); err != nil {
 			return err
 		}
 		kind := embedURLs

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"net/url"
+	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,24 +17,15 @@ import (
 	"stoa/internal/store"
 )
 
-func viewKeys() view {
+func viewKeys() view { return viewKey().only("id", "name", "hint", "status", "scopes", "lastUsedAt") }
+
+func viewKey() view {
 	return view{"Key", []column{
 		{"Id", "id", plain},
 		{"Name", "name", flexible},
 		{"Key", "hint", plain},
 		{"Status", "status", state},
 		{"Scopes", "scopes", flexible},
-		{"Last used", "lastUsedAt", when},
-	}}
-}
-
-func viewKey() view {
-	return view{"Key", []column{
-		{"Id", "id", plain},
-		{"Name", "name", plain},
-		{"Key", "hint", plain},
-		{"Status", "status", state},
-		{"Scopes", "scopes", plain},
 		{"Requests per minute", "requestsPerMinute", count},
 		{"Credits per day", "maxCreditsMicroPerDay", credits},
 		{"Last used", "lastUsedAt", when},
@@ -46,78 +37,50 @@ func viewKey() view {
 
 func (e *env) keys() *cobra.Command {
 	c := group("keys", "Make and manage API keys", "Make and manage the API keys of the account. KEY is an id, or a name that only one active key has.")
-	get := &cobra.Command{
-		Use: "get KEY", Short: "Show a key", Args: takes("KEY"),
-		Long: "Show a key. Its secret is nowhere kept.", Example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
-	o := e.output(get)
-	get.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		id, err := keyCollection().find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), "GET", "/keys/"+url.PathEscape(id), nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewKey(), raw)
-	}
-	c.AddCommand(
-		e.listCommand(&cobra.Command{
-			Use: "list", Short: "List the keys", Args: noArgs,
-			Long:    "List the keys of the account, newest first, revoked and expired ones too.",
-			Example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
-		}, viewKeys(), "There are no keys.", constantPath("/keys")),
-		get, e.keysCreate(), e.keysRotate(), e.keysRevoke(),
-	)
+	c.AddCommand(e.verbs(
+		verb{
+			use: "list", short: "List the keys",
+			long:    "List the keys of the account, newest first, revoked and expired ones too.",
+			example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
+			op:      "GET /keys", rows: viewKeys(), none: "There are no keys.",
+		},
+		verb{
+			use: "get KEY", short: "Show a key",
+			long: "Show a key. Its secret is nowhere kept.", example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /keys/{KEY}", show: viewKey(),
+		},
+		verb{
+			use: "rotate KEY", short: "Replace a key by a new one",
+			long: `Make a new key with the same name, scopes and limits, and print it once. The old one lives on for a
+while, so that programs can change over.`,
+			example: "  stoa keys rotate key_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 24h",
+			op:      "POST /keys/{KEY}/rotate", print: e.secret,
+			fields: []field{{"overlap=1h", "overlapSeconds", asSeconds, "how long the old key lives on; 0s ends it at once"}},
+		},
+		verb{
+			use: "revoke KEY...", short: "End keys", suggest: []string{"delete", "rm", "remove"},
+			long:    "End keys for good, within a second. A reply that runs is finished. An operator's key also ends keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
+			example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
+			op:      "DELETE /keys/{KEY}", did: "Revoked",
+			fields: []field{{"made=true", "revokeMade", asText, "what ends with the key: true (embeds and tasks that it created), all (keys too) or false (nothing)"}},
+			ask: func(typed []string) string {
+				return fmt.Sprintf("Revoke %s? Anything that uses %s will stop working.", list(typed, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(typed) == 1])
+			},
+		},
+	)...)
+	c.AddCommand(e.keysCreate())
 	return c
 }
 
-// keyFlags are the flags of a new key.
-type keyFlags struct {
-	name      *string
-	scopes    *[]string
-	expires   *string
-	perMinute *int
-	perDay    *string
-}
-
-func newKeyFlags(c *cobra.Command) keyFlags {
-	f := c.Flags()
-	return keyFlags{
-		name:      f.String("name", "", "what the key is for"),
-		scopes:    f.StringSlice("scope", nil, "what it may do, such as responses or drive:read; default: what this key may, without operator"),
-		expires:   f.String("expires", "", "`when` it ends: 30d, 12h, or 2026-12-31"),
-		perMinute: f.Int("requests-per-minute", 0, "a limit of its own beside the plan's"),
-		perDay:    f.String("credits-per-day", "", "what it may spend in a day of UTC, in `credits`"),
+// keyFields describe a new key.
+func keyFields() []field {
+	return []field{
+		{"name", "name", asText, "what the key is for"},
+		{"scope", "scopes", asWords, "what it may do, such as responses or drive:read; default: what this key may, without operator"},
+		{"expires", "expiresAt", asTime, "`when` it ends: 30d, 12h, or 2026-12-31"},
+		{"requests-per-minute", "requestsPerMinute", asNumber, "a limit of its own beside the plan's"},
+		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "what it may spend in a day of UTC, in `credits`"},
 	}
-}
-
-func (k keyFlags) body(c *cobra.Command) (map[string]any, error) {
-	body := map[string]any{"name": *k.name}
-	if len(*k.scopes) > 0 {
-		body["scopes"] = *k.scopes
-	}
-	if *k.expires != "" {
-		t, err := moment(*k.expires, time.Now(), false)
-		if err != nil {
-			return nil, err
-		}
-		body["expiresAt"] = stamp(t)
-	}
-	set(body, c, "requests-per-minute", "requestsPerMinute", *k.perMinute)
-	if *k.perDay != "" {
-		n, err := parseCredits(*k.perDay)
-		if err != nil {
-			return nil, err
-		}
-		body["maxCreditsMicroPerDay"] = int64(n)
-	}
-	return body, nil
 }
 
 func (e *env) keysCreate() *cobra.Command {
@@ -130,8 +93,7 @@ must be stopped: this is how a lost first key is replaced. Such a key may do eve
 account or the one named by --account; only --name applies to it.`,
 		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
 	}
-	k := newKeyFlags(c)
-	o := e.output(c)
+	settings, o := e.flags(c, keyFields()...), e.output(c)
 	load := e.settings(c)
 	for _, flag := range []string{"listen", "public-url", "sandbox", "log-format", "log-level", "durability"} {
 		_ = c.Flags().MarkHidden(flag) // they exist
@@ -143,40 +105,34 @@ account or the one named by --account; only --name applies to it.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if *k.name == "" {
-				*k.name = "made offline"
-			}
-			return e.offlineKey(c.Context(), cfg, *account, *k.name)
+			name, _ := c.Flags().GetString("name") // it has that flag
+			return e.offlineKey(c.Context(), cfg, *account, cmp.Or(name, "made offline"))
 		}
 		if *account != "" {
 			return usagef("--account goes with --data; an operator makes keys of other accounts with \"stoa accounts keys\"")
 		}
-		return e.makeKey(c, o, "/keys", k)
+		body := map[string]any{}
+		if err := settings(body); err != nil {
+			return err
+		}
+		if body["name"] == nil {
+			return usagef("%s", noKeyName)
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), http.MethodPost, "/keys", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return e.secret(o, raw)
 	}
 	return c
 }
 
-func noKeyName() error { return usagef("what is the key for? Give it a --name") }
-
-// makeKey creates a key and prints it.
-func (e *env) makeKey(c *cobra.Command, o *output, path string, k keyFlags) error {
-	if *k.name == "" {
-		return noKeyName()
-	}
-	body, err := k.body(c)
-	if err != nil {
-		return err
-	}
-	call, err := e.ready(o)
-	if err != nil {
-		return err
-	}
-	raw, err := call.JSON(c.Context(), "POST", path, nil, body, nil)
-	if err != nil {
-		return err
-	}
-	return e.secret(o, raw)
-}
+// noKeyName is the error of a new key without a name.
+const noKeyName = "what is the key for? Give it a --name"
 
 // secret prints a new key: only its secret on standard output, the rest on
 // standard error.
@@ -205,79 +161,6 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 		e.say("The old key %s works until %s.", key.Replaces.ID, key.Replaces.EndsAt)
 	}
 	return nil
-}
-
-func (e *env) keysRotate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "rotate KEY", Short: "Replace a key by a new one", Args: takes("KEY"),
-		Long: `Make a new key with the same name, scopes and limits, and print it once. The old one lives on for a
-while, so that programs can change over.`,
-		Example: "  stoa keys rotate key_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 24h",
-	}
-	o := e.output(c)
-	overlap := c.Flags().String("overlap", "1h", "how long the old key lives on; 0s ends it at once")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		d, err := span(*overlap)
-		if err != nil {
-			return err
-		}
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		id, err := keyCollection().find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), "POST", "/keys/"+url.PathEscape(id)+"/rotate", nil, map[string]any{"overlapSeconds": int64(d / time.Second)}, nil)
-		if err != nil {
-			return err
-		}
-		return e.secret(o, raw)
-	}
-	return c
-}
-
-func (e *env) keysRevoke() *cobra.Command {
-	c := &cobra.Command{
-		Use: "revoke KEY...", Short: "End keys", SuggestFor: []string{"delete", "rm", "remove"}, Args: takes("KEY..."),
-		Long:    "End keys for good, within a second. A reply that runs is finished. An operator's key also ends keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
-		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
-	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
-	made := c.Flags().String("made", "true", "what ends with the key: true (embeds and tasks that it created), all (keys too) or false (nothing)")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		if err := e.confirm(*yes, "Revoke %s? Anything that uses %s will stop working.", list(args, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(args) == 1]); err != nil {
-			return err
-		}
-		for i, name := range args {
-			id, err := keyCollection().find(c.Context(), call, name)
-			if err != nil {
-				return err
-			}
-			args[i] = id
-		}
-		for _, id := range args {
-			if _, err := call.JSON(c.Context(), "DELETE", "/keys/"+url.PathEscape(id), url.Values{"revokeMade": {*made}}, nil, nil); err != nil {
-				return err
-			}
-			e.say("Revoked %s.", id)
-		}
-		return nil
-	}
-	return c
-}
-
-// list returns the only name, or how many names there are.
-func list(args []string, one, many string) string {
-	if len(args) == 1 {
-		return one + " " + args[0]
-	}
-	return some(len(args), one, many)
 }
 
 // offlineKey creates a key directly in a store whose service is stopped.

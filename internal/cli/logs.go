@@ -74,28 +74,22 @@ ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are
 	}
 	o := e.output(c)
 	n := limit(c)
-	span := periodFlags(c)
+	filter := e.flags(c, append(periodFields(),
+		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; * for all accounts"},
+		field{"key", "keyId", asText, "only calls of the key with this `id`"},
+		field{"model", "model", asText, "only calls that asked for this `model`, or that it served"},
+		field{"provider", "provider", asText, "only calls that were tried at this `provider` last"},
+		field{"status", "status", asText, "only this `status` or class: 429, 4xx"},
+		field{"error", "errorCode", asText, "only calls that ended with this error `code`"})...)
 	f := c.Flags()
-	filters := map[string]*string{
-		"accountId": f.String("account", "", "for operators: rows of the account with this `id`; * for all accounts"),
-		"keyId":     f.String("key", "", "only calls of the key with this `id`"),
-		"model":     f.String("model", "", "only calls that asked for this `model`, or that it served"),
-		"provider":  f.String("provider", "", "only calls that were tried at this `provider` last"),
-		"status":    f.String("status", "", "only this `status` or class: 429, 4xx"),
-		"errorCode": f.String("error", "", "only calls that ended with this error `code`"),
-	}
 	least := f.Duration("min-duration", 0, "only calls that took at least this `time`, such as 20s")
 	follow := f.BoolP("follow", "f", false, "show new rows as they come, until Ctrl-C")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		query, err := span()
-		if err != nil {
+		given := map[string]any{}
+		if err := filter(given); err != nil {
 			return err
 		}
-		for name, value := range filters {
-			if *value != "" {
-				query.Set(name, *value)
-			}
-		}
+		query := parameters(given)
 		if *least > 0 {
 			query.Set("minDurationMilliseconds", strconv.FormatInt((*least).Milliseconds(), 10))
 		}

@@ -66,6 +66,15 @@ type view struct {
 	columns []column
 }
 
+// only returns v with the columns of these paths, in their order.
+func (v view) only(paths ...string) view {
+	some := view{schema: v.schema}
+	for _, path := range paths {
+		some.columns = append(some.columns, v.columns[slices.IndexFunc(v.columns, func(c column) bool { return c.path == path })])
+	}
+	return some
+}
+
 // decode parses JSON and keeps numbers as they are written.
 func decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))

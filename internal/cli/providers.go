@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -112,30 +111,25 @@ func (e *env) recentProviders(c *cobra.Command, o *output) error {
 }
 
 func (e *env) providersTest() *cobra.Command {
-	c := &cobra.Command{
-		Use: "test PROVIDER", Short: "Make a small call to a provider", Args: takes("PROVIDER"),
-		Long: `Make a small call to a provider, with a dozen tokens of input and at most 16 of output, of the cheapest model that is
+	return e.verb(verb{
+		use: "test PROVIDER", short: "Make a small call to a provider",
+		long: `Make a small call to a provider, with a dozen tokens of input and at most 16 of output, of the cheapest model that is
 routed to it, and show what came of it. No account is charged; what the vendor asks for it is yours. It takes 20 seconds
 at most. The exit code is 1 if the provider did not answer.`,
-		Example: "  stoa providers test claude",
-	}
-	o := e.output(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		var test struct {
-			OK bool `json:"ok"`
-		}
-		raw, err := call.JSON(c.Context(), "POST", "/providers/"+url.PathEscape(args[0])+"/test", nil, nil, &test)
-		if err != nil {
-			return err
-		}
-		if err := o.object(viewProviderTest(), raw); err != nil || test.OK {
-			return err
-		}
-		return errors.New("the provider did not answer")
-	}
-	return c
+		example: "  stoa providers test claude",
+		op:      "POST /providers/{PROVIDER}/test",
+		print: func(o *output, raw jsonx.Value) error {
+			var test struct {
+				OK bool `json:"ok"`
+			}
+			err := jsonx.Unmarshal(raw, &test)
+			if err == nil {
+				err = o.object(viewProviderTest(), raw)
+			}
+			if err != nil || test.OK {
+				return err
+			}
+			return errors.New("the provider did not answer")
+		},
+	})
 }

@@ -21,16 +21,6 @@ import (
 // it sets, where they are not the flag's own.
 const memberNote = "stoa-member"
 
-// flagsOf returns the flags that set a member in another form, by the member.
-func flagsOf() map[string]string {
-	return map[string]string{
-		"scopes": "scope", "expiresAt": "expires", "expiresInSeconds": "expires", "chatExpiresInSeconds": "chat-expires",
-		"maxCreditsMicroPerDay": "credits-per-day", "maxCreditsMicro": "max-credits", "maxCreditsMicroPerRun": "max-credits",
-		"timeoutSeconds": "timeout", "startAt": "start", "endAt": "end", "expression": "cron", "everySeconds": "every", "runAt": "at",
-		"overlapSeconds": "overlap", "groupBy": "by", "keyId": "key", "agentId": "agent", "spaceId": "space", "sessionId": "session",
-	}
-}
-
 // sends notes that a flag sets a member, so that an error about the member names
 // the flag.
 func sends(c *cobra.Command, flag, member string) {
@@ -71,16 +61,13 @@ func inFlags(c *cobra.Command, err error) error {
 		path = strings.TrimSuffix(path, m[0])
 		item, _ = strconv.Atoi(m[1])
 	}
-	last := path[strings.LastIndexByte(path, '.')+1:]
+	last := lastPart(path)
 	var found *pflag.Flag
 	c.Flags().Visit(func(f *pflag.Flag) { // those that were given
 		for _, member := range append([]string{f.Name}, f.Annotations[memberNote]...) {
-			if letters(member) == letters(path) || letters(member) == letters(last) {
+			if letters(member) == letters(path) || letters(lastPart(member)) == letters(last) {
 				found = f
 			}
-		}
-		if f.Name == flagsOf()[last] {
-			found = f
 		}
 	})
 	if found == nil {
@@ -101,6 +88,9 @@ func inFlags(c *cobra.Command, err error) error {
 	}
 	return refusedFlag{fmt.Sprintf("--%s %s: %s", found.Name, shellWord(shorten(oneLine(value), 60)), text), err}
 }
+
+// lastPart returns what follows the last dot of a member's path.
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // letters returns a name without what separates its words, so that
 // max-output-tokens, maxOutputTokens and max_output_tokens are one.

@@ -164,13 +164,16 @@ key opens is left as it is, and the exit code is then 1.`,
 		}
 		return nil
 	}
-	c.AddCommand(e.secretsSet(), e.listCommand(&cobra.Command{
-		Use: "list", Short: "List the secrets of connections", Args: noArgs,
-		Long: "List the secrets that connections of the account may use, newest first, without their values.", Example: "  stoa secrets list",
-	}, viewSecrets(), "There are no secrets.", constantPath("/secrets")),
-		e.deleteCommand(secretCollection(), &cobra.Command{
-			Use: "delete SECRET", Short: "Delete a secret", Args: takes("SECRET"),
-			Long: "Delete a secret with its value. One that a connection uses is kept.", Example: "  stoa secrets delete notes-token --yes",
-		}, "for good", nil), rekey)
+	c.AddCommand(e.secretsSet(), rekey,
+		e.verb(verb{
+			use: "list", short: "List the secrets of connections",
+			long: "List the secrets that connections of the account may use, newest first, without their values.", example: "  stoa secrets list",
+			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
+		}),
+		e.verb(verb{
+			use: "delete SECRET", short: "Delete a secret",
+			long: "Delete a secret with its value. One that a connection uses is kept.", example: "  stoa secrets delete notes-token --yes",
+			op: "DELETE /secrets/{SECRET}", ask: asks("Delete %s for good?", "the secret", "secrets"),
+		}))
 	return c
 }

@@ -130,8 +130,24 @@ A session stops as completed, waiting_for_input, failed or cancelled. Commands t
 	}
 	e.rawFlag(wait)
 	c.AddCommand(
-		e.sessionsStart(), e.sessionsList(),
-		e.sessionsGet(),
+		e.sessionsStart(), e.sessionsGet(),
+		e.verb(verb{
+			use: "list [AGENT]", short: "List sessions",
+			long: "List the sessions of all agents, or of one, newest first.", example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
+			op: "GET /sessions", rows: viewSessions(), none: "There are no sessions.",
+			fields: []field{
+				{"AGENT", "agentId", asAgent, ""},
+				{"status", "status", asText, "only those with this `status`"},
+				{"trigger", "trigger", asText, "only those that this started: api, schedule or embed"},
+				{"user", "externalUserId", asText, "only those of this end `user`"},
+				{"external-id", "externalId", asText, "only the one with this `id` of yours"},
+			},
+		}),
+		e.verb(verb{
+			use: "delete AGENT SESSION...", short: "Delete sessions",
+			long: "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.", example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /api-agents/{AGENT}/sessions/{SESSION}", ask: asks("Delete %s with all that was said?", "the session", "sessions"),
+		}),
 		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
 		e.onSession(&cobra.Command{
@@ -143,7 +159,7 @@ A session stops as completed, waiting_for_input, failed or cancelled. Commands t
 		e.sessionsReply(),
 		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text that was written stays."),
 		e.sessionAction("retry", "Do the last turn again", "Send the last message of a failed or cancelled session again, as a new turn."),
-		e.sessionsExport(), e.sessionsDelete(),
+		e.sessionsExport(),
 	)
 	return c
 }
@@ -177,9 +193,7 @@ func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x session
 	return c
 }
 
-func viewStarted() view {
-	return view{"Session", []column{{"Id", "id", plain}, {"Status", "status", state}}}
-}
+func viewStarted() view { return viewSession().only("id", "status") }
 
 // followFlags adds --wait, --watch and --no-watch to c and returns a function that
 // does what they say: without any of them it watches on a terminal, and elsewhere
@@ -269,33 +283,39 @@ func (x sessionContext) tellAnswer(options []string) {
 	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
-// credentialFlag adds the flag for secrets that sessions have of their own. What it
-// returns puts those that were given into a body.
-func credentialFlag(c *cobra.Command, whose string) func(ctx context.Context, call *client.Client, body map[string]any) error {
-	pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; may be given again")
-	return func(ctx context.Context, call *client.Client, body map[string]any) error {
-		all := map[string]string{}
-		for _, pair := range *pairs {
-			connection, secret, ok := strings.Cut(pair, "=")
-			if pair == "" {
-				continue // none: those of before are taken away
+// credentialFlag adds the flag for secrets that sessions have of their own.
+func credentialFlag(whose string) adder {
+	return func(c *cobra.Command) setter {
+		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; may be given again")
+		return func(body map[string]any) error {
+			if c.Flags().Changed("credential") {
+				body["credentials"] = lookup(func(ctx context.Context, call *client.Client) (any, error) { return credentials(ctx, call, *pairs) })
 			}
-			if !ok {
-				return usagef("--credential takes a connection and a secret with = between them, not %q", pair)
-			}
-			connection, err := connectionCollection().find(ctx, call, connection)
-			if err != nil {
-				return err
-			}
-			if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
-				return err
-			}
+			return nil
 		}
-		if c.Flags().Changed("credential") {
-			body["credentials"] = all
-		}
-		return nil
 	}
+}
+
+// credentials returns the ids of secrets by the ids of connections.
+func credentials(ctx context.Context, call *client.Client, pairs []string) (any, error) {
+	all := map[string]string{}
+	for _, pair := range pairs {
+		connection, secret, ok := strings.Cut(pair, "=")
+		if pair == "" {
+			continue // none: those of before are taken away
+		}
+		if !ok {
+			return nil, usagef("--credential takes a connection and a secret with = between them, not %q", pair)
+		}
+		connection, err := connectionCollection().find(ctx, call, connection)
+		if err != nil {
+			return nil, err
+		}
+		if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func (e *env) sessionsStart() *cobra.Command {
@@ -307,36 +327,25 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
 	}
 	o := e.output(c)
-	f := c.Flags()
-	mode := f.String("mode", "", "chat (default), or once: one shot that never waits for anybody")
-	title, user := f.String("title", "", "what it is about"), f.String("user", "", "`id` of your end user")
-	external := f.String("external-id", "", "your own `id` for it, unique in the account")
-	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
-	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
-	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
-	own := credentialFlag(c, "the session has")
-	follow := e.followFlags(c)
+	settings := e.flags(c,
+		field{"mode", "mode", asText, "chat (default), or once: one shot that never waits for anybody"},
+		field{"title", "title", asText, "what it is about"},
+		field{"user", "externalUserId", asText, "`id` of your end user"},
+		field{"external-id", "externalId", asText, "your own `id` for it, unique in the account"},
+		field{"metadata", "metadata", asPairs, "a `name=value` pair to keep with it"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "what a turn may cost, in `credits`"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "how long a turn may take, such as 90s"},
+		field{"max-steps", "limits.maxSteps", asNumber, "how many model calls a turn may make"},
+	)
+	own, follow := credentialFlag("the session has")(c), e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
 		if err != nil {
 			return err
 		}
 		body := map[string]any{"message": message}
-		set(body, c, "mode", "mode", *mode)
-		set(body, c, "title", "title", *title)
-		set(body, c, "user", "externalUserId", *user)
-		set(body, c, "external-id", "externalId", *external)
-		limits, err := turnLimits(c, *most, *timeout, *steps)
-		if err != nil {
+		if err := errors.Join(settings(body), own(body)); err != nil {
 			return err
-		}
-		if len(limits) > 0 {
-			body["limits"] = limits
-		}
-		if len(*pairs) > 0 {
-			if body["metadata"], err = metadata(*pairs); err != nil {
-				return err
-			}
 		}
 		call, err := e.ready(o)
 		if err != nil {
@@ -346,7 +355,7 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 		if err != nil {
 			return err
 		}
-		if err := own(c.Context(), call, body); err != nil {
+		if err := look(c.Context(), call, body); err != nil {
 			return err
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
@@ -360,27 +369,6 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 		return follow(c.Context(), sessionContext{e: e, o: o, call: call, named: args[0], agent: agent, id: s.ID}, raw, 0)
 	}
 	return c
-}
-
-// turnLimits returns the limits of a turn that the flags set.
-func turnLimits(c *cobra.Command, most, timeout string, steps int) (map[string]any, error) {
-	limits := map[string]any{}
-	set(limits, c, "max-steps", "maxSteps", steps)
-	if most != "" {
-		n, err := parseCredits(most)
-		if err != nil {
-			return nil, err
-		}
-		limits["maxCreditsMicro"] = int64(n)
-	}
-	if timeout != "" {
-		d, err := span(timeout)
-		if err != nil {
-			return nil, err
-		}
-		limits["timeoutSeconds"] = int64(d.Seconds())
-	}
-	return limits, nil
 }
 
 func (e *env) sessionsGet() *cobra.Command {
@@ -408,43 +396,6 @@ func (e *env) sessionsGet() *cobra.Command {
 			return err
 		}
 		return o.object(viewSession(), raw)
-	}
-	return c
-}
-
-func (e *env) sessionsList() *cobra.Command {
-	c := &cobra.Command{
-		Use: "list [AGENT]", Short: "List sessions", Args: takes("[AGENT]"),
-		Long:    "List the sessions of all agents, or of one, newest first.",
-		Example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
-	}
-	o := e.output(c)
-	n := limit(c)
-	filters := map[string]*string{
-		"status":         c.Flags().String("status", "", "only those with this `status`"),
-		"trigger":        c.Flags().String("trigger", "", "only those that this started: api, schedule or embed"),
-		"externalUserId": c.Flags().String("user", "", "only those of this end `user`"),
-		"externalId":     c.Flags().String("external-id", "", "only the one with this `id` of yours"),
-	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		query := url.Values{}
-		for name, value := range filters {
-			if *value != "" {
-				query.Set(name, *value)
-			}
-		}
-		if len(args) == 1 {
-			agent, err := agentCollection().find(c.Context(), call, args[0])
-			if err != nil {
-				return err
-			}
-			query.Set("agentId", agent)
-		}
-		return o.list(viewSessions(), call.All(c.Context(), "/sessions", query, rowsToFetch(*n)), *n, "There are no sessions.")
 	}
 	return c
 }
@@ -658,13 +609,4 @@ func (e *env) sessionsExport() *cobra.Command {
 		return e.copyOut(c.Context(), call, client.SessionPath(id, args[1])+"/export", url.Values{"format": {*format}})
 	}
 	return c
-}
-
-func (e *env) sessionsDelete() *cobra.Command {
-	c := &cobra.Command{
-		Use: "delete AGENT SESSION...", Short: "Delete sessions", Args: takes("AGENT", "SESSION..."),
-		Long:    "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.",
-		Example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-	}
-	return e.deleteItemsCommand(c, "/sessions/", "Delete", "the session", "sessions", "with all that was said")
 }

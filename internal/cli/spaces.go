@@ -1,29 +1,14 @@
 package cli
 
-import (
-	"context"
-	"net/http"
-	"net/url"
+import "github.com/spf13/cobra"
 
-	"github.com/spf13/cobra"
-
-	"stoa/internal/client"
-)
-
-func viewSpaces() view {
-	return view{"Space", []column{
-		{"Id", "id", plain},
-		{"Name", "name", flexible},
-		{"Description", "description", flexible},
-		{"Changed", "updatedAt", when},
-	}}
-}
+func viewSpaces() view { return viewSpace().only("id", "name", "description", "updatedAt") }
 
 func viewSpace() view {
 	return view{"Space", []column{
 		{"Id", "id", plain},
-		{"Name", "name", plain},
-		{"Description", "description", plain},
+		{"Name", "name", flexible},
+		{"Description", "description", flexible},
 		{"External id", "externalId", plain},
 		{"Metadata", "metadata", plain},
 		{"Created", "createdAt", when},
@@ -33,63 +18,33 @@ func viewSpace() view {
 
 func (e *env) spaces() *cobra.Command {
 	c := group("spaces", "Group agents", "Group agents. Every account has a default space. SPACE is an id, an external id, or a name that only one has.")
-	create := &cobra.Command{
-		Use: "create", Short: "Create a space", Args: noArgs,
-		Long: "Make a space.", Example: "  stoa spaces create --name support",
-	}
-	d, o := describe(create), e.output(create)
-	create.RunE = func(c *cobra.Command, _ []string) error {
-		if *d.name == "" {
-			return usagef("what is the space called? Give it a --name")
-		}
-		body, err := d.body(c)
-		if err != nil {
-			return err
-		}
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), http.MethodPost, "/spaces", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewSpace(), raw)
-	}
-	update := &cobra.Command{
-		Use: "update SPACE", Short: "Change a space", Args: takes("SPACE"),
-		Long: "Change what the flags name. An empty text clears.", Example: "  stoa spaces update support --description \"Agents that customers see\"",
-	}
-	du := describe(update)
-	e.onObject(spaceCollection(), update, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		body, err := du.body(update)
-		if err != nil {
-			return err
-		}
-		return e.patch(ctx, call, o, path, body, viewSpace())
-	})
-	remove := &cobra.Command{
-		Use: "delete SPACE", Short: "Delete a space", Args: takes("SPACE"),
-		Long:    "Delete a space. One with agents is kept, unless --force deletes them with it.",
-		Example: "  stoa spaces delete support --yes",
-	}
-	force := remove.Flags().Bool("force", false, "delete its agents too, with their drives and sessions")
-	c.AddCommand(
-		e.listCommand(&cobra.Command{
-			Use: "list", Short: "List the spaces", Args: noArgs,
-			Long: "List the spaces of the account, newest first.", Example: "  stoa spaces list",
-		}, viewSpaces(), "There are no spaces.", constantPath("/spaces")),
-		e.onObject(spaceCollection(), &cobra.Command{
-			Use: "get SPACE", Short: "Show a space", Args: takes("SPACE"),
-			Long: "Show a space.", Example: "  stoa spaces get support",
-		}, printObject(viewSpace())),
-		create, update,
-		e.deleteCommand(spaceCollection(), remove, "for good", func() url.Values {
-			if *force {
-				return url.Values{"force": {"true"}}
-			}
-			return nil
-		}),
-	)
+	c.AddCommand(e.verbs(
+		verb{
+			use: "create", short: "Create a space",
+			long: "Make a space.", example: "  stoa spaces create --name support",
+			op: "POST /spaces", fields: describeFields(), show: viewSpace(),
+			needs: []string{"name"}, missing: "what is the space called? Give it a --name",
+		},
+		verb{
+			use: "list", short: "List the spaces",
+			long: "List the spaces of the account, newest first.", example: "  stoa spaces list",
+			op: "GET /spaces", rows: viewSpaces(), none: "There are no spaces.",
+		},
+		verb{
+			use: "get SPACE", short: "Show a space", long: "Show a space.", example: "  stoa spaces get support",
+			op: "GET /spaces/{SPACE}", show: viewSpace(),
+		},
+		verb{
+			use: "update SPACE", short: "Change a space",
+			long: "Change what the flags name. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
+			op: "PATCH /spaces/{SPACE}", fields: describeFields(), show: viewSpace(), missing: nothingChanges,
+		},
+		verb{
+			use: "delete SPACE", short: "Delete a space",
+			long: "Delete a space. One with agents is kept, unless --force deletes them with it.", example: "  stoa spaces delete support --yes",
+			op: "DELETE /spaces/{SPACE}", ask: asks("Delete %s for good?", "the space", "spaces"),
+			fields: []field{{"force", "force", asBool, "delete its agents too, with their drives and sessions"}},
+		},
+	)...)
 	return c
 }

@@ -1,35 +1,23 @@
 package cli
 
 import (
-	"context"
-	"net/http"
-	"net/url"
-	"strings"
+	"cmp"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"stoa/internal/client"
 	"stoa/internal/jsonx"
 )
 
 func viewTasks() view {
-	return view{"ScheduledTask", []column{
-		{"Id", "id", plain},
-		{"Name", "name", flexible},
-		{"Status", "status", state},
-		{"Next run", "nextRunAt", when},
-		{"Last run", "lastRun.status", state},
-		{"Runs", "counters.started", count},
-		{"Failed", "counters.failed", count},
-	}}
+	return viewTask().only("id", "name", "status", "nextRunAt", "lastRun.status", "counters.started", "counters.failed")
 }
 
 func viewTask() view {
 	return view{"ScheduledTask", []column{
 		{"Id", "id", plain},
 		{"Agent", "agentId", plain},
-		{"Name", "name", plain},
+		{"Name", "name", flexible},
 		{"Message", "message", plain},
 		{"Mode", "mode", plain},
 		{"Schedule", "schedule", timetable},
@@ -70,260 +58,133 @@ func viewPreview() view {
 	return view{"PreviewedRun", []column{{"Instant", "at", plain}, {"Local time", "localTime", plain}, {"Moved by", "adjustment", plain}}}
 }
 
-// scheduleFlags are the flags of a schedule.
-type scheduleFlags struct {
-	cron, timezone, every, once *string
-}
-
-func newScheduleFlags(c *cobra.Command) scheduleFlags {
+// scheduleFlags adds the flags of a schedule.
+func scheduleFlags(c *cobra.Command) setter {
 	f := c.Flags()
-	return scheduleFlags{
-		cron:     f.String("cron", "", "an `expression` such as \"0 9 * * MON-FRI\" or @daily"),
-		timezone: f.String("timezone", "", "where the clocks of --cron are, such as Europe/Berlin; default: UTC"),
-		every:    f.String("every", "", "a `span` such as 15m, at least a minute"),
-		once:     f.String("at", "", "one `time`: 2026-12-24T18:00:00Z, or a span from now such as 2h"),
+	cron := f.String("cron", "", "an `expression` such as \"0 9 * * MON-FRI\" or @daily")
+	timezone := f.String("timezone", "", "where the clocks of --cron are, such as Europe/Berlin; default: UTC")
+	every := f.String("every", "", "a `span` such as 15m, at least a minute")
+	once := f.String("at", "", "one `time`: 2026-12-24T18:00:00Z, or a span from now such as 2h")
+	sends(c, "cron", "schedule.expression")
+	sends(c, "every", "schedule.everySeconds")
+	sends(c, "at", "schedule.runAt")
+	return func(body map[string]any) error {
+		given := 0
+		for _, text := range []string{*cron, *every, *once} {
+			if text != "" {
+				given++
+			}
+		}
+		switch {
+		case given > 1:
+			return usagef("--cron, --every and --at exclude each other")
+		case *timezone != "" && *cron == "":
+			return usagef("--timezone goes with --cron")
+		case *cron != "":
+			body["schedule"] = map[string]any{"type": "cron", "expression": *cron, "timezone": cmp.Or(*timezone, "UTC")}
+		case *every != "":
+			d, err := span(*every)
+			if err != nil {
+				return err
+			}
+			body["schedule"] = map[string]any{"type": "interval", "everySeconds": int64(d / time.Second)}
+		case *once != "":
+			t, err := moment(*once, time.Now(), false)
+			if err != nil {
+				return err
+			}
+			body["schedule"] = map[string]any{"type": "once", "runAt": stamp(t)}
+		}
+		return nil
 	}
 }
 
-// schedule returns the schedule that the flags describe; nil if none was given.
-func (s scheduleFlags) schedule() (map[string]any, error) {
-	given := 0
-	for _, text := range []string{*s.cron, *s.every, *s.once} {
-		if text != "" {
-			given++
-		}
+// taskFields are the settings of a task, except for its schedule and credentials.
+func taskFields() []field {
+	return []field{
+		{"name", "name", asText, "what it is called"},
+		{"message", "message", asFile, "what the agent is told; @FILE reads a file"},
+		{"mode", "mode", asText, "once (default), or chat: the agent may ask"},
+		{"session", "sessionPolicy", asText, "new (default): a session for every run; reuse: a turn of one chat"},
+		{"missed", "missedRunPolicy", asChoice, "run_latest (default), run_all or skip: what becomes of runs that the service missed"},
+		{"overlap", "overlapPolicy", asText, "skip (default), queue or allow: what becomes of a run while the one before goes on"},
+		{"start", "startAt", asTime, "no run before this `time`"},
+		{"end", "endAt", asTime, "no run after this `time`"},
+		{"max-credits", "maxCreditsMicroPerRun", asCredits, "what a run may cost, in `credits`"},
+		{"max-runs", "maxRuns", asNumber, "finish after so many runs"},
+		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "pause after so many failed runs in a row; 0: never"},
+		{"paused", "enabled", asNot, "make it paused"},
 	}
-	switch {
-	case given > 1:
-		return nil, usagef("--cron, --every and --at exclude each other")
-	case *s.timezone != "" && *s.cron == "":
-		return nil, usagef("--timezone goes with --cron")
-	case *s.cron != "":
-		zone := *s.timezone
-		if zone == "" {
-			zone = "UTC"
-		}
-		return map[string]any{"type": "cron", "expression": *s.cron, "timezone": zone}, nil
-	case *s.every != "":
-		d, err := span(*s.every)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"type": "interval", "everySeconds": int64(d / time.Second)}, nil
-	case *s.once != "":
-		t, err := moment(*s.once, time.Now(), false)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"type": "once", "runAt": stamp(t)}, nil
-	}
-	return nil, nil
-}
-
-// taskFlags are the flags of tasks create and update.
-type taskFlags struct {
-	scheduleFlags
-	name, message, mode, session, missed, overlap, start, end, credits *string
-	maxRuns, failures                                                  *int
-	paused                                                             *bool
-	own                                                                func(ctx context.Context, call *client.Client, body map[string]any) error
-}
-
-func newTaskFlags(c *cobra.Command) taskFlags {
-	f := c.Flags()
-	return taskFlags{
-		scheduleFlags: newScheduleFlags(c),
-		name:          f.String("name", "", "what it is called"),
-		message:       f.String("message", "", "what the agent is told; @FILE reads a file"),
-		mode:          f.String("mode", "", "once (default), or chat: the agent may ask"),
-		session:       f.String("session", "", "new (default): a session for every run; reuse: a turn of one chat"),
-		missed:        f.String("missed", "", "run_latest (default), run_all or skip: what becomes of runs that the service missed"),
-		overlap:       f.String("overlap", "", "skip (default), queue or allow: what becomes of a run while the one before goes on"),
-		start:         f.String("start", "", "no run before this `time`"),
-		end:           f.String("end", "", "no run after this `time`"),
-		credits:       f.String("max-credits", "", "what a run may cost, in `credits`"),
-		maxRuns:       f.Int("max-runs", 0, "finish after so many runs"),
-		failures:      f.Int("pause-after-failures", 5, "pause after so many failed runs in a row; 0: never"),
-		paused:        f.Bool("paused", false, "make it paused"),
-		own:           credentialFlag(c, "each of its sessions has"),
-	}
-}
-
-// body returns the members that the flags name. An empty text clears the
-// member.
-func (t taskFlags) body(e *env, c *cobra.Command) (map[string]any, error) {
-	body := map[string]any{}
-	message, err := e.textOf(*t.message)
-	if err != nil {
-		return nil, err
-	}
-	set(body, c, "name", "name", *t.name)
-	set(body, c, "message", "message", message)
-	set(body, c, "mode", "mode", *t.mode)
-	set(body, c, "session", "sessionPolicy", *t.session)
-	set(body, c, "missed", "missedRunPolicy", strings.ReplaceAll(*t.missed, "-", "_"))
-	set(body, c, "overlap", "overlapPolicy", *t.overlap)
-	set(body, c, "max-runs", "maxRuns", *t.maxRuns)
-	set(body, c, "pause-after-failures", "pauseAfterFailures", *t.failures)
-	set(body, c, "paused", "enabled", !*t.paused)
-	for member, text := range map[string]string{"startAt": *t.start, "endAt": *t.end} {
-		if text == "" {
-			continue
-		}
-		at, err := moment(text, time.Now(), false)
-		if err != nil {
-			return nil, err
-		}
-		body[member] = stamp(at)
-	}
-	if *t.credits != "" {
-		n, err := parseCredits(*t.credits)
-		if err != nil {
-			return nil, err
-		}
-		body["maxCreditsMicroPerRun"] = int64(n)
-	}
-	schedule, err := t.schedule()
-	if err != nil {
-		return nil, err
-	}
-	if schedule != nil {
-		body["schedule"] = schedule
-	}
-	return body, nil
 }
 
 func (e *env) tasks() *cobra.Command {
 	c := group("tasks", "Run an agent by the clock", "Run an agent by the clock: a scheduled task sends its agent a message at set times. AGENT is an id, an external id, or a name that only one has.")
-	list := &cobra.Command{
-		Use: "list AGENT", Short: "List the tasks of an agent", Args: takes("AGENT"),
-		Long: "List the scheduled tasks of an agent, newest first.", Example: "  stoa tasks list support",
-	}
-	n := limit(list)
-	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		return o.list(viewTasks(), call.All(ctx, path+"/scheduled-tasks", nil, rowsToFetch(*n)), *n, "There are no scheduled tasks.")
-	})
-	c.AddCommand(
-		e.tasksCreate(), list,
-		e.onTask("get", "Show a task", "Show a task with its next runs.", func(ctx context.Context, call *client.Client, o *output, path string) error {
-			return printObject(viewTask())(ctx, call, o, path, nil)
-		}),
-		e.tasksUpdate(),
-		e.taskAction("pause", "Stop a task for now", "Stop a task for now. Runs that go on are left alone.", viewTask()),
-		e.taskAction("resume", "Let a paused task go on", "Let a paused task go on, with its next instant from now.", viewTask()),
-		e.taskAction("run", "Run a task now", "Run a task now, also while it is paused, and show the run.", viewRuns()),
-		e.tasksRuns(), e.tasksPreview(), e.tasksDelete(),
-	)
+	extra := []adder{scheduleFlags, credentialFlag("each of its sessions has")}
+	c.AddCommand(e.verbs(
+		verb{
+			use: "create AGENT", short: "Create a task",
+			long:    "Make a scheduled task: a message that the agent is sent by --cron, --every or --at.",
+			example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
+			op:      "POST /api-agents/{AGENT}/scheduled-tasks", fields: taskFields(), extra: extra, show: viewTask(),
+			needs: []string{"name", "message", "schedule"}, missing: "a task needs a --name, a --message, and one of --cron, --every and --at",
+		},
+		verb{
+			use: "list AGENT", short: "List the tasks of an agent",
+			long: "List the scheduled tasks of an agent, newest first.", example: "  stoa tasks list support",
+			op: "GET /api-agents/{AGENT}/scheduled-tasks", rows: viewTasks(), none: "There are no scheduled tasks.",
+		},
+		verb{
+			use: "get AGENT TASK", short: "Show a task",
+			long: "Show a task with its next runs.", example: "  stoa tasks get support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /api-agents/{AGENT}/scheduled-tasks/{TASK}", show: viewTask(),
+		},
+		verb{
+			use: "update AGENT TASK", short: "Change a task",
+			long: "Change what the flags name; an empty text clears.", example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
+			op: "PATCH /api-agents/{AGENT}/scheduled-tasks/{TASK}", fields: taskFields(), extra: extra, show: viewTask(), missing: nothingChanges,
+		},
+		verb{
+			use: "pause AGENT TASK", short: "Stop a task for now",
+			long: "Stop a task for now. Runs that go on are left alone.", example: "  stoa tasks pause support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/pause", show: viewTask(),
+		},
+		verb{
+			use: "resume AGENT TASK", short: "Let a paused task go on",
+			long: "Let a paused task go on, with its next instant from now.", example: "  stoa tasks resume support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/resume", show: viewTask(),
+		},
+		verb{
+			use: "run AGENT TASK", short: "Run a task now",
+			long: "Run a task now, also while it is paused, and show the run.", example: "  stoa tasks run support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/run", show: viewRuns(),
+		},
+		verb{
+			use: "runs AGENT TASK", short: "List the runs of a task",
+			long: "List the runs of a task, newest first, skipped ones with their reason.", example: "  stoa tasks runs support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /api-agents/{AGENT}/scheduled-tasks/{TASK}/runs", rows: viewRuns(), none: "It has not run yet.",
+		},
+		verb{
+			use: "preview AGENT", short: "Show when a schedule would run",
+			long:    "Show when a schedule would run; nothing is stored. Worth a look around the days when clocks are changed.",
+			example: "  stoa tasks preview support --cron \"30 2 * * *\" --timezone America/New_York --count 10",
+			op:      "POST /api-agents/{AGENT}/scheduled-tasks/preview", fixed: map[string]any{"count": 5},
+			fields: []field{{"count=5", "count", asNumber, "how many instants, up to 100"}}, extra: []adder{scheduleFlags},
+			needs: []string{"schedule"}, missing: "give it one of --cron, --every and --at",
+			print: func(o *output, raw jsonx.Value) error {
+				var found struct {
+					Runs []jsonx.Value `json:"runs"`
+				}
+				if err := jsonx.Unmarshal(raw, &found); err != nil {
+					return err
+				}
+				return o.list(viewPreview(), sequence(found.Runs), 0, "It would never run.")
+			},
+		},
+		verb{
+			use: "delete AGENT TASK...", short: "Delete tasks",
+			long: "Delete tasks with the records of their runs. Sessions stay.", example: "  stoa tasks delete support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /api-agents/{AGENT}/scheduled-tasks/{TASK}", ask: asks("Delete %s with the records of its runs?", "the task", "tasks"),
+		},
+	)...)
 	return c
-}
-
-func (e *env) tasksCreate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "create AGENT", Short: "Create a task", Args: takes("AGENT"),
-		Long:    "Make a scheduled task: a message that the agent is sent by --cron, --every or --at.",
-		Example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
-	}
-	t := newTaskFlags(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		body, err := t.body(e, c)
-		if err == nil {
-			err = t.own(ctx, call, body)
-		}
-		if err != nil {
-			return err
-		}
-		if body["name"] == nil || body["message"] == nil || body["schedule"] == nil {
-			return usagef("a task needs a --name, a --message, and one of --cron, --every and --at")
-		}
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/scheduled-tasks", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewTask(), raw)
-	})
-}
-
-// onTask returns a command about one task.
-func (e *env) onTask(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path string) error) *cobra.Command {
-	return e.onObject(agentCollection(), &cobra.Command{
-		Use: verb + " AGENT TASK", Short: short, Long: long, Args: takes("AGENT", "TASK"),
-		Example: "  stoa tasks " + verb + " support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		return do(ctx, call, o, path+"/scheduled-tasks/"+url.PathEscape(args[0]))
-	})
-}
-
-// taskAction returns a command that posts to one task.
-func (e *env) taskAction(verb, short, long string, v view) *cobra.Command {
-	return e.onTask(verb, short, long, func(ctx context.Context, call *client.Client, o *output, path string) error {
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/"+verb, nil, nil, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(v, raw)
-	})
-}
-
-func (e *env) tasksUpdate() *cobra.Command {
-	c := &cobra.Command{
-		Use: "update AGENT TASK", Short: "Change a task", Args: takes("AGENT", "TASK"),
-		Long:    "Change what the flags name; an empty text clears.",
-		Example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
-	}
-	t := newTaskFlags(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		body, err := t.body(e, c)
-		if err == nil {
-			err = t.own(ctx, call, body)
-		}
-		if err != nil {
-			return err
-		}
-		return e.patch(ctx, call, o, path+"/scheduled-tasks/"+url.PathEscape(args[0]), body, viewTask())
-	})
-}
-
-func (e *env) tasksRuns() *cobra.Command {
-	c := &cobra.Command{
-		Use: "runs AGENT TASK", Short: "List the runs of a task", Args: takes("AGENT", "TASK"),
-		Long: "List the runs of a task, newest first, skipped ones with their reason.", Example: "  stoa tasks runs support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
-	n := limit(c)
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		return o.list(viewRuns(), call.All(ctx, path+"/scheduled-tasks/"+url.PathEscape(args[0])+"/runs", nil, rowsToFetch(*n)), *n, "It has not run yet.")
-	})
-}
-
-func (e *env) tasksPreview() *cobra.Command {
-	c := &cobra.Command{
-		Use: "preview AGENT", Short: "Show when a schedule would run", Args: takes("AGENT"),
-		Long:    "Show when a schedule would run; nothing is stored. Worth a look around the days when clocks are changed.",
-		Example: "  stoa tasks preview support --cron \"30 2 * * *\" --timezone America/New_York --count 10",
-	}
-	s := newScheduleFlags(c)
-	n := c.Flags().Int("count", 5, "how many instants, up to 100")
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		schedule, err := s.schedule()
-		if err != nil {
-			return err
-		}
-		if schedule == nil {
-			return usagef("give it one of --cron, --every and --at")
-		}
-		var found struct {
-			Runs []jsonx.Value `json:"runs"`
-		}
-		if _, err := call.JSON(ctx, http.MethodPost, path+"/scheduled-tasks/preview", nil, map[string]any{"schedule": schedule, "count": *n}, &found); err != nil {
-			return err
-		}
-		return o.list(viewPreview(), sequence(found.Runs), 0, "It would never run.")
-	})
-}
-
-func (e *env) tasksDelete() *cobra.Command {
-	c := &cobra.Command{
-		Use: "delete AGENT TASK...", Short: "Delete tasks", Args: takes("AGENT", "TASK..."),
-		Long: "Delete tasks with the records of their runs. Sessions stay.", Example: "  stoa tasks delete support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-	}
-	return e.deleteItemsCommand(c, "/scheduled-tasks/", "Delete", "the task", "tasks", "with the records of its runs")
 }

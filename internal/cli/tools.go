@@ -21,21 +21,14 @@ import (
 )
 
 func viewCalls() view {
-	return view{"AgentToolCall", []column{
-		{"Call", "id", plain},
-		{"Tool", "tool", plain},
-		{"Status", "status", state},
-		{"Outcome", "outcome", state},
-		{"Session", "sessionId", plain},
-		{"Made", "createdAt", when},
-	}}
+	return viewCall().only("id", "tool", "status", "outcome", "sessionId", "createdAt")
 }
 
 func viewCall() view {
 	return view{"AgentToolCall", []column{
 		{"Call", "id", plain},
 		{"Tool", "tool", plain},
-		{"Arguments", "arguments", plain},
+		{"Arguments", "arguments", flexible},
 		{"Effects", "effects", plain},
 		{"Status", "status", state},
 		{"Outcome", "outcome", state},
@@ -72,38 +65,29 @@ func viewInputs() view {
 func (e *env) tools() *cobra.Command {
 	c := group("tools", "Carry out or approve what agents call", `Carry out the calls of tools that agents have programs do, approve those that need it, and look at what came of
 them. CALL is the id of a call.`)
-	inputs := &cobra.Command{
-		Use: "inputs", Short: "List what waits for programs", Args: noArgs,
-		Long: "List the sessions that wait for outputs of tools, the oldest first.", Example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
-	}
-	unclaimed := inputs.Flags().Bool("unclaimed", false, "only what no program has claimed")
-	e.listCommand(inputs, viewInputs(), "Nothing waits for a program.", func(*cobra.Command, []string) (string, url.Values, error) {
-		query := url.Values{}
-		if *unclaimed {
-			query.Set("unclaimed", "true")
-		}
-		return "/inputs", query, nil
-	})
-	calls := &cobra.Command{
-		Use: "calls", Short: "List the calls of tools", Args: noArgs,
-		Long:    "List the calls of tools of all sessions, newest first. Those that expired may have been done or not.",
-		Example: "  stoa tools calls\n  stoa tools calls --outcome expired",
-	}
-	status, outcome := calls.Flags().String("status", "", "only in this `status`: planned, waiting, started or done"), calls.Flags().String("outcome", "", "only with this `outcome`: ok, error, denied, unknown, expired or cancelled")
-	e.listCommand(calls, viewCalls(), "No tool was called.", func(*cobra.Command, []string) (string, url.Values, error) {
-		query := url.Values{}
-		for name, value := range map[string]string{"status": *status, "outcome": *outcome} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		return "/tool-calls", query, nil
-	})
-	show := &cobra.Command{
-		Use: "show CALL", Short: "Show a call with its result", Args: takes("CALL"),
-		Long: "Show a call of a tool with its arguments and its whole result.", Example: "  stoa tools show cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
-	}
-	c.AddCommand(e.toolsRun(), inputs, e.toolsApprovals(), e.toolsApprove(), e.toolsReject(), calls, e.onObject(callCollection(), show, printObject(viewCall())), e.toolsOutput(), e.toolsResolve())
+	c.AddCommand(e.verbs(
+		verb{
+			use: "inputs", short: "List what waits for programs",
+			long: "List the sessions that wait for outputs of tools, the oldest first.", example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
+			op: "GET /inputs", rows: viewInputs(), none: "Nothing waits for a program.",
+			fields: []field{{"unclaimed", "unclaimed", asBool, "only what no program has claimed"}},
+		},
+		verb{
+			use: "calls", short: "List the calls of tools",
+			long: "List the calls of tools of all sessions, newest first. Those that expired may have been done or not.", example: "  stoa tools calls\n  stoa tools calls --outcome expired",
+			op: "GET /tool-calls", rows: viewCalls(), none: "No tool was called.",
+			fields: []field{
+				{"status", "status", asText, "only in this `status`: planned, waiting, started or done"},
+				{"outcome", "outcome", asText, "only with this `outcome`: ok, error, denied, unknown, expired or cancelled"},
+			},
+		},
+		verb{
+			use: "show CALL", short: "Show a call with its result",
+			long: "Show a call of a tool with its arguments and its whole result.", example: "  stoa tools show cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /tool-calls/{CALL}", show: viewCall(),
+		},
+	)...)
+	c.AddCommand(e.toolsRun(), e.toolsApprovals(), e.toolsApprove(), e.toolsReject(), e.toolsOutput(), e.toolsResolve())
 	return c
 }
 
@@ -147,21 +131,18 @@ func giveOutput(ctx context.Context, call *client.Client, agent, session, input,
 }
 
 func (e *env) toolsResolve() *cobra.Command {
-	c := &cobra.Command{
-		Use: "resolve CALL done|not_done", Short: "Say what came of a call", Args: takes("CALL", "OUTCOME"),
-		Long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
-		Example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
-	}
-	note := c.Flags().String("note", "", "how it was found out")
-	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		body := map[string]any{"outcome": args[0]}
-		set(body, c, "note", "note", *note)
-		raw, err := call.JSON(ctx, http.MethodPost, path+"/resolve", nil, body, nil)
-		if err != nil {
-			return err
-		}
-		return o.object(viewCall(), raw)
+	c := e.verb(verb{
+		use: "resolve CALL done|not_done", short: "Say what came of a call",
+		long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
+		example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
+		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall(),
+		fields: []field{
+			{"done|not_done", "outcome", asText, ""},
+			{"note", "note", asText, "how it was found out"},
+		},
 	})
+	c.Args = takes("CALL", "OUTCOME")
+	return c
 }
 
 const (

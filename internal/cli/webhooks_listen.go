@@ -38,7 +38,7 @@ It makes a webhook without an address for as long as it runs, and deletes it at 
 that the address does not answer with 2xx is not sent again.`,
 		Example: "  stoa webhooks listen http://localhost:3000/hooks --event session.completed",
 	}
-	settings := hookFlags(c)
+	settings := e.flags(c, hookFields()...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := url.Parse(args[0])
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

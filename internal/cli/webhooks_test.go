@@ -114,6 +114,8 @@ func TestAWebhookIsManagedByCommands(t *testing.T) {
 		}
 	}
 	p.runs(2, "", "webhooks", "recover", id)
+	p.runs(2, "", "webhooks", "rotate", id, "--overlap", "")
+	p.runs(1, "", "webhooks", "add", "")
 	p.runs(2, "", "webhooks", "update", id)
 	p.runs(1, "", "webhooks", "add", "http://10.0.0.1/")
 	p.runs(0, "", "webhooks", "remove", id, "--yes")
