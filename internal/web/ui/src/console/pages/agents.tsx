@@ -6,26 +6,14 @@ import type { List, Meta } from "../../lib/types";
 import { Button, Field, Time } from "../parts/basic";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { ModelSelect } from "../parts/models";
 import { Pages, useList } from "../parts/table";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 import { AgentPage } from "./agent";
 
 export function Agents({ rest }: { rest: string }) {
-  const { may } = useSession();
   const [id = "", view = "", ...more] = rest.split("/");
-  if (!may("agents:read")) {
-    return (
-      <>
-        <header class="head">
-          <h1>Agents</h1>
-        </header>
-        <MissingScope scope="agents:read" what="see agents" />
-      </>
-    );
-  }
   if (id) return <AgentPage key={id} id={id} view={view} rest={more.map(decodeURIComponent).join("/")} />;
   return <AllAgents />;
 }

@@ -11,22 +11,20 @@ import { type GivenOutput, OpenCalls } from "../parts/calls";
 import { Filters, Pick } from "../parts/filter";
 import { useAction } from "../parts/form";
 import { Empty, Failure } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { useFilter } from "../router";
-import { useSession } from "../session";
+import { useFilter } from "../parts/router";
+import { useSession } from "../parts/session";
 
 const outcomes = ["ok", "error", "denied", "unknown", "expired", "cancelled"];
 
 export function ToolCalls() {
   const { api, may } = useSession();
-  const allowed = may("sessions:read");
   const writes = may("sessions:write");
   const [filter, change] = useFilter();
-  const approvals = useList<OpenInput>(allowed ? "/inputs" : undefined, 20, undefined, { kind: "tool_approval" });
-  const inputs = useList<OpenInput>(allowed ? "/inputs" : undefined, 20);
-  const calls = useList<AgentToolCall>(allowed ? "/tool-calls" : undefined, 30, undefined, { outcome: filter.outcome || undefined });
+  const approvals = useList<OpenInput>("/inputs", 20, undefined, { kind: "tool_approval" });
+  const inputs = useList<OpenInput>("/inputs", 20);
+  const calls = useList<AgentToolCall>("/tool-calls", 30, undefined, { outcome: filter.outcome || undefined });
   const [shown, setShown] = useState<string>();
   const { busy, problem, run } = useAction({ repeats: true });
   const reload = () => {
@@ -42,29 +40,16 @@ export function ToolCalls() {
   const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output is given");
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");
   const waiting = (list: typeof inputs) => list.rows.length > 0 && <Badge meaning="waiting">{count(list.rows.reduce((n, input) => n + input.calls.filter((c) => !c.decision && c.status !== "done").length, 0)) + (list.hasMore ? " or more" : "")}</Badge>;
-  const head = (
-    <header class="head">
-      <h1>Tool calls</h1>
-      {allowed && (
+  return (
+    <>
+      <header class="head">
+        <h1>Tool calls</h1>
         <div class="push">
           <Button small icon="again" onClick={reload}>
             Refresh
           </Button>
         </div>
-      )}
-    </header>
-  );
-  if (!allowed) {
-    return (
-      <>
-        {head}
-        <MissingScope scope="sessions:read" what="see tool calls" />
-      </>
-    );
-  }
-  return (
-    <>
-      {head}
+      </header>
       {problem && <Failure problem={problem} />}
       <section class="panel" aria-labelledby="approvals">
         <header>

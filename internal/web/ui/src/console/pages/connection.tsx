@@ -10,14 +10,14 @@ import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
-import { usePlace } from "../parts/place";
+import { ConnectionState } from "../parts/connectionstate";
+import { useConnectionFields } from "../parts/connectionfields";
 import { Review } from "../parts/review";
-import { Shown } from "../parts/shown";
+import { EscapedText } from "../parts/escapedtext";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
-import { ConnectionState } from "./connections";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 export function ConnectionPage({ id }: { id: string }) {
   const connection = useSubject<Connection>("/connections/" + id);
@@ -177,7 +177,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
                 {c.protocol.serverName && (
                   <>
                     {" "}
-                    as <Shown text={[c.protocol.serverName, c.protocol.serverVersion].filter(Boolean).join(" ")} />
+                    as <EscapedText text={[c.protocol.serverName, c.protocol.serverVersion].filter(Boolean).join(" ")} />
                   </>
                 )}
               </dd>
@@ -222,7 +222,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           <details class="note small">
             <summary>What the server says of itself; no model reads it</summary>
             <p class="pre breaks">
-              <Shown text={c.instructions} />
+              <EscapedText text={c.instructions} />
             </p>
           </details>
         )}
@@ -394,7 +394,7 @@ const limits = [
 
 function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
-  const place = usePlace(c.kind, c);
+  const place = useConnectionFields(c.kind, c);
   const [text, setText] = useState(() =>
     Object.entries(c.headers)
       .map(([name, value]) => `${name}: ${value}`)
@@ -525,7 +525,7 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
                 {agents.slice(0, namedAgents).map((a) => (
                   <li class="breaks" key={a.id}>
                     <a href={"#/agents/" + a.id}>
-                      <Shown text={a.name} />
+                      <EscapedText text={a.name} />
                     </a>
                   </li>
                 ))}

@@ -16,8 +16,8 @@ import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { dropped, type Piece, picked, unpacked, UploadList, useUploads } from "../parts/uploads";
-import { useUnsaved } from "../router";
-import { useSession } from "../session";
+import { useUnsaved } from "../parts/router";
+import { useSession } from "../parts/session";
 
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
   const { api, may, offers } = useSession();

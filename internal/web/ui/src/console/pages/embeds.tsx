@@ -12,8 +12,8 @@ import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 import { TagsTable } from "./tags";
 
 const kinds = [

@@ -14,10 +14,10 @@ import { RawCall } from "../parts/raw";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
 import { arrayIn, Calls, objectIn, type Result, Results, Structure } from "../parts/structure";
-import { useStick } from "../parts/stick";
+import { useAutoScroll } from "../parts/autoscroll";
 import { toast } from "../parts/toast";
-import { useFilter } from "../router";
-import { playgroundName, useSession } from "../session";
+import { useFilter } from "../parts/router";
+import { playgroundName, useSession } from "../parts/session";
 
 // A Side is what one model made of a prompt.
 interface Side {
@@ -117,7 +117,7 @@ function Bench({ meta }: { meta: Meta }) {
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const ids = useRef(Math.max(0, ...rounds.map((r) => r.id)));
-  const [chat, stick] = useStick();
+  const [chat, stick] = useAutoScroll();
 
   useEffect(() => () => running.current?.abort(), []);
   useEffect(() => {

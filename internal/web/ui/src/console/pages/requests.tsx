@@ -11,27 +11,12 @@ import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { type Column, Table } from "../parts/table";
-import { type Filter, useFilter, withFilter } from "../router";
-import { useSession } from "../session";
+import { type Filter, useFilter, withFilter } from "../parts/router";
+import { useSession } from "../parts/session";
 
 const again = 2_000; // milliseconds between two questions of the live tail
 const kept = 500; // rows that the live tail shows at most
-
-export function Requests() {
-  const { may } = useSession();
-  return may("usage:read") ? (
-    <Log />
-  ) : (
-    <>
-      <header class="head">
-        <h1>Requests</h1>
-      </header>
-      <MissingScope scope="usage:read" what="read the request log" />
-    </>
-  );
-}
 
 const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "id"];
 
@@ -57,7 +42,7 @@ function queryOf(f: Filter): Record<string, string | undefined> {
   return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
 }
 
-function Log() {
+export function Requests() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
   const [live, setLive] = useState(false);

@@ -12,7 +12,7 @@ import { ReplaceSecret, SecretForm } from "../parts/secretform";
 import { useSpaces } from "../parts/space";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { useSession } from "../session";
+import { useSession } from "../parts/session";
 
 export function Secrets({ head }: { head: ComponentChildren }) {
   const { api, may } = useSession();

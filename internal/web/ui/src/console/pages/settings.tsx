@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
 import type { List, Meta } from "../../lib/types";
-import { AllowedTools } from "../parts/allowed";
+import { AllowedTools } from "../parts/allowedtools";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { useAction } from "../parts/form";
@@ -13,9 +13,9 @@ import { changedMetadata, MetadataFields, rowsOf } from "../parts/metadata";
 import { ModelSelect } from "../parts/models";
 import type { Tagged } from "../parts/subject";
 import { toast } from "../parts/toast";
-import { Try } from "../parts/try";
-import { go, useUnsaved } from "../router";
-import { useSession } from "../session";
+import { TestChat } from "../parts/testchat";
+import { go, useUnsaved } from "../parts/router";
+import { useSession } from "../parts/session";
 
 // What a draft of an agent can differ in.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
@@ -188,7 +188,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
         </Confirm>
       )}
     </section>
-    {tries && <Try agentId={was.id} draft={draft} agent={{ spaceId: was.spaceId, tools: (listed as AgentTool[] | undefined) ?? was.tools }} />}
+    {tries && <TestChat agentId={was.id} draft={draft} agent={{ spaceId: was.spaceId, tools: (listed as AgentTool[] | undefined) ?? was.tools }} />}
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Pages, type useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { useSession } from "../session";
+import { useSession } from "../parts/session";
 
 type Doing = { what: "make" } | { what: "edit" | "show" | "refused" | "delete"; tag: EmbedTag };
 

@@ -8,8 +8,8 @@ import { FormDialog, useAction } from "../parts/form";
 import { Empty } from "../parts/load";
 import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
 import { Pages, useList } from "../parts/table";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
 const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };

@@ -12,9 +12,9 @@ import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter } from "../router";
-import { useSession } from "../session";
-import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "./webhooks";
+import { go, useFilter } from "../parts/router";
+import { useSession } from "../parts/session";
+import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "../parts/webhookform";
 
 export function WebhookPage({ id }: { id: string }) {
   const hook = useSubject<Webhook>("/webhooks/" + id);

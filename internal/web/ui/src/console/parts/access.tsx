@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Connection, ConnectionAuth, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Button, Field } from "./basic";
 import { useLoad } from "./load";
 import { SecretForm, type SecretUse } from "./secretform";

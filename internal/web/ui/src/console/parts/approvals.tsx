@@ -5,10 +5,10 @@ import { effectsWords } from "../../lib/connections";
 import type { PendingToolCall, ToolDecision } from "../../lib/contract";
 import { visible } from "../../lib/exact";
 import { moment } from "../../lib/format";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Button, Field, Notice } from "./basic";
 import { Arguments } from "./call";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 
 export function Approvals({ calls, busy, decide }: { calls: PendingToolCall[]; busy: boolean; decide?: (decisions: ToolDecision[]) => void }) {
   const { may } = useSession();
@@ -54,11 +54,11 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
     <div class="stack approval">
       <div class="row">
         <b class="mono breaks">
-          <Shown text={visible(c.tool)} />
+          <EscapedText text={visible(c.tool)} />
         </b>
         {c.title && (
           <span class="breaks">
-            <Shown text={visible(c.title)} />
+            <EscapedText text={visible(c.title)} />
           </span>
         )}
         {c.decision ? <Badge meaning={c.decision === "approve" ? "ok" : "failed"}>{decided[c.decision]}</Badge> : <Badge meaning="waiting">waiting</Badge>}

@@ -4,12 +4,12 @@ import { effectsWords } from "../../lib/connections";
 import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
 import { indented, memberText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Button, Field, Id, type Meaning, Notice, Time } from "./basic";
 import { Dialog } from "./dialog";
 import { FormDialog, useAction } from "./form";
 import { States, useLoad } from "./load";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 import { toast } from "./toast";
 
 // A ReadCall is a call with the text of its arguments as it is stored.
@@ -43,7 +43,7 @@ function Text({ text, label }: { text: string; label: string }) {
   return (
     <>
       <pre class="io" tabIndex={0} aria-label={label}>
-        <Shown text={visible(long && !all ? text.slice(0, folded) : text)} />
+        <EscapedText text={visible(long && !all ? text.slice(0, folded) : text)} />
       </pre>
       {long && (
         <div class="row">
@@ -153,7 +153,7 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
         <>
           <h3>Result</h3>
           <pre class="io" tabIndex={0} aria-label="Result">
-            <Shown text={visible(c.resultText)} />
+            <EscapedText text={visible(c.resultText)} />
           </pre>
         </>
       )}
@@ -161,7 +161,7 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
         <>
           <h3>Came too late</h3>
           <pre class="io" tabIndex={0} aria-label="Late output">
-            <Shown text={visible(c.lateOutput)} />
+            <EscapedText text={visible(c.lateOutput)} />
           </pre>
         </>
       )}

@@ -2,7 +2,7 @@
 // Neither goes to the service.
 import { useState } from "preact/hooks";
 import type { Effort } from "../../lib/responses";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Button, Field } from "./basic";
 import { Dialog } from "./dialog";
 

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { moment } from "../../lib/format";
 import { cronWords, every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Field, Notice } from "./basic";
 import { asProblem, Skeleton } from "./load";
 

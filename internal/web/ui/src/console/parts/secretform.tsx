@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { CreateSecret, Secret, SetSecretValue } from "../../lib/contract";
 import { inputTime } from "../../lib/format";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Field } from "./basic";
 import { type Action, FormDialog, useAction } from "./form";
 import { SpaceField } from "./space";

@@ -1,7 +1,7 @@
 // The spaces of the account as far as the key may see them, and the choice of one. Nothing is to be chosen of one.
 import type { Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Field } from "./basic";
 import { useLoad } from "./load";
 

@@ -4,7 +4,7 @@ import { effectsWords } from "../../lib/connections";
 import type { ConnectionTool, ConnectionToolTest } from "../../lib/contract";
 import { duration, size } from "../../lib/format";
 import { argumentsOf, fieldsOf, isObjectText, problemIn, type SchemaField } from "../../lib/schema";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Button, Field, type Meaning, Notice } from "./basic";
 import { FormDialog, useAction } from "./form";
 

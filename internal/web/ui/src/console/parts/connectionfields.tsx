@@ -30,14 +30,14 @@ function listIn(text: string): ConnectionOperation[] | undefined {
   }
 }
 
-export interface Place {
+export interface ConnectionFields {
   fields: ComponentChildren;
   ready: boolean;
   body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // what differs from before
 }
 
-// usePlace holds the fields of a kind, filled in with those of a connection that is there.
-export function usePlace(kind: Kind, was?: Connection): Place {
+// useConnectionFields holds the fields of a kind, filled in with those of a connection that is there.
+export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFields {
   const [url, setURL] = useState(was?.url ?? "");
   const [documentUrl, setDocumentURL] = useState(was?.documentUrl ?? "");
   const [document, setDocument] = useState("");
@@ -45,7 +45,7 @@ export function usePlace(kind: Kind, was?: Connection): Place {
   const [operations, setOperations] = useState(described);
   const [asText, setAsText] = useState(!!was && !was.documentUrl);
   const list = listIn(operations);
-  const body: Place["body"] = {};
+  const body: ConnectionFields["body"] = {};
   if (url.trim() && url.trim() !== was?.url) body.url = url.trim();
   if (kind === "openapi" && asText && document) body.document = document;
   if (kind === "openapi" && !asText && documentUrl.trim() && documentUrl.trim() !== was?.documentUrl) body.documentUrl = documentUrl.trim();
