@@ -73,7 +73,7 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
 
 // ConfirmAction asks before something is lost, does it, and shows the problem where that
 // failed. said is what is said afterwards.
-export function ConfirmAction(props: { title: string; action: string; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
+export function ConfirmAction(props: { title: string; action: string; waits?: boolean; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
   const { busy, problem, run } = useAction();
   const confirm = () =>
     run(async () => {
@@ -81,7 +81,7 @@ export function ConfirmAction(props: { title: string; action: string; work: () =
       props.onDone(props.said);
     });
   return (
-    <Confirm title={props.title} action={props.action} busy={busy} onConfirm={confirm} onClose={props.onClose}>
+    <Confirm title={props.title} action={props.action} busy={busy || props.waits} onConfirm={confirm} onClose={props.onClose}>
       {props.children}
       {problem && <Failure problem={problem} />}
     </Confirm>

@@ -47,7 +47,7 @@ export interface Action<T> {
   kind?: "danger" | "quiet" | ((row: T) => "plain" | "quiet");
   when?: (row: T) => boolean;
   dialog?: (ends: Ends, row: T) => ComponentChildren;
-  run?: (row: T) => void;
+  run?: (row: T, reload: () => void) => void;
 }
 
 // A Narrowing is a filter, a search or an order: its name in the address of the page, and
@@ -99,7 +99,7 @@ export function useResource<T extends object>(r: Resource<T>) {
         {actions.map(
           (a, i) =>
             (a.when?.(row) ?? true) && (
-              <Button small kind={typeof a.kind === "function" ? a.kind(row) : a.kind} onClick={() => (a.run ? a.run(row) : open(i, row))}>
+              <Button small kind={typeof a.kind === "function" ? a.kind(row) : a.kind} onClick={() => (a.run ? a.run(row, pages.first.reload) : open(i, row))}>
                 {typeof a.title === "string" ? a.title : a.title(row)}
               </Button>
             ),
