@@ -69,6 +69,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       { title: "Refused", show: (e) => <Refusals of={e}>{(onClose) => <Refused of={e} onClose={onClose} />}</Refusals> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
+    wraps: true,
     actions: [
       { title: "Details", kind: "quiet", dialog: ({ onClose }, e) => <Details path={`${path}/${e.id}`} onClose={onClose} /> },
       {

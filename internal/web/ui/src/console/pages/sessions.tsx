@@ -5,6 +5,7 @@ import type { Agent, Session } from "../../lib/agents";
 import type { List } from "../../lib/types";
 import { Amount, Button, Field, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
+import { SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
 import { Status } from "../parts/status";
@@ -62,16 +63,7 @@ export function AllSessions({ rest }: { rest: string }) {
     go("sessions" + (query.size ? "/" + query : ""));
   };
   const names = new Map(agents.data?.data.map((a) => [a.id, a.name]));
-  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => (
-    <Field id={"filter-" + name} label={label}>
-      <select id={"filter-" + name} class="input" value={query.get(name) ?? ""} onChange={(e) => set(name, e.currentTarget.value)}>
-        <option value="">All</option>
-        {options.map(([value, title]) => (
-          <option value={value}>{title}</option>
-        ))}
-      </select>
-    </Field>
-  );
+  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => <SelectField id={"filter-" + name} label={label} options={[["", "All"], ...options]} value={query.get(name) ?? ""} onChange={(value) => set(name, value)} />;
   const agentId = query.get("agentId");
   const known = [...names];
   if (agentId && !names.has(agentId)) known.push([agentId, agentId]);
@@ -196,9 +188,7 @@ function Start({ agentId }: { agentId: string }) {
       />
       {own.fields}
       {own.forUsers && (
-        <Field id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone.">
-          <input id="start-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="start-user-hint" />
-        </Field>
+        <TextField id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone." maxLength={128} value={user} onChange={setUser} />
       )}
       <div class="row">
         <label class="check small muted">

@@ -47,6 +47,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
       { title: "Refused", show: (t) => <Refusals of={t}>{(onClose) => <Blocked tag={t} onClose={onClose} />}</Refusals> },
       { title: "Made", show: (t) => <Time at={t.createdAt} /> },
     ],
+    wraps: true,
     actions: [
       { title: "Snippet", dialog: snippet },
       { title: "Edit", dialog: (ends, t) => <Edit {...form(ends)} id={t.id} /> },

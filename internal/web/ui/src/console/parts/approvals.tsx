@@ -6,7 +6,8 @@ import type { PendingToolCall, ToolDecision } from "../../lib/contract";
 import { visible } from "../../lib/exact";
 import { moment } from "../../lib/format";
 import { useSession } from "./session";
-import { Badge, Button, Field, Notice } from "./basic";
+import { Badge, Button, Notice } from "./basic";
+import { TextField } from "./fields";
 import { Arguments } from "./call";
 import { EscapedText } from "./escapedtext";
 
@@ -76,9 +77,7 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
       <Arguments callId={c.callId} of={c.tool} />
       {decide && !c.decision && (
         <>
-          <Field id={id} label="Comment" hint="The model is told why, if you reject it. May be empty.">
-            <input id={id} class="input" maxLength={2000} value={comment} onInput={(e) => setComment(e.currentTarget.value)} aria-describedby={id + "-hint"} />
-          </Field>
+          <TextField id={id} label="Comment" hint="The model is told why, if you reject it. May be empty." maxLength={2000} value={comment} onChange={setComment} />
           <div class="row">
             <label class="check">
               <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Approve this tool for the rest of the session

@@ -79,6 +79,7 @@ export interface Resource<T> {
   total?: (page: List<T>) => number; // rows that there are on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
+  wraps?: boolean; // the buttons of a row may need more than one line
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: (ends: Ends) => ComponentChildren } | false;
 }
 
@@ -95,7 +96,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   const buttons: Column<T> = {
     title: "",
     show: (row) => (
-      <div class={actions.length > 3 ? "row" : "row tight"}>
+      <div class={r.wraps ? "row" : "row tight"}>
         {actions.map(
           (a, i) =>
             (a.when?.(row) ?? true) && (

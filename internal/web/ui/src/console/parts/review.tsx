@@ -5,8 +5,9 @@ import { type Approval, approvalWords, type Effects, effectsWords, idArguments, 
 import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
 import { of } from "../../lib/format";
 import { useSession } from "./session";
-import { Badge, Button, Field, type Meaning, Notice } from "./basic";
+import { Badge, Button, type Meaning, Notice } from "./basic";
 import { Diff } from "./diff";
+import { TextField } from "./fields";
 import { useAction } from "./form";
 import { Empty, Failure } from "./load";
 import { EscapedText } from "./escapedtext";
@@ -266,9 +267,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
   const choose = (pointer: string, on: boolean) => onPolicy({ ...policy, publicFields: known.filter((p) => (p === pointer ? on : policy.publicFields.includes(p))) });
   return (
     <div class="stack policy">
-      <Field id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."}>
-        <input id={id + "-title"} class="input" maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onInput={(e) => onPolicy({ ...policy, visitorTitle: e.currentTarget.value })} />
-      </Field>
+      <TextField id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
       {known.length > 0 ? (
         <fieldset class="stack">
           <legend class="small muted">Arguments that visitors see, at most {maxPublic}. They see no others, and no result.</legend>
