@@ -44,7 +44,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
     empty: links
       ? { title: "No links yet", text: "A link shows the agent in a frame of your page, for one visitor and one chat. Your server makes one per visit." }
       : { title: "No tokens yet", text: "A token lets a page of yours show the chat itself, for one visitor and one chat. Your server makes one per visit." },
-    columns: [
+    columns: (show) => [
       {
         title: "For",
         show: (e) => (
@@ -66,7 +66,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
             <span class="muted nowrap">nothing said</span>
           ),
       },
-      { title: "Refused", show: (e) => <Refusals of={e}>{(onClose) => <Refused of={e} onClose={onClose} />}</Refusals> },
+      { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
     wraps: true,

@@ -1,5 +1,4 @@
 // Script tags of the agent: launchers for pages that have no server.
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
@@ -32,7 +31,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
     label: "Script tags",
     create: { title: "Make a script tag", disabled: !enabled, dialog: (ends) => <TagForm {...form(ends)} /> },
     empty: { title: "No script tags yet", text: "A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent." },
-    columns: [
+    columns: (show) => [
       {
         title: "Pages",
         show: (t) => (
@@ -44,7 +43,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
       },
       { title: "State", show: (t) => <Badge meaning={t.enabled ? "ok" : "none"}>{t.enabled ? "enabled" : t.disabledReason === "key_revoked" ? "disabled with its key" : "disabled"}</Badge> },
       { title: "Caps", show: (t) => <span class="nowrap">{of(t.chatsPerDay, "chat")} a day, {credits(t.maxCreditsMicro)} each</span> },
-      { title: "Refused", show: (t) => <Refusals of={t}>{(onClose) => <Blocked tag={t} onClose={onClose} />}</Refusals> },
+      { title: "Refused", show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
       { title: "Made", show: (t) => <Time at={t.createdAt} /> },
     ],
     wraps: true,
@@ -66,17 +65,13 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
   return { tags, problem };
 }
 
-// Refusals is a button with the number of refused requests, which opens a dialog.
-export function Refusals({ of: e, children }: { of: { refusedRequests: number }; children: (onClose: () => void) => ComponentChildren }) {
-  const [open, setOpen] = useState(false);
+// Refusals is a button with the number of refused requests.
+export function Refusals({ of: e, onOpen }: { of: { refusedRequests: number }; onOpen: () => void }) {
   if (e.refusedRequests === 0) return <span class="muted">none</span>;
   return (
-    <>
-      <Button small onClick={() => setOpen(true)}>
-        {of(e.refusedRequests, "request")}
-      </Button>
-      {open && children(() => setOpen(false))}
-    </>
+    <Button small onClick={onOpen}>
+      {of(e.refusedRequests, "request")}
+    </Button>
   );
 }
 

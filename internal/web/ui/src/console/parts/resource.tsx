@@ -12,16 +12,18 @@ import { useFilter } from "./router";
 import { type Column, Pages, useList } from "./table";
 import { toast } from "./toast";
 
+type Dialog = (ends: Ends) => ComponentChildren;
+
 // Ends are the ways in which a dialog ends.
 export interface Ends {
   onClose: () => void;
   onDone: (said?: string) => void; // closes the dialog, says something and reads the data again
-  onNext: (dialog: (ends: Ends) => ComponentChildren) => void; // reads the data again and shows another dialog
+  onNext: (dialog: Dialog) => void; // reads the data again and shows another dialog
 }
 
 // useDialogs returns what opens one of several dialogs, and the one that is open.
 export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (ends: Ends, about: A) => ComponentChildren>, reload: () => void) {
-  const [open, setOpen] = useState<{ name: K; about: A } | { next: (ends: Ends) => ComponentChildren }>();
+  const [open, setOpen] = useState<{ name: K; about: A } | { next: Dialog }>();
   const onClose = () => setOpen(undefined);
   const ends: Ends = {
     onClose,
@@ -37,6 +39,7 @@ export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (
   };
   return {
     open: (name: K, about: A) => setOpen({ name, about }),
+    show: (next: Dialog) => setOpen({ next }),
     dialog: open && ("next" in open ? open.next(ends) : dialogs[open.name](ends, open.about)),
   };
 }
@@ -69,7 +72,7 @@ export interface Resource<T> {
   limit: number; // rows of one page
   changed?: unknown; // the list is read again when it changes
   label: string;
-  columns: Column<T>[];
+  columns: Column<T>[] | ((show: (dialog: Dialog) => void) => Column<T>[]); // a cell may show a dialog
   shows?: (row: T) => boolean; // without it, all that were read
   empty: Nothing | ((rows: T[]) => Nothing); // what stands in the place of the table
   nothing?: string; // the title where the filters leave nothing
@@ -80,7 +83,7 @@ export interface Resource<T> {
   onPick?: (row: T) => void;
   actions?: Action<T>[];
   wraps?: boolean; // the buttons of a row may need more than one line
-  create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: (ends: Ends) => ComponentChildren } | false;
+  create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
 
 // useResource returns the parts of a list: pages is what was read, create the button that
@@ -92,7 +95,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
   const actions = r.actions ?? [];
-  const { open, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
   const buttons: Column<T> = {
     title: "",
     show: (row) => (
@@ -108,6 +111,7 @@ export function useResource<T extends object>(r: Resource<T>) {
       </div>
     ),
   };
+  const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
   const none = asked.length > 0 && r.nothing ? { title: r.nothing } : typeof r.empty === "function" ? r.empty(pages.rows) : r.empty;
   return {
@@ -131,7 +135,7 @@ export function useResource<T extends object>(r: Resource<T>) {
         <Pages
           of={r.shows ? { ...pages, rows: pages.rows.filter(r.shows) } : pages}
           label={r.label}
-          columns={actions.length > 0 ? [...r.columns, buttons] : r.columns}
+          columns={actions.length > 0 ? [...columns, buttons] : columns}
           onPick={r.onPick}
           total={r.total}
           empty={<Empty title={none.title}>{none.text && <p>{none.text}</p>}</Empty>}
