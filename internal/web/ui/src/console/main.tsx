@@ -4,18 +4,19 @@ import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Api, type Query } from "../lib/api";
-import { bringIntoSight } from "../lib/sight";
+import { scrollRowTo } from "../lib/scrollrow";
 import type { List, Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
 import { Dialog } from "./parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
-import { Left } from "./parts/left";
+import { CreditNotices } from "./parts/creditnotices";
+import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
 import { Toasts } from "./parts/toast";
-import { usePath } from "./router";
-import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./session";
+import { usePath } from "./parts/router";
+import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./parts/session";
 import { SignIn } from "./signin";
 
 const root = document.getElementById("console")!;
@@ -102,11 +103,12 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   const { path, asked, leave } = usePath();
   const at = pageAt(path);
   const title = at?.page.title ?? "No such page";
+  const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
   const list = useRef<HTMLElement>(null);
   useEffect(() => {
     document.title = title + " · Stoa console";
     scrollTo(0, 0);
-    bringIntoSight(list.current, list.current?.querySelector("[aria-current]"));
+    scrollRowTo(list.current, list.current?.querySelector("[aria-current]"));
   }, [title]);
   useEffect(() => {
     // "/" goes to the page's search, where it has one.
@@ -125,7 +127,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
       <aside class="rail">
         <nav ref={list} aria-label="Console">
           {pages
-            .filter((p) => operations.has(p.needs) && (!p.scope || mayWith(me.key.scopes, p.scope)))
+            .filter((p) => operations.has(p.needs) && (!p.hidden || may(p)))
             .map((p) => (
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />
@@ -164,8 +166,8 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
         </Dialog>
       )}
       <main id="main" class="view" key={at?.page.path}>
-        {at && spends.has(at.page.path) && <Left path={path} />}
-        <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost what="page" why="The console has no page at this address." to="" back="overview" />}</Boundary>
+        {at && spends.has(at.page.path) && <CreditNotices path={path} />}
+        <Boundary>{!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}</Boundary>
       </main>
     </div>
   );

@@ -4,38 +4,27 @@ import { useState } from "preact/hooks";
 import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, UpdateAccount } from "../../lib/contract";
 import { count, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
-import { Amount, Badge, Button, Field, Id, Time } from "../parts/basic";
-import { type Choice, Filters, Pick, Text } from "../parts/filter";
+import { Amount, Badge, Button, Id, Time } from "../parts/basic";
+import { Facts } from "../parts/facts";
+import { SelectField, TextField } from "../parts/fields";
+import type { Choice } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
+import { Failure, States, useLoad } from "../parts/load";
+import { type Ends, ResourcePage, useResource } from "../parts/resource";
+import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
+import { useSession } from "../parts/session";
 import { Spend } from "../parts/spend";
-import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { go, useFilter, withFilter } from "../router";
-import { useSession } from "../session";
 import { Ledger } from "./credits";
 import { keyColumns, MakeKey, Revoke } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
-  const { may } = useSession();
   const [id, tab] = rest.split("/");
-  if (!may("operator")) {
-    return (
-      <>
-        <header class="head">
-          <h1>Accounts</h1>
-        </header>
-        <MissingScope scope="operator" what="run the service" />
-      </>
-    );
-  }
   return id ? <One key={id} id={id} tab={tab ?? ""} /> : <All />;
 }
 
-const names = ["q", "low", "order"];
 const lows: Choice[] = [
   { id: "", title: "Any" },
   { id: "0.000001", title: "None left" },
@@ -49,75 +38,48 @@ const orders: Choice[] = [
   { id: "asc", title: "Oldest first" },
 ];
 
-function All() {
-  const [filter, change] = useFilter();
-  const pages = useList<Account>("/accounts", 50, undefined, { q: filter.q, unspentBelowMicro: Number(filter.low) > 0 ? String(toMicro(filter.low!)) : undefined, order: filter.order });
-  const [making, setMaking] = useState(false);
-  const [shown, setShown] = useState<KeyWithSecret>();
-  return (
-    <>
-      <header class="head">
-        <h1>Accounts</h1>
-        <div class="push">
-          <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-            Create account
-          </Button>
-        </div>
-      </header>
-      <section class="panel" aria-label="Accounts">
-        <Filters names={names} filter={filter} change={change}>
-          <Text name="q" label="Name, email or id" kind="search" filter={filter} change={change} />
-          <Pick name="low" label="Credits left" filter={filter} change={change} choices={lows} />
-          <Pick name="order" label="Order" filter={filter} change={change} choices={orders} />
-        </Filters>
-        <Pages
-          of={pages}
-          label="Accounts"
-          empty={<Empty title={names.some((n) => filter[n]) ? "No account fits these filters" : "No accounts"} />}
-          onPick={(a) => go("accounts/" + a.id)}
-          columns={[
-            {
-              title: "Name",
-              show: (a) => (
-                <div>
-                  <a class="breaks" href={"#/accounts/" + a.id}>
-                    {a.name}
-                  </a>{" "}
-                  {a.suspended && <Badge meaning="failed">suspended</Badge>}
-                  {a.email && <div class="small muted breaks">{a.email}</div>}
-                </div>
-              ),
-            },
-            { title: "Plan", show: (a) => a.plan },
-            {
-              title: "Balance",
-              number: true,
-              show: (a) => (
-                <>
-                  <Low of={a.credits} /> <Amount of={a.credits.availableMicro} as="column" />
-                </>
-              ),
-            },
-            { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
-            { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
-            { title: "Since", show: (a) => <Time at={a.createdAt} /> },
-          ]}
-        />
-      </section>
-      {making && (
-        <Make
-          onClose={() => setMaking(false)}
-          onDone={(key) => {
-            setMaking(false);
-            setShown(key);
-            pages.first.reload();
-          }}
-        />
-      )}
-      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
-    </>
-  );
-}
+const All = () => (
+  <ResourcePage<Account>
+    title="Accounts"
+    path="/accounts"
+    limit={50}
+    label="Accounts"
+    search={{ name: "q", label: "Name, email or id" }}
+    filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
+    sort={{ name: "order", label: "Order", choices: orders }}
+    empty={{ title: "No accounts" }}
+    nothing="No account fits these filters"
+    onPick={(a) => go("accounts/" + a.id)}
+    create={{ title: "Create account", dialog: (ends) => <Make {...ends} /> }}
+    columns={[
+      {
+        title: "Name",
+        show: (a) => (
+          <div>
+            <a class="breaks" href={"#/accounts/" + a.id}>
+              {a.name}
+            </a>{" "}
+            {a.suspended && <Badge meaning="failed">suspended</Badge>}
+            {a.email && <div class="small muted breaks">{a.email}</div>}
+          </div>
+        ),
+      },
+      { title: "Plan", show: (a) => a.plan },
+      {
+        title: "Balance",
+        number: true,
+        show: (a) => (
+          <>
+            <Low of={a.credits} /> <Amount of={a.credits.availableMicro} as="column" />
+          </>
+        ),
+      },
+      { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
+      { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+      { title: "Since", show: (a) => <Time at={a.createdAt} /> },
+    ]}
+  />
+);
 
 // Low marks a balance that is at its end, or nearly so.
 function Low({ of: c }: { of: Credits }) {
@@ -125,27 +87,21 @@ function Low({ of: c }: { of: Credits }) {
   return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
 }
 
-function PlanSelect({ value, onChange }: { value: string; onChange: (plan: string) => void }) {
+function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
   const { api } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const plans = meta.data?.plans ?? [];
-  return (
-    <select id="plan" class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
-      {!plans.some((p) => p.id === value) && <option value={value}>{value}</option>}
-      {plans.map((p) => (
-        <option value={p.id}>
-          {p.name}
-          {p.gatedModels ? ": all models" : ""}
-        </option>
-      ))}
-    </select>
-  );
+  const options = plans.map((p) => [p.id, p.name + (p.gatedModels ? ": all models" : "")] as const);
+  return <SelectField id="plan" label="Plan" hint={hint} options={plans.some((p) => p.id === value) ? options : [[value, value], ...options]} value={value} onChange={onChange} />;
 }
 
 // toMicro converts an amount of credits as typed to micro-credits.
 const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
-function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithSecret) => void }) {
+// showKey shows a new key in the place of the form that made it.
+const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);
+
+function Make({ onClose, onNext }: Ends) {
   const { api } = useSession();
   const [name, setName] = useState("");
   const [email, setEmail] = useState("");
@@ -157,22 +113,14 @@ function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithS
       const body: CreateAccount = { name: name.trim(), plan };
       if (email.trim()) body.email = email.trim();
       if (grant) body.grantMicro = toMicro(grant);
-      onDone((await api.create<AccountWithKey>("/accounts", body, once)).key);
+      showKey((await api.create<AccountWithKey>("/accounts", body, once)).key, onNext);
     });
   return (
     <FormDialog id="make-account" title="Create account" submit="Create the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
-      <Field id="account-name" label="Name">
-        <input id="account-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
-      </Field>
-      <Field id="account-email" label="Email" hint="May be empty.">
-        <input id="account-email" class="input" type="email" value={email} onInput={(e) => setEmail(e.currentTarget.value)} aria-describedby="account-email-hint" />
-      </Field>
-      <Field id="plan" label="Plan">
-        <PlanSelect value={plan} onChange={setPlan} />
-      </Field>
-      <Field id="account-grant" label="Credits to begin with" hint="Empty: none.">
-        <input id="account-grant" class="input" type="number" min="0.000001" step="any" value={grant} onInput={(e) => setGrant(e.currentTarget.value)} aria-describedby="account-grant-hint" />
-      </Field>
+      <TextField id="account-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
+      <TextField id="account-email" label="Email" hint="May be empty." type="email" value={email} onChange={setEmail} />
+      <PlanField value={plan} onChange={setPlan} />
+      <TextField id="account-grant" label="Credits to begin with" hint="Empty: none." type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>
   );
 }
@@ -314,59 +262,22 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
 }
 
 function Keys({ id }: { id: string }) {
-  const { me, may } = useSession();
-  const pages = useList<Key>("/keys", 50, undefined, { accountId: id });
-  const [making, setMaking] = useState(false);
-  const [shown, setShown] = useState<KeyWithSecret>();
-  const [revoking, setRevoking] = useState<Key>();
+  const { may } = useSession();
+  const { list, create, dialog } = useResource<Key>({
+    path: "/keys",
+    query: { accountId: id },
+    limit: 50,
+    label: "Keys",
+    empty: { title: "No keys" },
+    columns: keyColumns,
+    actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
+    create: { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
+  });
   return (
     <>
-      <Pages
-        of={pages}
-        label="Keys"
-        empty={<Empty title="No keys" />}
-        columns={[
-          ...keyColumns,
-          {
-            title: "",
-            show: (k) =>
-              k.status !== "revoked" &&
-              may("keys:write") && (
-                <Button small kind="danger" onClick={() => setRevoking(k)}>
-                  Revoke
-                </Button>
-              ),
-          },
-        ]}
-      />
-      <div class="pad">
-        <Button icon="plus" onClick={() => setMaking(true)}>
-          Create key
-        </Button>
-      </div>
-      {making && (
-        <MakeKey
-          path={`/accounts/${id}/keys`}
-          onClose={() => setMaking(false)}
-          onDone={(made) => {
-            setMaking(false);
-            setShown(made);
-            pages.first.reload();
-          }}
-        />
-      )}
-      {revoking && (
-        <Revoke
-          of={revoking}
-          mine={revoking.id === me.key.id}
-          onClose={() => setRevoking(undefined)}
-          onDone={() => {
-            setRevoking(undefined);
-            pages.first.reload();
-          }}
-        />
-      )}
-      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
+      {list}
+      <div class="pad">{create}</div>
+      {dialog}
     </>
   );
 }
@@ -385,24 +296,16 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
   return (
     <div class="body pad stack">
-      <Field id="plan" label="Plan" hint="Holds from the next call on.">
-        <PlanSelect value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />
-      </Field>
+      <PlanField hint="Holds from the next call on." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />
       {plan && (
-        <dl class="facts">
-          <dt>Models</dt>
-          <dd>{plan.gatedModels ? "all models" : "standard models"}</dd>
-          <dt>Requests a minute</dt>
-          <dd>
-            {most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all
-          </dd>
-          <dt>Calls at once</dt>
-          <dd>
-            {most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all
-          </dd>
-          <dt>Sessions at once</dt>
-          <dd>{most(plan.activeSessions)}</dd>
-        </dl>
+        <Facts
+          of={[
+            ["Models", plan.gatedModels ? "all models" : "standard models"],
+            ["Requests a minute", <>{most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all</>],
+            ["Calls at once", <>{most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all</>],
+            ["Sessions at once", most(plan.activeSessions)],
+          ]}
+        />
       )}
       <p class="small muted">Keys may have closer limits of their own; they are under Keys.</p>
       {a.id !== me.id && (

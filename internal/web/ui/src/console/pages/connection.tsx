@@ -6,18 +6,20 @@ import { duration, of, size } from "../../lib/format";
 import type { List } from "../../lib/types";
 import { useAccess, type Way, wayOf } from "../parts/access";
 import { SignIn } from "../parts/authorize";
-import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
-import { Confirm } from "../parts/dialog";
-import { FormDialog, useAction } from "../parts/form";
+import { Badge, Button, Id, Notice, Time } from "../parts/basic";
+import { Facts } from "../parts/facts";
+import { AreaField, SelectField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
-import { usePlace } from "../parts/place";
+import { ConnectionState } from "../parts/connectionstate";
+import { useConnectionFields } from "../parts/connectionfields";
+import { type Ends, useDialogs } from "../parts/resource";
 import { Review } from "../parts/review";
-import { Shown } from "../parts/shown";
+import { EscapedText } from "../parts/escapedtext";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
-import { ConnectionState } from "./connections";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 export function ConnectionPage({ id }: { id: string }) {
   const connection = useSubject<Connection>("/connections/" + id);
@@ -34,7 +36,6 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   const path = "/connections/" + c.id;
   const tools = useLoad((signal) => api.get<ConnectionToolList>(path + "/tools", undefined, signal), [api, path]);
   const [found, setFound] = useState<RefreshedConnection>();
-  const [open, setOpen] = useState<"change" | "access" | "secret" | "sign in" | "sign out" | "switch off" | "delete">();
   const { busy, problem, run } = useAction({ repeats: true });
   const writes = may("connections:write");
   const way = wayOf(c.auth);
@@ -51,6 +52,51 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
     if (await run(() => api.patch<Connection>(path, { enabled: true } satisfies UpdateConnection))) toast(`The connection "${c.name}" is switched on`);
     again();
   };
+  const authorized = (auth: ConnectionAuth, ends: Ends) => {
+    ends.onClose();
+    if (wayOf(auth) === "oauth" || !c.enabled) again(); // somebody has to sign in first, or switch it on
+    else void refresh();
+  };
+  // changed ends a dialog after which what was found is old.
+  const changed = ({ onDone }: Ends, said: string) => {
+    setFound(undefined);
+    onDone(said);
+  };
+  const { open, dialog } = useDialogs(
+    {
+      change: (ends) => <Change path={path} of={tagged} onClose={ends.onClose} onDone={() => changed(ends, "Saved")} />,
+      access: (ends) => <ChangeAccess path={path} of={tagged} first={way === "none" && c.status === "needs_authorization" ? "oauth" : undefined} onClose={ends.onClose} onDone={(auth) => authorized(auth, ends)} />,
+      secret: (ends) => <ChangeAccess path={path} of={tagged} first="secret" onClose={ends.onClose} onDone={(auth) => authorized(auth, ends)} />,
+      signIn: ({ onClose }) => (
+        <SignIn
+          path={path}
+          of={c}
+          onClose={() => {
+            onClose();
+            again();
+          }}
+          onDone={() => {
+            onClose();
+            toast(`The connection "${c.name}" is authorized`);
+            if (c.enabled) void refresh();
+            else again();
+          }}
+        />
+      ),
+      signOut: (ends) => (
+        <ConfirmAction title={`Sign out of "${c.name}"?`} action="Forget its tokens" work={() => api.raw("POST", path + "/deauthorize")} onClose={ends.onClose} onDone={() => changed(ends, "Signed out")}>
+          <p>The service forgets its tokens, and the tools are withheld until somebody signs in again. What was decided about the tools stays. The authorization server is not told: whoever signed in can take the permission back there, too.</p>
+        </ConfirmAction>
+      ),
+      switchOff: (ends) => <SwitchOff path={path} of={c} onClose={ends.onClose} onDone={() => changed(ends, `The connection "${c.name}" is switched off`)} />,
+      delete: ({ onClose }) => (
+        <ConfirmAction title={`Delete "${c.name}"?`} action="Delete it" work={() => api.remove(path)} onClose={onClose} onDone={() => (toast(`The connection "${c.name}" is deleted`), go("connections"))}>
+          <p>Its tools and what was decided about them are gone with it. Its secret stays. This cannot be undone.</p>
+        </ConfirmAction>
+      ),
+    },
+    again,
+  );
   const ask = (title: string) => (
     <Button small disabled={busy} onClick={refresh}>
       {busy ? "Asking" : title}
@@ -91,16 +137,16 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           {writes && (
             <div class="row">
               {way === "oauth" ? (
-                <Button small kind="main" onClick={() => setOpen("sign in")}>
+                <Button small kind="main" onClick={() => open("signIn")}>
                   Sign in
                 </Button>
               ) : (
-                <Button small kind="main" onClick={() => setOpen(way === "client" ? "access" : "secret")}>
+                <Button small kind="main" onClick={() => open(way === "client" ? "access" : "secret")}>
                   {way === "none" ? "Give it a secret" : way === "secret" ? "Give it another" : "Change its access"}
                 </Button>
               )}
               {way === "none" && (
-                <Button small onClick={() => setOpen("access")}>
+                <Button small onClick={() => open("access")}>
                   Use OAuth
                 </Button>
               )}
@@ -128,175 +174,68 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
                   Refresh
                 </Button>
               )}
-              <Button small onClick={() => setOpen("change")}>
+              <Button small onClick={() => open("change")}>
                 Change
               </Button>
-              <Button small onClick={() => setOpen("access")}>
+              <Button small onClick={() => open("access")}>
                 Access
               </Button>
               {way === "oauth" && c.status !== "needs_authorization" && (
-                <Button small onClick={() => setOpen("sign out")}>
+                <Button small onClick={() => open("signOut")}>
                   Sign out of it
                 </Button>
               )}
               {c.enabled && (
-                <Button small onClick={() => setOpen("switch off")}>
+                <Button small onClick={() => open("switchOff")}>
                   Switch off
                 </Button>
               )}
-              <Button small kind="danger" onClick={() => setOpen("delete")}>
+              <Button small kind="danger" onClick={() => open("delete")}>
                 Delete
               </Button>
             </div>
           )}
         </header>
-        <dl class="facts body">
-          <dt>State</dt>
-          <dd>
-            <ConnectionState of={c} />
-          </dd>
-          {c.kind !== "mcp" && (
-            <>
-              <dt>What it is</dt>
-              <dd>{kindWords[c.kind]}</dd>
-            </>
-          )}
-          {c.documentUrl && (
-            <>
-              <dt>Document</dt>
-              <dd class="mono breaks">{c.documentUrl}</dd>
-            </>
-          )}
-          <dt>Address</dt>
-          <dd class="mono breaks">{c.url || <span class="muted">not known yet</span>}</dd>
-          {c.protocol && (
-            <>
-              <dt>Speaks</dt>
-              <dd class="breaks">
+        <Facts
+          look="body"
+          of={[
+            ["State", <ConnectionState of={c} />],
+            c.kind !== "mcp" && ["What it is", kindWords[c.kind]],
+            c.documentUrl && ["Document", c.documentUrl, "mono breaks"],
+            ["Address", c.url || <span class="muted">not known yet</span>, "mono breaks"],
+            c.protocol && [
+              "Speaks",
+              <>
                 MCP {c.protocol.version}
                 {c.protocol.serverName && (
                   <>
                     {" "}
-                    as <Shown text={[c.protocol.serverName, c.protocol.serverVersion].filter(Boolean).join(" ")} />
+                    as <EscapedText text={[c.protocol.serverName, c.protocol.serverVersion].filter(Boolean).join(" ")} />
                   </>
                 )}
-              </dd>
-            </>
-          )}
-          <dt>Access</dt>
-          <dd>
-            <Carried of={c} />
-          </dd>
-          {c.credentialsPerSession !== "off" && (
-            <>
-              <dt>Sessions</dt>
-              <dd>{perSessionWords[c.credentialsPerSession]}</dd>
-            </>
-          )}
-          {Object.keys(c.headers).length > 0 && (
-            <>
-              <dt>Headers</dt>
-              <dd class="mono breaks">
-                {Object.entries(c.headers).map(([name, value]) => (
-                  <div>
-                    {name}: {value}
-                  </div>
-                ))}
-              </dd>
-            </>
-          )}
-          <dt>Changes</dt>
-          <dd>{c.onChange === "block" ? "withhold a tool until it is reviewed" : "go on with what was approved"}</dd>
-          <dt>Limits</dt>
-          <dd>
-            {duration(c.limits.timeoutSeconds * 1000)} a call, {size(c.limits.maxResultBytes)} a reply, {c.limits.maxConcurrent} at a time, {c.limits.callsPerMinute} a minute
-          </dd>
-          <dt>Asked</dt>
-          <dd>{c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"}</dd>
-          <dt>Id</dt>
-          <dd>
-            <Id of={c.id} />
-          </dd>
-        </dl>
+              </>,
+              "breaks",
+            ],
+            ["Access", <Carried of={c} />],
+            c.credentialsPerSession !== "off" && ["Sessions", perSessionWords[c.credentialsPerSession]],
+            Object.keys(c.headers).length > 0 && ["Headers", Object.entries(c.headers).map(([name, value]) => <div>{`${name}: ${value}`}</div>), "mono breaks"],
+            ["Changes", c.onChange === "block" ? "withhold a tool until it is reviewed" : "go on with what was approved"],
+            ["Limits", `${duration(c.limits.timeoutSeconds * 1000)} a call, ${size(c.limits.maxResultBytes)} a reply, ${c.limits.maxConcurrent} at a time, ${c.limits.callsPerMinute} a minute`],
+            ["Asked", c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"],
+            ["Id", <Id of={c.id} />],
+          ]}
+        />
         {c.instructions && (
           <details class="note small">
             <summary>What the server says of itself; no model reads it</summary>
             <p class="pre breaks">
-              <Shown text={c.instructions} />
+              <EscapedText text={c.instructions} />
             </p>
           </details>
         )}
       </section>
       <States of={tools}>{(list) => <Review path={path} connection={c} tools={list.data} writes={writes} onChanged={again} />}</States>
-      {open === "change" && (
-        <Change
-          path={path}
-          of={tagged}
-          onClose={() => setOpen(undefined)}
-          onDone={() => {
-            setOpen(undefined);
-            setFound(undefined);
-            toast("Saved");
-            again();
-          }}
-        />
-      )}
-      {(open === "access" || open === "secret") && (
-        <ChangeAccess
-          path={path}
-          of={tagged}
-          first={open === "secret" ? "secret" : way === "none" && c.status === "needs_authorization" ? "oauth" : undefined}
-          onClose={() => setOpen(undefined)}
-          onDone={(auth) => {
-            setOpen(undefined);
-            if (wayOf(auth) === "oauth" || !c.enabled) again(); // somebody has to sign in first, or switch it on
-            else void refresh();
-          }}
-        />
-      )}
-      {open === "sign in" && (
-        <SignIn
-          path={path}
-          of={c}
-          onClose={() => {
-            setOpen(undefined);
-            again();
-          }}
-          onDone={() => {
-            setOpen(undefined);
-            toast(`The connection "${c.name}" is authorized`);
-            if (c.enabled) void refresh();
-            else again();
-          }}
-        />
-      )}
-      {open === "sign out" && (
-        <SignOut
-          path={path}
-          of={c}
-          onClose={() => setOpen(undefined)}
-          onDone={() => {
-            setOpen(undefined);
-            setFound(undefined);
-            toast("Signed out");
-            again();
-          }}
-        />
-      )}
-      {open === "switch off" && (
-        <SwitchOff
-          path={path}
-          of={c}
-          onClose={() => setOpen(undefined)}
-          onDone={() => {
-            setOpen(undefined);
-            setFound(undefined);
-            toast(`The connection "${c.name}" is switched off`);
-            again();
-          }}
-        />
-      )}
-      {open === "delete" && <Delete path={path} of={c} onClose={() => setOpen(undefined)} />}
+      {dialog}
     </>
   );
 }
@@ -394,7 +333,7 @@ const limits = [
 
 function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
-  const place = usePlace(c.kind, c);
+  const place = useConnectionFields(c.kind, c);
   const [text, setText] = useState(() =>
     Object.entries(c.headers)
       .map(([name, value]) => `${name}: ${value}`)
@@ -416,29 +355,23 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
     <FormDialog id="change-connection" title={`Change "${c.name}"`} wide submit="Save" ready={place.ready && !!headers} action={action} onSubmit={submit} onClose={onClose}>
       {place.fields}
       {place.body.url && approved > 0 && <Notice meaning="waiting">With another address all tools have to be reviewed again.</Notice>}
-      <Field id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They can be read here: no secrets." problem={headers ? undefined : "A line has no colon."}>
-        <textarea id="connection-headers" class="input code" rows={3} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} aria-describedby="connection-headers-hint" aria-invalid={!headers} />
-      </Field>
-      <Field id="connection-on-change" label="When the definition of an approved tool changes">
-        <select id="connection-on-change" class="input" value={onChange} onChange={(e) => setOnChange(e.currentTarget.value as Connection["onChange"])}>
-          <option value="block">withhold it until it is reviewed</option>
-          <option value="keep">go on with the definition that was approved</option>
-        </select>
-      </Field>
-      <Field id="connection-per-session" label="Secrets of sessions" hint="With those each of your users acts with access of their own.">
-        <select id="connection-per-session" class="input" value={perSession} onChange={(e) => setPerSession(e.currentTarget.value as Connection["credentialsPerSession"])} aria-describedby="connection-per-session-hint">
-          {Object.entries(perSessionWords).map(([value, words]) => (
-            <option value={value}>{words}</option>
-          ))}
-        </select>
-      </Field>
+      <AreaField id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They can be read here: no secrets." problem={headers ? undefined : "A line has no colon."} code rows={3} spellcheck={false} value={text} onChange={setText} />
+      <SelectField
+        id="connection-on-change"
+        label="When the definition of an approved tool changes"
+        options={[
+          ["block", "withhold it until it is reviewed"],
+          ["keep", "go on with the definition that was approved"],
+        ]}
+        value={onChange}
+        onChange={setOnChange}
+      />
+      <SelectField id="connection-per-session" label="Secrets of sessions" hint="With those each of your users acts with access of their own." options={Object.entries(perSessionWords) as [Connection["credentialsPerSession"], string][]} value={perSession} onChange={setPerSession} />
       <fieldset class="plainset">
         <legend>Limits</legend>
         <div class="pair">
           {limits.map((l) => (
-            <Field id={"limit-" + l.name} label={l.title} key={l.name}>
-              <input id={"limit-" + l.name} class="input" type="number" required min={l.min} max={l.max} step={1} value={most[l.name]} onInput={(e) => setMost({ ...most, [l.name]: Number(e.currentTarget.value) })} />
-            </Field>
+            <TextField key={l.name} id={"limit-" + l.name} label={l.title} type="number" required min={l.min} max={l.max} step={1} value={String(most[l.name])} onChange={(n) => setMost({ ...most, [l.name]: Number(n) })} />
           ))}
         </div>
       </fieldset>
@@ -468,29 +401,11 @@ function ChangeAccess({ path, of: { data: c, etag }, first, onDone, onClose }: {
   );
 }
 
-// SignOut forgets the tokens of a connection.
-function SignOut({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
-  const { api } = useSession();
-  const action = useAction({ repeats: true });
-  const confirm = () =>
-    action.run(async () => {
-      await api.raw("POST", path + "/deauthorize");
-      onDone();
-    });
-  return (
-    <Confirm title={`Sign out of "${c.name}"?`} action="Forget its tokens" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>The service forgets its tokens, and the tools are withheld until somebody signs in again. What was decided about the tools stays. The authorization server is not told: whoever signed in can take the permission back there, too.</p>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
-  );
-}
-
 const namedAgents = 10;
 
 // SwitchOff says which agents lose tools for as long as the connection is switched off.
 function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
   const { api, may } = useSession();
-  const action = useAction({ repeats: true });
   const users = useLoad(
     async (signal) => {
       const all: Agent[] = [];
@@ -504,13 +419,9 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
     },
     [api, c.id],
   );
-  const confirm = () =>
-    action.run(async () => {
-      await api.patch<Connection>(path, { enabled: false } satisfies UpdateConnection);
-      onDone();
-    });
+  const work = () => api.patch<Connection>(path, { enabled: false } satisfies UpdateConnection);
   return (
-    <Confirm title={`Switch "${c.name}" off?`} action="Switch it off" busy={action.busy || users.loading} onConfirm={confirm} onClose={onClose}>
+    <ConfirmAction title={`Switch "${c.name}" off?`} action="Switch it off" waits={users.loading} work={work} onClose={onClose} onDone={onDone}>
       <p>Its tools are withheld, calls that are planned are not made, and its server is not asked until it is switched on again. What was decided about its tools stays. A call that is under way is not broken off.</p>
       <States of={users}>
         {(agents) =>
@@ -525,7 +436,7 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
                 {agents.slice(0, namedAgents).map((a) => (
                   <li class="breaks" key={a.id}>
                     <a href={"#/agents/" + a.id}>
-                      <Shown text={a.name} />
+                      <EscapedText text={a.name} />
                     </a>
                   </li>
                 ))}
@@ -535,24 +446,6 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
           )
         }
       </States>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
-  );
-}
-
-function Delete({ path, of: c, onClose }: { path: string; of: Connection; onClose: () => void }) {
-  const { api } = useSession();
-  const action = useAction({ repeats: true });
-  const confirm = () =>
-    action.run(async () => {
-      await api.remove(path);
-      toast(`The connection "${c.name}" is deleted`);
-      go("connections");
-    });
-  return (
-    <Confirm title={`Delete "${c.name}"?`} action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>Its tools and what was decided about them are gone with it. Its secret stays. This cannot be undone.</p>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
+    </ConfirmAction>
   );
 }

@@ -6,13 +6,14 @@ import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
+import { Facts } from "../parts/facts";
 import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLoad } from "../parts/load";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
-import { type Filter, go, useFilter } from "../router";
+import { type Filter, go, useFilter } from "../parts/router";
 import { useKeys } from "./requests";
-import { useSession } from "../session";
+import { useSession } from "../parts/session";
 
 const tabs = [
   { id: "receipts", title: "Receipts" },
@@ -21,27 +22,16 @@ const tabs = [
 ];
 
 export function Credits({ rest }: { rest: string }) {
-  const { may, me } = useSession();
   const active = tabs.some((t) => t.id === rest) ? rest : "receipts";
   return (
     <>
       <header class="head">
         <h1>Credits</h1>
       </header>
-      {may("usage:read") ? (
-        <section class="panel">
-          <Tabs label="Credits" tabs={tabs} active={active} onChange={(id) => go("credits/" + id)} />
-          {active === "receipts" ? <Receipts /> : active === "ledger" ? <Ledger /> : <Books />}
-        </section>
-      ) : (
-        <section class="panel">
-          <Empty title="This key may not read the books">
-            <p>
-              The key <code>{me.key.hint}</code> does not carry the scope <code>usage:read</code>.
-            </p>
-          </Empty>
-        </section>
-      )}
+      <section class="panel">
+        <Tabs label="Credits" tabs={tabs} active={active} onChange={(id) => go("credits/" + id)} />
+        {active === "receipts" ? <Receipts /> : active === "ledger" ? <Ledger /> : <Books />}
+      </section>
     </>
   );
 }
@@ -165,67 +155,49 @@ const adjustments: Record<string, string> = {
 function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {
   return (
     <Dialog title="Receipt" onClose={onClose}>
-      <dl class="facts">
-        <dt>Call</dt>
-        <dd>
-          <Id of={r.id} />
-        </dd>
-        <dt>Model</dt>
-        <dd>
-          {r.model.served}
-          {r.model.requested !== r.model.served && (
-            <span class="muted">
-              {" "}
-              for {r.model.requested}
-              {r.model.fallbackReason && `, ${reasons[r.model.fallbackReason] ?? r.model.fallbackReason}`}
-            </span>
-          )}
-        </dd>
-        <dt>Input</dt>
-        <dd>
-          {count(r.usage.inputTokens)} tokens, {count(r.usage.cachedInputTokens)} read from the cache, {count(r.usage.cacheWriteTokens)} written to it, at {perMillion(r.price.inputMicroPerMillion)} per million
-        </dd>
-        <dt>Output</dt>
-        <dd>
-          {count(r.usage.outputTokens)} tokens, {count(r.usage.reasoningTokens)} for reasoning, at {perMillion(r.price.outputMicroPerMillion)} per million
-        </dd>
-        <dt>Charged</dt>
-        <dd>
-          <b>
-            <Amount of={r.creditsMicro} as="exact" /> credits
-          </b>{" "}
-          <span class="muted">({count(r.creditsMicro)} micro-credits, price list {r.price.version})</span>
-        </dd>
-        <dt>Time</dt>
-        <dd>
-          {moment(r.startedAt)}, {duration(r.durationMilliseconds)}
-          {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
-        </dd>
-        <dt>Key</dt>
-        <dd>
-          {keyName && <div>{keyName}</div>}
-          <Id of={r.keyId} />
-        </dd>
-        {r.agentId && (
-          <>
-            <dt>Agent</dt>
-            <dd>
+      <Facts
+        of={[
+          ["Call", <Id of={r.id} />],
+          [
+            "Model",
+            <>
+              {r.model.served}
+              {r.model.requested !== r.model.served && (
+                <span class="muted">
+                  {" "}
+                  for {r.model.requested}
+                  {r.model.fallbackReason && `, ${reasons[r.model.fallbackReason] ?? r.model.fallbackReason}`}
+                </span>
+              )}
+            </>,
+          ],
+          ["Input", `${count(r.usage.inputTokens)} tokens, ${count(r.usage.cachedInputTokens)} read from the cache, ${count(r.usage.cacheWriteTokens)} written to it, at ${perMillion(r.price.inputMicroPerMillion)} per million`],
+          ["Output", `${count(r.usage.outputTokens)} tokens, ${count(r.usage.reasoningTokens)} for reasoning, at ${perMillion(r.price.outputMicroPerMillion)} per million`],
+          [
+            "Charged",
+            <>
+              <b>
+                <Amount of={r.creditsMicro} as="exact" /> credits
+              </b>{" "}
+              <span class="muted">({count(r.creditsMicro)} micro-credits, price list {r.price.version})</span>
+            </>,
+          ],
+          ["Time", <>{moment(r.startedAt)}, {duration(r.durationMilliseconds)}{r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}</>],
+          ["Key", <>{keyName && <div>{keyName}</div>}<Id of={r.keyId} /></>],
+          r.agentId && [
+            "Agent",
+            <>
               <a href={"#/agents/" + r.agentId}>{agentName}</a>
               {r.sessionId && (
                 <>
                   , <a href={`#/agents/${r.agentId}/sessions/${r.sessionId}`}>its session</a>
                 </>
               )}
-            </dd>
-          </>
-        )}
-        {r.endUser !== null && (
-          <>
-            <dt>End user</dt>
-            <dd class="breaks">{r.endUser}</dd>
-          </>
-        )}
-      </dl>
+            </>,
+          ],
+          r.endUser !== null && ["End user", r.endUser, "breaks"],
+        ]}
+      />
       {r.adjustments?.map((a) => <Notice>{adjustments[a] ?? a}</Notice>)}
       {r.estimated && <Notice>The provider did not tell the tokens, so they were counted here.</Notice>}
       {r.capped && <Notice>The price was lowered to that of the model that was asked for.</Notice>}
@@ -282,20 +254,16 @@ function Books() {
               <pre class="breaks">{JSON.stringify(b.differences, null, 2)}</pre>
             </Notice>
           )}
-          <dl class="facts">
-            <dt>Granted</dt>
-            <dd><Amount of={b.grantedMicro} as="exact" /></dd>
-            <dt>Available</dt>
-            <dd><Amount of={b.availableMicro} as="exact" /></dd>
-            <dt>Held</dt>
-            <dd><Amount of={b.heldMicro} as="exact" /></dd>
-            <dt>Charges</dt>
-            <dd><Amount of={b.chargesMicro} as="exact" /></dd>
-            <dt>Receipts</dt>
-            <dd><Amount of={b.receiptsMicro} as="exact" /></dd>
-            <dt>Checked</dt>
-            <dd><Time at={b.checkedAt} /></dd>
-          </dl>
+          <Facts
+            of={[
+              ["Granted", <Amount of={b.grantedMicro} as="exact" />],
+              ["Available", <Amount of={b.availableMicro} as="exact" />],
+              ["Held", <Amount of={b.heldMicro} as="exact" />],
+              ["Charges", <Amount of={b.chargesMicro} as="exact" />],
+              ["Receipts", <Amount of={b.receiptsMicro} as="exact" />],
+              ["Checked", <Time at={b.checkedAt} />],
+            ]}
+          />
           <Button icon="again" onClick={books.reload} disabled={books.loading}>
             Check again
           </Button>

@@ -6,9 +6,10 @@ import { saveFile } from "../../lib/save";
 import { onceKey } from "../../lib/api";
 import { markdown } from "../../lib/markdown";
 import type { Drive, DriveFile, DriveFileList, DriveSearchResult, DriveVersionList } from "../../lib/agents";
-import { Badge, Button, Field, Time } from "../parts/basic";
+import { Badge, Button, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
+import { AreaField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
 import { Picture, pictures } from "../parts/picture";
@@ -16,8 +17,8 @@ import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { dropped, type Piece, picked, unpacked, UploadList, useUploads } from "../parts/uploads";
-import { useUnsaved } from "../router";
-import { useSession } from "../session";
+import { useUnsaved } from "../parts/router";
+import { useSession } from "../parts/session";
 
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
   const { api, may, offers } = useSession();
@@ -366,9 +367,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
             void move();
           }}
         >
-          <Field id="move-to" label="New path" hint="Folders separated by /.">
-            <input id="move-to" class="input code" value={moving ?? path} onInput={(e) => setMoving(e.currentTarget.value)} spellcheck={false} aria-describedby="move-to-hint" />
-          </Field>
+          <TextField id="move-to" label="New path" hint="Folders separated by /." code value={moving ?? path} onChange={(text) => setMoving(text)} spellcheck={false} />
           <div class="row">
             <Button type="submit" disabled={busy || !moving?.trim() || moving.trim() === path || moving.endsWith("/")}>
               Move
@@ -476,12 +475,8 @@ function NewFile({ root, prefix, onClose, onMade }: { root: string; prefix: stri
   const where = problem?.param === "path" || problem?.code === "precondition_failed";
   return (
     <FormDialog id="new-file" title="Write a file" wide submit="Write the file" ready={!!path.trim() && !path.endsWith("/")} action={action} shown={where} onSubmit={submit} onClose={onClose}>
-        <Field id="path" label="Path" hint="Folders separated by /; they need no creation." problem={where ? (problem!.status === 412 ? "There is a file at this path already." : problem!.message) : undefined}>
-          <input id="path" class="input code" value={path} onInput={(e) => setPath(e.currentTarget.value)} aria-describedby="path-hint" spellcheck={false} autofocus />
-        </Field>
-        <Field id="content" label="Content">
-          <textarea id="content" class="input code" rows={12} value={content} onInput={(e) => setContent(e.currentTarget.value)} spellcheck={false} />
-        </Field>
+        <TextField id="path" label="Path" hint="Folders separated by /; they need no creation." problem={where ? (problem!.status === 412 ? "There is a file at this path already." : problem!.message) : undefined} code spellcheck={false} value={path} onChange={setPath} autofocus />
+        <AreaField id="content" label="Content" code rows={12} spellcheck={false} value={content} onChange={setContent} />
     </FormDialog>
   );
 }

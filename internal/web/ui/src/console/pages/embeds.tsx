@@ -3,18 +3,20 @@ import { useState } from "preact/hooks";
 import type { CreateEmbed, EmbedTag } from "../../lib/contract";
 import { type Embed, frame, type NewEmbed, script, servers } from "../../lib/embeds";
 import { count, moment, of } from "../../lib/format";
-import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
+import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
-import { Confirm, Dialog } from "../parts/dialog";
-import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, States, useLoad } from "../parts/load";
-import { Pages, Table, useList } from "../parts/table";
+import { Dialog } from "../parts/dialog";
+import { Facts } from "../parts/facts";
+import { AreaField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
+import { Failure, States, useLoad } from "../parts/load";
+import { type Resource, useResource } from "../parts/resource";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
+import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
-import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
-import { TagsTable } from "./tags";
+import { Refusals, useTags } from "./tags";
 
 const kinds = [
   { id: "embed-urls", title: "Links" },
@@ -25,16 +27,65 @@ const kinds = [
 const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
 
 export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
+  const { api } = useSession();
   const kind = kinds.some((k) => k.id === shown) ? shown : kinds[0]!.id;
   const path = `/api-agents/${agentId}/${kind}`;
-  const tags = kind === "embed-tags";
-  const pages = useList<Embed | EmbedTag>(path, 20);
-  const [making, setMaking] = useState(false);
-  const [made, setMade] = useState<{ embed: NewEmbed; body: CreateEmbed }>();
-  const [revoking, setRevoking] = useState<Embed>();
-  const [refused, setRefused] = useState<Embed>();
-  const [looking, setLooking] = useState<Embed>();
   const links = kind === "embed-urls";
+  const { tags, problem } = useTags(agentId, path, enabled);
+  const embeds: Resource<Embed> = {
+    path,
+    limit: 20,
+    label: links ? "Links" : "Tokens",
+    create: {
+      title: links ? "Make a link" : "Make a token",
+      disabled: !enabled,
+      dialog: ({ onClose, onNext }) => <Make agentId={agentId} path={path} links={links} onClose={onClose} onDone={(embed, body) => onNext((ends) => <Made agentId={agentId} of={embed} body={body} onClose={ends.onClose} />)} />,
+    },
+    empty: links
+      ? { title: "No links yet", text: "A link shows the agent in a frame of your page, for one visitor and one chat. Your server makes one per visit." }
+      : { title: "No tokens yet", text: "A token lets a page of yours show the chat itself, for one visitor and one chat. Your server makes one per visit." },
+    columns: (show) => [
+      {
+        title: "For",
+        show: (e) => (
+          <>
+            <div class="breaks">{e.externalUserId ?? <span class="muted">a visitor</span>}</div>
+            <div class="small muted breaks">{e.allowedOrigins.join(", ")}</div>
+          </>
+        ),
+      },
+      { title: "State", show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
+      {
+        title: "Chat",
+        show: (e) =>
+          e.messagesSent > 0 ? (
+            <a class="nowrap" href={`#/agents/${agentId}/sessions/${e.chatSessionId}`}>
+              {count(e.messagesSent)} of {of(e.maxMessages, "message")}
+            </a>
+          ) : (
+            <span class="muted nowrap">nothing said</span>
+          ),
+      },
+      { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
+      { title: "Made", show: (e) => <Time at={e.createdAt} /> },
+    ],
+    wraps: true,
+    actions: [
+      { title: "Details", kind: "quiet", dialog: ({ onClose }, e) => <Details path={`${path}/${e.id}`} onClose={onClose} /> },
+      {
+        title: "Revoke",
+        kind: "danger",
+        when: (e) => e.status === "pending" || e.status === "active",
+        dialog: (ends, e) => (
+          <ConfirmAction title="Revoke this embed?" action="Revoke it" work={() => api.remove(`${path}/${e.id}`)} said="It is revoked" {...ends}>
+            <p>The visitor can say nothing more, and open chats close within a second. What was said stays, as a session of the agent.</p>
+          </ConfirmAction>
+        ),
+      },
+    ],
+  };
+  // One list for all kinds, so that the tabs above it keep the focus.
+  const { create, list, dialog } = useResource((kind === "embed-tags" ? tags : embeds) as Resource<Embed | EmbedTag>);
   return (
     <>
       {!enabled && (
@@ -47,107 +98,12 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       <section class="panel">
         <header>
           <Tabs label="Kind of embed" tabs={kinds} active={kind} onChange={(id) => go(`agents/${agentId}/embeds/${id}`)} />
-          <div class="push">
-            <Button kind="main" icon="plus" disabled={!enabled} onClick={() => setMaking(true)}>
-              {tags ? "Make a script tag" : links ? "Make a link" : "Make a token"}
-            </Button>
-          </div>
+          <div class="push">{create}</div>
         </header>
-        {tags ? <TagsTable key="tags" agentId={agentId} path={path} pages={pages as ReturnType<typeof useList<EmbedTag>>} making={making} onMade={() => setMaking(false)} /> : <Pages
-          key="embeds"
-          of={pages as ReturnType<typeof useList<Embed>>}
-          label={links ? "Links" : "Tokens"}
-          empty={
-            links ? (
-              <Empty title="No links yet">
-                <p>A link shows the agent in a frame of your page, for one visitor and one chat. Your server makes one per visit.</p>
-              </Empty>
-            ) : (
-              <Empty title="No tokens yet">
-                <p>A token lets a page of yours show the chat itself, for one visitor and one chat. Your server makes one per visit.</p>
-              </Empty>
-            )
-          }
-          columns={[
-            {
-              title: "For",
-              show: (e) => (
-                <>
-                  <div class="breaks">{e.externalUserId ?? <span class="muted">a visitor</span>}</div>
-                  <div class="small muted breaks">{e.allowedOrigins.join(", ")}</div>
-                </>
-              ),
-            },
-            { title: "State", show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
-            {
-              title: "Chat",
-              show: (e) =>
-                e.messagesSent > 0 ? (
-                  <a class="nowrap" href={`#/agents/${agentId}/sessions/${e.chatSessionId}`}>
-                    {count(e.messagesSent)} of {of(e.maxMessages, "message")}
-                  </a>
-                ) : (
-                  <span class="muted nowrap">nothing said</span>
-                ),
-            },
-            {
-              title: "Refused",
-              show: (e) =>
-                e.refusedRequests > 0 ? (
-                  <Button small onClick={() => setRefused(e)}>
-                    {of(e.refusedRequests, "request")}
-                  </Button>
-                ) : (
-                  <span class="muted">none</span>
-                ),
-            },
-            { title: "Made", show: (e) => <Time at={e.createdAt} /> },
-            {
-              title: "",
-              show: (e) => (
-                <span class="row">
-                  <Button small kind="quiet" onClick={() => setLooking(e)}>
-                    Details
-                  </Button>
-                  {(e.status === "pending" || e.status === "active") && (
-                    <Button small kind="danger" onClick={() => setRevoking(e)}>
-                      Revoke
-                    </Button>
-                  )}
-                </span>
-              ),
-            },
-          ]}
-        />}
+        {problem && <Failure problem={problem} />}
+        {list}
       </section>
-      {making && !tags && (
-        <Make
-          agentId={agentId}
-          path={path}
-          links={links}
-          onClose={() => setMaking(false)}
-          onDone={(embed, body) => {
-            setMaking(false);
-            setMade({ embed, body });
-            pages.first.reload();
-          }}
-        />
-      )}
-      {made && <Made agentId={agentId} of={made.embed} body={made.body} onClose={() => setMade(undefined)} />}
-      {looking && <Details path={`${path}/${looking.id}`} onClose={() => setLooking(undefined)} />}
-      {refused && <Refused of={refused} onClose={() => setRefused(undefined)} />}
-      {revoking && (
-        <Revoke
-          path={path}
-          of={revoking}
-          onClose={() => setRevoking(undefined)}
-          onDone={() => {
-            setRevoking(undefined);
-            toast("It is revoked");
-            pages.first.reload();
-          }}
-        />
-      )}
+      {dialog}
     </>
   );
 }
@@ -160,30 +116,15 @@ function Details({ path, onClose }: { path: string; onClose: () => void }) {
     <Dialog title="Details" onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
       <States of={embed}>
         {(e) => (
-          <dl class="facts">
-            <dt>State</dt>
-            <dd>
-              <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge>
-            </dd>
-            <dt>Visitor</dt>
-            <dd class="breaks">{e.externalUserId ?? <span class="muted">nobody in particular</span>}</dd>
-            <dt>Pages that may show it</dt>
-            <dd class="breaks">{e.allowedOrigins.join(", ")}</dd>
-            {e.greeting && (
-              <>
-                <dt>Greeting</dt>
-                <dd class="breaks">{e.greeting}</dd>
-              </>
-            )}
-            {hasSecrets(e.credentials) && (
-              <>
-                <dt>Secrets of its chat</dt>
-                <dd>
-                  <GivenSecrets of={e.credentials} />
-                </dd>
-              </>
-            )}
-          </dl>
+          <Facts
+            of={[
+              ["State", <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge>],
+              ["Visitor", e.externalUserId ?? <span class="muted">nobody in particular</span>, "breaks"],
+              ["Pages that may show it", e.allowedOrigins.join(", "), "breaks"],
+              e.greeting && ["Greeting", e.greeting, "breaks"],
+              hasSecrets(e.credentials) && ["Secrets of its chat", <GivenSecrets of={e.credentials} />],
+            ]}
+          />
         )}
       </States>
     </Dialog>
@@ -222,21 +163,11 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       onSubmit={submit}
       onClose={onClose}
     >
-      <Field id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
-        <textarea id="embed-origins" class="input code" rows={2} spellcheck={false} value={origins} onInput={(e) => setOrigins(e.currentTarget.value)} aria-describedby="embed-origins-hint" aria-invalid={about("allowedOrigins") ? "true" : undefined} autofocus />
-      </Field>
-      <Field id="embed-user" label="Visitor" hint="As you call them; may be empty.">
-        <input id="embed-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="embed-user-hint" />
-      </Field>
-      <Field id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty.">
-        <input id="embed-greeting" class="input" maxLength={2000} value={greeting} onInput={(e) => setGreeting(e.currentTarget.value)} aria-describedby="embed-greeting-hint" />
-      </Field>
-      <Field id="embed-messages" label="Messages at most" hint="Empty: 50.">
-        <input id="embed-messages" class="input" type="number" min={1} max={1000} step={1} value={messages} onInput={(e) => setMessages(e.currentTarget.value)} aria-describedby="embed-messages-hint" />
-      </Field>
-      <Field id="embed-cap" label="Credits at most" hint="Empty: 5.">
-        <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
-      </Field>
+      <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
+      <TextField id="embed-user" label="Visitor" hint="As you call them; may be empty." maxLength={128} value={user} onChange={setUser} />
+      <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
+      <TextField id="embed-messages" label="Messages at most" hint="Empty: 50." type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
+      <TextField id="embed-cap" label="Credits at most" hint="Empty: 5." type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       {own.fields}
     </FormDialog>
   );
@@ -309,21 +240,5 @@ function Refused({ of: e, onClose }: { of: Embed; onClose: () => void }) {
         ]}
       />
     </Dialog>
-  );
-}
-
-function Revoke({ path, of: e, onClose, onDone }: { path: string; of: Embed; onClose: () => void; onDone: () => void }) {
-  const { api } = useSession();
-  const action = useAction();
-  const confirm = () =>
-    action.run(async () => {
-      await api.remove(`${path}/${e.id}`);
-      onDone();
-    });
-  return (
-    <Confirm title="Revoke this embed?" action="Revoke it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>The visitor can say nothing more, and open chats close within a second. What was said stays, as a session of the agent.</p>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
   );
 }

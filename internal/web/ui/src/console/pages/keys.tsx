@@ -3,48 +3,55 @@ import { useState } from "preact/hooks";
 import type { CreateKey, UpdateKey } from "../../lib/contract";
 import { count, inputTime, local, utcDay } from "../../lib/format";
 import type { Key, KeyWithSecret, UsageReport } from "../../lib/types";
-import { Amount, Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
-import { Confirm } from "../parts/dialog";
-import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
+import { Amount, Badge, type Meaning, Notice, Time } from "../parts/basic";
+import { SelectField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
+import { useLoad } from "../parts/load";
+import { type Ends, useResource } from "../parts/resource";
 import { KeySecret } from "../parts/secret";
-import { type Column, Pages, useList } from "../parts/table";
-import { toast } from "../parts/toast";
-import { useSession } from "../session";
+import { useSession } from "../parts/session";
+import type { Column } from "../parts/table";
 
 const states: Record<Key["status"], Meaning> = { active: "ok", expired: "waiting", revoked: "failed" };
 
 export function Keys() {
-  const { api, me, may, offers } = useSession();
-  const pages = useList<Key>(may("keys:write") ? "/keys" : undefined, 50);
-  const reads = may("usage:read") && offers("getUsage");
-  const today = useLoad((signal) => (reads ? api.get<UsageReport>("/usage", { from: utcDay(0) + "T00:00:00Z", groupBy: "key" }, signal) : Promise.resolve(undefined)), [api, pages.first.data]);
+  const { api, may, offers } = useSession();
   const [all, setAll] = useState(false);
-  const [making, setMaking] = useState(false);
-  const [shown, setShown] = useState<KeyWithSecret>();
-  const [editing, setEditing] = useState<Key>();
-  const [rotating, setRotating] = useState<Key>();
-  const [revoking, setRevoking] = useState<Key>();
-  if (!may("keys:write")) {
-    return (
-      <>
-        <header class="head">
-          <h1>Keys</h1>
-        </header>
-        <MissingScope scope="keys:write" what="look after keys" />
-      </>
-    );
-  }
-  const done = (made?: KeyWithSecret) => {
-    setMaking(false);
-    setEditing(undefined);
-    setRotating(undefined);
-    setRevoking(undefined);
-    if (made) setShown(made);
-    pages.first.reload();
-  };
-  const revoked = pages.rows.filter((k) => k.status === "revoked").length;
+  const reads = may("usage:read") && offers("getUsage");
+  const made = (ends: Ends) => (key: KeyWithSecret) => ends.onNext(({ onClose }) => <KeySecret of={key} onClose={onClose} />);
+  const left = (k: Key) => k.status !== "revoked";
+  const { pages, create, list, dialog } = useResource<Key>({
+    path: "/keys",
+    limit: 50,
+    label: "Keys",
+    shows: (k) => all || left(k),
+    empty: (rows) => ({ title: rows.length > 0 ? "All keys are revoked" : "No keys" }),
+    create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
+    columns: [
+      ...keyColumns,
+      ...(reads
+        ? [
+            {
+              title: "Spent today",
+              number: true,
+              show: (k: Key) => (
+                <div>
+                  <Amount of={today.data?.data.find((r) => r.keyId === k.id)?.creditsMicro ?? 0} as="column" />
+                  {k.maxCreditsMicroPerDay !== null && <div class="small muted">of {count(k.maxCreditsMicroPerDay / 1e6)}</div>}
+                </div>
+              ),
+            },
+          ]
+        : []),
+    ],
+    actions: [
+      { title: "Edit", when: left, dialog: (ends, k) => <Edit of={k} {...ends} /> },
+      { title: "Rotate", when: (k) => k.status === "active", dialog: (ends, k) => <Rotate of={k} onClose={ends.onClose} onDone={made(ends)} /> },
+      { title: "Revoke", kind: "danger", when: left, dialog: (ends, k) => <Revoke of={k} {...ends} /> },
+    ],
+  });
+  const today = useLoad((signal) => (reads ? api.get<UsageReport>("/usage", { from: utcDay(0) + "T00:00:00Z", groupBy: "key" }, signal) : Promise.resolve(undefined)), [api, pages.first.data]);
+  const revoked = pages.rows.filter((k) => !left(k)).length;
   return (
     <>
       <header class="head">
@@ -53,59 +60,11 @@ export function Keys() {
           <label class="check">
             <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked{revoked > 0 && ` (${revoked})`}
           </label>
-          <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-            Create key
-          </Button>
+          {create}
         </div>
       </header>
-      <section class="panel">
-        <Pages
-          of={{ ...pages, rows: all ? pages.rows : pages.rows.filter((k) => k.status !== "revoked") }}
-          label="Keys"
-          empty={<Empty title={revoked > 0 ? "All keys are revoked" : "No keys"} />}
-          columns={[
-            ...keyColumns,
-            ...(reads
-              ? [
-                  {
-                    title: "Spent today",
-                    number: true,
-                    show: (k: Key) => (
-                      <div>
-                        <Amount of={today.data?.data.find((r) => r.keyId === k.id)?.creditsMicro ?? 0} as="column" />
-                        {k.maxCreditsMicroPerDay !== null && <div class="small muted">of {count(k.maxCreditsMicroPerDay / 1e6)}</div>}
-                      </div>
-                    ),
-                  },
-                ]
-              : []),
-            {
-              title: "",
-              show: (k) =>
-                k.status !== "revoked" && (
-                  <div class="row tight">
-                    <Button small onClick={() => setEditing(k)}>
-                      Edit
-                    </Button>
-                    {k.status === "active" && (
-                      <Button small onClick={() => setRotating(k)}>
-                        Rotate
-                      </Button>
-                    )}
-                    <Button small kind="danger" onClick={() => setRevoking(k)}>
-                      Revoke
-                    </Button>
-                  </div>
-                ),
-            },
-          ]}
-        />
-      </section>
-      {making && <MakeKey onDone={done} onClose={() => setMaking(false)} />}
-      {editing && <Edit of={editing} onDone={done} onClose={() => setEditing(undefined)} />}
-      {rotating && <Rotate of={rotating} onDone={done} onClose={() => setRotating(undefined)} />}
-      {revoking && <Revoke of={revoking} mine={revoking.id === me.key.id} onDone={done} onClose={() => setRevoking(undefined)} />}
-      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
+      <section class="panel">{list}</section>
+      {dialog}
     </>
   );
 }
@@ -196,15 +155,9 @@ function useLimits(k?: Key) {
     },
     fields: (
       <>
-        <Field id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`}>
-          <input id="key-expires" class="input" type="datetime-local" value={expires} onInput={(e) => setExpires(e.currentTarget.value)} aria-describedby="key-expires-hint" />
-        </Field>
-        <Field id="key-rate" label="Requests per minute" hint="Empty: the plan's limit.">
-          <input id="key-rate" class="input" type="number" min={1} step={1} value={perMinute} onInput={(e) => setPerMinute(e.currentTarget.value)} aria-describedby="key-rate-hint" />
-        </Field>
-        <Field id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC.">
-          <input id="key-day" class="input" type="number" min="0.000001" step="any" value={perDay} onInput={(e) => setPerDay(e.currentTarget.value)} aria-describedby="key-day-hint" />
-        </Field>
+        <TextField id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`} type="datetime-local" value={expires} onChange={setExpires} />
+        <TextField id="key-rate" label="Requests per minute" hint="Empty: the plan's limit." type="number" min={1} step={1} value={perMinute} onChange={setPerMinute} />
+        <TextField id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC." type="number" min="0.000001" step="any" value={perDay} onChange={setPerDay} />
       </>
     ),
   };
@@ -225,9 +178,7 @@ export function MakeKey({ path = "/keys", onDone, onClose }: { path?: string; on
   const submit = () => action.run(async (once) => onDone(await api.create<KeyWithSecret>(path, { name: name.trim(), scopes, ...limits.values } satisfies CreateKey, once)));
   return (
     <FormDialog id="make-key" title="Create key" submit="Create the key" ready={!!name.trim() && scopes.length > 0} action={action} onSubmit={submit} onClose={onClose}>
-      <Field id="key-name" label="Name" hint="Where it will be used, so that you know it later.">
-        <input id="key-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="key-name-hint" autofocus />
-      </Field>
+      <TextField id="key-name" label="Name" hint="Where it will be used, so that you know it later." maxLength={200} value={name} onChange={setName} autofocus />
       <fieldset class="plainset">
         <legend>Scopes</legend>
         {possible.map((p) => (
@@ -259,7 +210,7 @@ export function MakeKey({ path = "/keys", onDone, onClose }: { path?: string; on
   );
 }
 
-function Edit({ of, onDone, onClose }: { of: Key; onDone: () => void; onClose: () => void }) {
+function Edit({ of, onDone, onClose }: { of: Key } & Ends) {
   const { api } = useSession();
   const [name, setName] = useState(of.name);
   const limits = useLimits(of);
@@ -270,24 +221,21 @@ function Edit({ of, onDone, onClose }: { of: Key; onDone: () => void; onClose: (
       // A time that has passed is refused, so one that was left as it is stays out.
       if (limits.values.expiresAt !== (of.expiresAt && new Date(inputTime(of.expiresAt)).toISOString())) body.expiresAt = limits.values.expiresAt;
       await api.patch("/keys/" + of.id, body);
-      toast(`The key "${name.trim()}" is changed`);
-      onDone();
+      onDone(`The key "${name.trim()}" is changed`);
     });
   return (
     <FormDialog id="edit-key" title={`Edit "${of.name}"`} submit="Save" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
-      <Field id="key-name" label="Name">
-        <input id="key-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
-      </Field>
+      <TextField id="key-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
       {limits.fields}
     </FormDialog>
   );
 }
 
-const overlaps = [
-  { seconds: 0, title: "stops at once" },
-  { seconds: 3600, title: "lives for another hour" },
-  { seconds: 86_400, title: "lives for another day" },
-  { seconds: 604_800, title: "lives for another week" },
+const overlaps: [number, string][] = [
+  [0, "stops at once"],
+  [3600, "lives for another hour"],
+  [86_400, "lives for another day"],
+  [604_800, "lives for another week"],
 ];
 
 function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
@@ -298,33 +246,19 @@ function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret
   return (
     <FormDialog id="rotate-key" title={`Rotate "${of.name}"`} submit="Create the new key" action={action} onSubmit={submit} onClose={onClose}>
       <p>A new key is created with the same name, scopes and limits.</p>
-      <Field id="overlap" label="The old key">
-        <select id="overlap" class="input" value={overlap} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>
-          {overlaps.map((o) => (
-            <option value={o.seconds}>{o.title}</option>
-          ))}
-        </select>
-      </Field>
+      <SelectField id="overlap" label="The old key" options={overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   );
 }
 
-export function Revoke({ of, mine, onDone, onClose }: { of: Key; mine: boolean; onDone: () => void; onClose: () => void }) {
-  const { api } = useSession();
-  const action = useAction();
-  const submit = () =>
-    action.run(async () => {
-      await api.remove("/keys/" + of.id);
-      toast(`The key "${of.name}" is revoked`);
-      onDone();
-    });
+export function Revoke({ of, ...ends }: { of: Key } & Ends) {
+  const { api, me } = useSession();
   return (
-    <Confirm title={`Revoke "${of.name}"?`} action="Revoke the key" busy={action.busy} onConfirm={submit} onClose={onClose}>
+    <ConfirmAction title={`Revoke "${of.name}"?`} action="Revoke the key" work={() => api.remove("/keys/" + of.id)} said={`The key "${of.name}" is revoked`} {...ends}>
       <p>
         Programs that use <code>{of.hint}</code> are refused from now on. Replies that run are finished. This cannot be undone.
       </p>
-      {mine && <Notice meaning="waiting">It is the key you are signed in with: you will be signed out.</Notice>}
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
+      {of.id === me.key.id && <Notice meaning="waiting">It is the key you are signed in with: you will be signed out.</Notice>}
+    </ConfirmAction>
   );
 }

@@ -3,12 +3,12 @@ import type { NodeList } from "../../lib/contract";
 import { count, of } from "../../lib/format";
 import { Badge, Id, Notice, Time } from "../parts/basic";
 import { Table } from "../parts/table";
-import { Watched } from "../parts/watched";
+import { PolledPage } from "../parts/polledpage";
 
 export const Nodes = () => (
-  <Watched<NodeList> title="Nodes" path="/nodes" every={5_000}>
+  <PolledPage<NodeList> title="Nodes" path="/nodes" every={5_000}>
     {(l) => <Living of={l} />}
-  </Watched>
+  </PolledPage>
 );
 
 function Living({ of: l }: { of: NodeList }) {

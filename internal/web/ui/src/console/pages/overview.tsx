@@ -7,7 +7,7 @@ import { Code } from "../parts/code";
 import { Empty, States, useLoad } from "../parts/load";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
-import { useSession } from "../session";
+import { useSession } from "../parts/session";
 
 export function Overview() {
   const { me, may, offers } = useSession();

@@ -6,6 +6,7 @@ import { type Call, estimate, type Message, type Output, type Raw, type Reply, r
 import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
+import { AreaField, TextField } from "../parts/fields";
 import { asProblem, Failure, States, useLoad } from "../parts/load";
 import { type Image, imagesOf, Images } from "../parts/images";
 import { ModelSelect } from "../parts/models";
@@ -14,10 +15,10 @@ import { RawCall } from "../parts/raw";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
 import { arrayIn, Calls, objectIn, type Result, Results, Structure } from "../parts/structure";
-import { useStick } from "../parts/stick";
+import { useAutoScroll } from "../parts/autoscroll";
 import { toast } from "../parts/toast";
-import { useFilter } from "../router";
-import { playgroundName, useSession } from "../session";
+import { useFilter } from "../parts/router";
+import { playgroundName, useSession } from "../parts/session";
 
 // A Side is what one model made of a prompt.
 interface Side {
@@ -117,7 +118,7 @@ function Bench({ meta }: { meta: Meta }) {
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const ids = useRef(Math.max(0, ...rounds.map((r) => r.id)));
-  const [chat, stick] = useStick();
+  const [chat, stick] = useAutoScroll();
 
   useEffect(() => () => running.current?.abort(), []);
   useEffect(() => {
@@ -395,15 +396,9 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
             </p>
           </Notice>
         )}
-        <Field id="instructions" label="Instructions" hint="The system prompt of each call.">
-          <textarea id="instructions" class="input" rows={4} value={settings.instructions} onInput={(e) => onChange({ instructions: e.currentTarget.value })} aria-describedby="instructions-hint" />
-        </Field>
-        <Field id="tokens" label="Max output tokens" hint="Empty for the model's own.">
-          <input id="tokens" class="input" type="number" min={1} step={1} value={settings.maxTokens} onInput={(e) => onChange({ maxTokens: e.currentTarget.value.replace(/\D/g, "") })} aria-describedby="tokens-hint" />
-        </Field>
-        <Field id="temperature" label="Temperature" hint="0 to 2; empty for the model's own. Some models take none.">
-          <input id="temperature" class="input" type="number" min={0} max={2} step={0.1} value={settings.temperature} onInput={(e) => onChange({ temperature: e.currentTarget.value })} aria-describedby="temperature-hint" />
-        </Field>
+        <AreaField id="instructions" label="Instructions" hint="The system prompt of each call." rows={4} value={settings.instructions} onChange={(text) => onChange({ instructions: text })} />
+        <TextField id="tokens" label="Max output tokens" hint="Empty for the model's own." type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
+        <TextField id="temperature" label="Temperature" hint="0 to 2; empty for the model's own. Some models take none." type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
         <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
           <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
             <option value="">the model's own</option>

@@ -7,14 +7,14 @@ import { Code } from "../parts/code";
 import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
 import { type Column, Table } from "../parts/table";
-import { Watched } from "../parts/watched";
-import { withFilter } from "../router";
-import { useSession } from "../session";
+import { PolledPage } from "../parts/polledpage";
+import { withFilter } from "../parts/router";
+import { useSession } from "../parts/session";
 
 export const ProvidersPage = () => (
-  <Watched<ProviderList> title="Providers" path="/providers" every={10_000}>
+  <PolledPage<ProviderList> title="Providers" path="/providers" every={10_000}>
     {(p) => <All of={p} />}
-  </Watched>
+  </PolledPage>
 );
 
 function All({ of: p }: { of: ProviderList }) {

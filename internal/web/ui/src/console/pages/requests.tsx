@@ -9,29 +9,15 @@ import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
+import { Facts } from "../parts/facts";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { type Column, Table } from "../parts/table";
-import { type Filter, useFilter, withFilter } from "../router";
-import { useSession } from "../session";
+import { type Filter, useFilter, withFilter } from "../parts/router";
+import { useSession } from "../parts/session";
 
 const again = 2_000; // milliseconds between two questions of the live tail
 const kept = 500; // rows that the live tail shows at most
-
-export function Requests() {
-  const { may } = useSession();
-  return may("usage:read") ? (
-    <Log />
-  ) : (
-    <>
-      <header class="head">
-        <h1>Requests</h1>
-      </header>
-      <MissingScope scope="usage:read" what="read the request log" />
-    </>
-  );
-}
 
 const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "id"];
 
@@ -57,7 +43,7 @@ function queryOf(f: Filter): Record<string, string | undefined> {
   return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
 }
 
-function Log() {
+export function Requests() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
   const [live, setLive] = useState(false);
@@ -304,82 +290,43 @@ function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyNam
   ].filter(Boolean);
   return (
     <Dialog title="Request" onClose={onClose}>
-      <dl class="facts">
-        <dt>Request</dt>
-        <dd>
-          <Id of={r.id} />
-        </dd>
-        <dt>Result</dt>
-        <dd>
-          <Outcome of={r} />
-          {r.errorParam && (
-            <div class="small">
-              at <code>{r.errorParam}</code>
-            </div>
-          )}
-          {r.errorCode && (
-            <a class="small" href="/docs/api-openapi#errors">
-              What the codes mean
-            </a>
-          )}
-        </dd>
-        <dt>Model</dt>
-        <dd class="breaks">
-          {r.model.served ?? "none was tried"}
-          {r.model.requested !== null && r.model.requested !== r.model.served && <span class="muted"> for {r.model.requested}</span>}
-        </dd>
-        <dt>Provider</dt>
-        <dd>
-          {r.provider ?? "–"} <span class="muted">{of(r.attempts, "attempt")}</span>
-        </dd>
-        <dt>Tokens</dt>
-        <dd>
-          {count(r.inputTokens)} in <span class="muted">({count(r.cachedInputTokens)} from the cache)</span>, {count(r.outputTokens)} out
-        </dd>
-        <dt>Charged</dt>
-        <dd>
-          {credits(r.creditsMicro)} credits {r.receiptId && <a href={"#/" + withFilter("credits/receipts", { id: r.receiptId })}>Receipt</a>}
-        </dd>
-        <dt>Time</dt>
-        <dd>
-          {moment(r.startedAt)} <span class="muted">(<Time at={r.startedAt} />)</span>, {duration(r.durationMilliseconds)}
-          {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
-        </dd>
-        <dt>Key</dt>
-        <dd>
-          {keyName !== r.keyId && <div>{keyName}</div>}
-          <Id of={r.keyId} />
-        </dd>
-        {accountName !== undefined && (
-          <>
-            <dt>Account</dt>
-            <dd>
-              {accountName !== r.accountId && <div>{accountName}</div>}
-              <Id of={r.accountId} />
-            </dd>
-          </>
-        )}
-        {r.responseId && (
-          <>
-            <dt>Reply</dt>
-            <dd>
-              <Id of={r.responseId} />
-            </dd>
-          </>
-        )}
-        {r.clientAddress && (
-          <>
-            <dt>Client</dt>
-            <dd class="mono">{r.clientAddress}</dd>
-          </>
-        )}
-        {remarks.length > 0 && (
-          <>
-            <dt>Remarks</dt>
-            <dd>{remarks.join("; ")}</dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        of={[
+          ["Request", <Id of={r.id} />],
+          [
+            "Result",
+            <>
+              <Outcome of={r} />
+              {r.errorParam && (
+                <div class="small">
+                  at <code>{r.errorParam}</code>
+                </div>
+              )}
+              {r.errorCode && (
+                <a class="small" href="/docs/api-openapi#errors">
+                  What the codes mean
+                </a>
+              )}
+            </>,
+          ],
+          ["Model", <>{r.model.served ?? "none was tried"}{r.model.requested !== null && r.model.requested !== r.model.served && <span class="muted"> for {r.model.requested}</span>}</>, "breaks"],
+          ["Provider", <>{r.provider ?? "–"} <span class="muted">{of(r.attempts, "attempt")}</span></>],
+          ["Tokens", <>{count(r.inputTokens)} in <span class="muted">({count(r.cachedInputTokens)} from the cache)</span>, {count(r.outputTokens)} out</>],
+          ["Charged", <>{credits(r.creditsMicro)} credits {r.receiptId && <a href={"#/" + withFilter("credits/receipts", { id: r.receiptId })}>Receipt</a>}</>],
+          [
+            "Time",
+            <>
+              {moment(r.startedAt)} <span class="muted">(<Time at={r.startedAt} />)</span>, {duration(r.durationMilliseconds)}
+              {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
+            </>,
+          ],
+          ["Key", <>{keyName !== r.keyId && <div>{keyName}</div>}<Id of={r.keyId} /></>],
+          accountName !== undefined && ["Account", <>{accountName !== r.accountId && <div>{accountName}</div>}<Id of={r.accountId} /></>],
+          r.responseId && ["Reply", <Id of={r.responseId} />],
+          r.clientAddress && ["Client", r.clientAddress, "mono"],
+          remarks.length > 0 && ["Remarks", remarks.join("; ")],
+        ]}
+      />
     </Dialog>
   );
 }

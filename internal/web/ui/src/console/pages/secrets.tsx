@@ -1,114 +1,90 @@
 // Secrets of connections: their values are written, and never shown.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import { hasExpired } from "../../lib/connections";
 import type { Connection, Secret, Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { Badge, Button, Notice, Time } from "../parts/basic";
-import { Confirm } from "../parts/dialog";
-import { useAction } from "../parts/form";
-import { Empty, Failure, useLoad } from "../parts/load";
+import { Badge, Notice, Time } from "../parts/basic";
+import { ConfirmAction } from "../parts/form";
+import { useLoad } from "../parts/load";
+import { ResourcePanel } from "../parts/resource";
 import { ReplaceSecret, SecretForm } from "../parts/secretform";
+import { useSession } from "../parts/session";
 import { useSpaces } from "../parts/space";
-import { Pages, useList } from "../parts/table";
-import { toast } from "../parts/toast";
-import { useSession } from "../session";
 
 export function Secrets({ head }: { head: ComponentChildren }) {
   const { api, may } = useSession();
-  const pages = useList<Secret>("/secrets", 20);
   const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { limit: 100 }, signal), [api]);
   const spaces = useSpaces();
-  const [making, setMaking] = useState(false);
-  const [setting, setSetting] = useState<Secret>();
-  const [deleting, setDeleting] = useState<Secret>();
   const writes = may("secrets:write");
-  const done = (said: string) => {
-    setMaking(false);
-    setSetting(undefined);
-    setDeleting(undefined);
-    toast(said);
-    pages.first.reload();
-  };
   return (
     <>
       {head}
-      <section class="panel" aria-labelledby="secrets">
-        <header>
-          <h2 id="secrets">Secrets</h2>
-          {writes && (
-            <div class="push">
-              <Button small icon="plus" onClick={() => setMaking(true)}>
-                Store a secret
-              </Button>
-            </div>
-          )}
-        </header>
-        <Pages
-          of={pages}
-          label="Secrets"
-          empty={
-            <Empty title="No secrets">
-              <p>A secret is a value that requests to one server carry, such as a token. Nothing shows it again.</p>
-            </Empty>
-          }
-          columns={[
-            {
-              title: "Name",
-              show: (s) => (
-                <div>
-                  <div class="breaks">{s.name}</div>
-                  {s.hint && <code class="small">…{s.hint}</code>} {s.unreadable && <Badge meaning="failed">unreadable</Badge>} {hasExpired(s) && <Badge meaning="failed">expired</Badge>}
+      <ResourcePanel<Secret>
+        title="Secrets"
+        path="/secrets"
+        limit={20}
+        label="Secrets"
+        empty={{ title: "No secrets", text: "A secret is a value that requests to one server carry, such as a token. Nothing shows it again." }}
+        create={writes && { title: "Store a secret", look: "small", dialog: ({ onClose, onDone }) => <SecretForm onClose={onClose} onDone={() => onDone("The secret is stored")} /> }}
+        columns={[
+          {
+            title: "Name",
+            show: (s) => (
+              <div>
+                <div class="breaks">{s.name}</div>
+                {s.hint && <code class="small">…{s.hint}</code>} {s.unreadable && <Badge meaning="failed">unreadable</Badge>} {hasExpired(s) && <Badge meaning="failed">expired</Badge>}
+              </div>
+            ),
+          },
+          {
+            title: "Goes to",
+            show: (s) => (
+              <div>
+                <div class="breaks">{s.origin}</div>
+                <div class="small muted breaks">{sentAs(s)}</div>
+              </div>
+            ),
+          },
+          { title: "For", show: (s) => <Whom of={s} spaces={spaces} /> },
+          { title: "Used by", show: (s) => (s.usedBy.length === 0 ? <span class="muted">no connection</span> : <Users of={s} connections={connections.data?.data} />) },
+          { title: "Last sent", show: (s) => (s.lastUsedAt ? <Time at={s.lastUsedAt} /> : <span class="muted">never</span>) },
+          {
+            title: "Value",
+            show: (s) => (
+              <div>
+                <div class="nowrap">
+                  set <Time at={s.updatedAt} />
                 </div>
-              ),
-            },
-            {
-              title: "Goes to",
-              show: (s) => (
-                <div>
-                  <div class="breaks">{s.origin}</div>
-                  <div class="small muted breaks">{sentAs(s)}</div>
-                </div>
-              ),
-            },
-            { title: "For", show: (s) => <Whom of={s} spaces={spaces} /> },
-            { title: "Used by", show: (s) => (s.usedBy.length === 0 ? <span class="muted">no connection</span> : <Users of={s} connections={connections.data?.data} />) },
-            { title: "Last sent", show: (s) => (s.lastUsedAt ? <Time at={s.lastUsedAt} /> : <span class="muted">never</span>) },
-            {
-              title: "Value",
-              show: (s) => (
-                <div>
-                  <div class="nowrap">
-                    set <Time at={s.updatedAt} />
+                {s.expiresAt && (
+                  <div class="small muted nowrap">
+                    {hasExpired(s) ? "expired" : "expires"} <Time at={s.expiresAt} />
                   </div>
-                  {s.expiresAt && (
-                    <div class="small muted nowrap">
-                      {hasExpired(s) ? "expired" : "expires"} <Time at={s.expiresAt} />
-                    </div>
-                  )}
-                </div>
-              ),
-            },
-            {
-              title: "",
-              show: (s) =>
-                writes && (
-                  <div class="row tight">
-                    <Button small onClick={() => setSetting(s)}>
-                      Replace
-                    </Button>
-                    <Button small kind="danger" onClick={() => setDeleting(s)}>
-                      Delete
-                    </Button>
-                  </div>
-                ),
-            },
-          ]}
-        />
-        {making && <SecretForm onClose={() => setMaking(false)} onDone={() => done("The secret is stored")} />}
-        {setting && <ReplaceSecret of={setting} onClose={() => setSetting(undefined)} onDone={() => done("The value is replaced")} />}
-        {deleting && <Delete of={deleting} connections={connections.data?.data} onClose={() => setDeleting(undefined)} onDone={() => done("The secret is deleted")} />}
-      </section>
+                )}
+              </div>
+            ),
+          },
+        ]}
+        actions={[
+          { title: "Replace", when: () => writes, dialog: ({ onClose, onDone }, s) => <ReplaceSecret of={s} onClose={onClose} onDone={() => onDone("The value is replaced")} /> },
+          {
+            title: "Delete",
+            kind: "danger",
+            when: () => writes,
+            dialog: (ends, s) => (
+              <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
+                <p>The value is wiped. This cannot be undone. Sessions and schedules that were given it lose their tools of its connections.</p>
+                {s.usedBy.length > 0 && (
+                  <Notice meaning="waiting">
+                    <p>
+                      <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} connections={connections.data?.data} />.
+                    </p>
+                  </Notice>
+                )}
+              </ConfirmAction>
+            ),
+          },
+        ]}
+      />
     </>
   );
 }
@@ -156,27 +132,4 @@ function sentAs(s: Secret): string {
     default:
       return `as ${s.headerName}`;
   }
-}
-
-function Delete({ of: s, connections, onDone, onClose }: { of: Secret; connections?: Connection[]; onDone: () => void; onClose: () => void }) {
-  const { api } = useSession();
-  const action = useAction({ repeats: true });
-  const confirm = () =>
-    action.run(async () => {
-      await api.remove("/secrets/" + s.id);
-      onDone();
-    });
-  return (
-    <Confirm title={`Delete "${s.name}"?`} action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>The value is wiped. This cannot be undone. Sessions and schedules that were given it lose their tools of its connections.</p>
-      {s.usedBy.length > 0 && (
-        <Notice meaning="waiting">
-          <p>
-            <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} connections={connections} />.
-          </p>
-        </Notice>
-      )}
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
-  );
 }

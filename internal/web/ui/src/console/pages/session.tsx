@@ -18,12 +18,12 @@ import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
-import { useStick } from "../parts/stick";
+import { useAutoScroll } from "../parts/autoscroll";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 interface Log {
   events: SessionEvent[];
@@ -346,7 +346,7 @@ function Download({ path, id, onClose }: { path: string; id: string; onClose: ()
 // Growing shows the conversation and keeps its end visible while it grows. One that
 // has ended is shown from its beginning.
 function Growing({ follows, children }: { follows: boolean; children: ComponentChildren }) {
-  const [at] = useStick(follows);
+  const [at] = useAutoScroll(follows);
   return (
     <div class="chat" ref={at}>
       {children}

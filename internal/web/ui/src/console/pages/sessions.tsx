@@ -5,13 +5,13 @@ import type { Agent, Session } from "../../lib/agents";
 import type { List } from "../../lib/types";
 import { Amount, Button, Field, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
+import { SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { Status } from "../parts/status";
 import { type Column, Pages, useList } from "../parts/table";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 // columns returns those of a list of sessions.
 function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
@@ -52,38 +52,18 @@ const filters = ["agentId", "status", "trigger", "externalUserId"] as const;
 // behind "#/sessions/".
 export function AllSessions({ rest }: { rest: string }) {
   const { api, may, offers } = useSession();
-  const allowed = may("sessions:read");
   const now = new URLSearchParams(rest);
   const agents = useLoad<List<Agent>>((signal) => (may("agents:read") && offers("listAgents") ? api.get("/api-agents", { limit: 100 }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
   const query = new URLSearchParams();
   for (const name of filters) if (now.get(name)) query.set(name, now.get(name)!);
-  const pages = useList<Session>(allowed ? "/sessions" + (query.size ? "?" + query : "") : undefined, 30);
+  const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30);
   const set = (name: (typeof filters)[number], value: string) => {
     if (value) query.set(name, value);
     else query.delete(name);
     go("sessions" + (query.size ? "/" + query : ""));
   };
   const names = new Map(agents.data?.data.map((a) => [a.id, a.name]));
-  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => (
-    <Field id={"filter-" + name} label={label}>
-      <select id={"filter-" + name} class="input" value={query.get(name) ?? ""} onChange={(e) => set(name, e.currentTarget.value)}>
-        <option value="">All</option>
-        {options.map(([value, title]) => (
-          <option value={value}>{title}</option>
-        ))}
-      </select>
-    </Field>
-  );
-  if (!allowed) {
-    return (
-      <>
-        <header class="head">
-          <h1>Sessions</h1>
-        </header>
-        <MissingScope scope="sessions:read" what="see sessions" />
-      </>
-    );
-  }
+  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => <SelectField id={"filter-" + name} label={label} options={[["", "All"], ...options]} value={query.get(name) ?? ""} onChange={(value) => set(name, value)} />;
   const agentId = query.get("agentId");
   const known = [...names];
   if (agentId && !names.has(agentId)) known.push([agentId, agentId]);
@@ -208,9 +188,7 @@ function Start({ agentId }: { agentId: string }) {
       />
       {own.fields}
       {own.forUsers && (
-        <Field id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone.">
-          <input id="start-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="start-user-hint" />
-        </Field>
+        <TextField id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone." maxLength={128} value={user} onChange={setUser} />
       )}
       <div class="row">
         <label class="check small muted">

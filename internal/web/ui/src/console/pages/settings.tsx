@@ -4,18 +4,19 @@ import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
 import type { List, Meta } from "../../lib/types";
-import { AllowedTools } from "../parts/allowed";
+import { AllowedTools } from "../parts/allowedtools";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
+import { AreaField, SelectField, TextField, named } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Failure, useLoad } from "../parts/load";
 import { changedMetadata, MetadataFields, rowsOf } from "../parts/metadata";
 import { ModelSelect } from "../parts/models";
 import type { Tagged } from "../parts/subject";
 import { toast } from "../parts/toast";
-import { Try } from "../parts/try";
-import { go, useUnsaved } from "../router";
-import { useSession } from "../session";
+import { TestChat } from "../parts/testchat";
+import { go, useUnsaved } from "../parts/router";
+import { useSession } from "../parts/session";
 
 // What a draft of an agent can differ in.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
@@ -88,15 +89,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
     <section class="panel">
       <form class="body stack narrow" onSubmit={submit}>
         <fieldset class="plainset stack" disabled={!writes}>
-          <Field id="name" label="Name">
-            <input id="name" class="input" maxLength={200} value={now.name} onInput={(e) => change({ name: e.currentTarget.value })} />
-          </Field>
-          <Field id="description" label="Description">
-            <input id="description" class="input" maxLength={2000} value={now.description} onInput={(e) => change({ description: e.currentTarget.value })} />
-          </Field>
-          <Field id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs.">
-            <textarea id="instructions" class="input" rows={10} value={now.instructions} onInput={(e) => change({ instructions: e.currentTarget.value })} aria-describedby="instructions-hint" />
-          </Field>
+          <TextField id="name" label="Name" maxLength={200} value={now.name} onChange={(text) => change({ name: text })} />
+          <TextField id="description" label="Description" maxLength={2000} value={now.description} onChange={(text) => change({ description: text })} />
+          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           {meta.data && (
             <Field id="agent-model" label="Model">
               <ModelSelect id="agent-model" meta={meta.data} value={now.model} onChange={(model) => change({ model })} />
@@ -122,13 +117,18 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> Allow embedding in web pages
           </label>
           {now.embedEnabled && (
-            <Field id="visitor-drive" label="Its drive in those chats" hint="Every visitor's chat has the same files, and visitors may try to have it write.">
-              <select id="visitor-drive" class="input" value={now.visitorDrive} onChange={(e) => change({ visitorDrive: e.currentTarget.value as Agent["visitorDrive"] })} aria-describedby="visitor-drive-hint">
-                <option value="none">not used</option>
-                <option value="read">read only</option>
-                <option value="write">read, and written if it may write to its drive</option>
-              </select>
-            </Field>
+            <SelectField
+              id="visitor-drive"
+              label="Its drive in those chats"
+              hint="Every visitor's chat has the same files, and visitors may try to have it write."
+              options={[
+                ["none", "not used"],
+                ["read", "read only"],
+                ["write", "read, and written if it may write to its drive"],
+              ]}
+              value={now.visitorDrive}
+              onChange={(visitorDrive) => change({ visitorDrive })}
+            />
           )}
           <fieldset class="plainset stack">
             <legend>Limits per turn</legend>
@@ -137,29 +137,14 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && ` (${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits)`}. If several limits apply, the lowest wins.
             </p>
             <div class="thirds">
-              <Field id="max-credits" label="Credits">
-                <input id="max-credits" class="input" type="number" min="0.000001" step="any" value={limits.credits} onInput={(e) => setLimits({ ...limits, credits: e.currentTarget.value })} />
-              </Field>
-              <Field id="max-steps" label="Model calls">
-                <input id="max-steps" class="input" type="number" min={1} step={1} value={limits.steps} onInput={(e) => setLimits({ ...limits, steps: e.currentTarget.value })} />
-              </Field>
-              <Field id="max-seconds" label="Seconds">
-                <input id="max-seconds" class="input" type="number" min={1} step={1} value={limits.seconds} onInput={(e) => setLimits({ ...limits, seconds: e.currentTarget.value })} />
-              </Field>
+              <TextField id="max-credits" label="Credits" type="number" min="0.000001" step="any" value={limits.credits} onChange={(text) => setLimits({ ...limits, credits: text })} />
+              <TextField id="max-steps" label="Model calls" type="number" min={1} step={1} value={limits.steps} onChange={(text) => setLimits({ ...limits, steps: text })} />
+              <TextField id="max-seconds" label="Seconds" type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
-          <Field id="external-id" label="External id" hint="Your own id for it, unique in the account.">
-            <input id="external-id" class="input" maxLength={128} value={now.externalId} onInput={(e) => change({ externalId: e.currentTarget.value })} aria-describedby="external-id-hint" />
-          </Field>
+          <TextField id="external-id" label="External id" hint="Your own id for it, unique in the account." maxLength={128} value={now.externalId} onChange={(text) => change({ externalId: text })} />
           {spaces.data && spaces.data.data.length > 0 && (
-            <Field id="agent-space" label="Space">
-              <select id="agent-space" class="input" value={now.spaceId} onChange={(e) => change({ spaceId: e.currentTarget.value })}>
-                {!spaces.data.data.some((s) => s.id === now.spaceId) && <option value={now.spaceId}>{now.spaceId}</option>}
-                {spaces.data.data.map((s) => (
-                  <option value={s.id}>{s.name}</option>
-                ))}
-              </select>
-            </Field>
+            <SelectField id="agent-space" label="Space" options={spaces.data.data.some((s) => s.id === now.spaceId) ? named(spaces.data.data) : [[now.spaceId, now.spaceId], ...named(spaces.data.data)]} value={now.spaceId} onChange={(spaceId) => change({ spaceId })} />
           )}
           <MetadataFields rows={metadata} onChange={setMetadata} />
         </fieldset>
@@ -188,7 +173,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
         </Confirm>
       )}
     </section>
-    {tries && <Try agentId={was.id} draft={draft} agent={{ spaceId: was.spaceId, tools: (listed as AgentTool[] | undefined) ?? was.tools }} />}
+    {tries && <TestChat agentId={was.id} draft={draft} agent={{ spaceId: was.spaceId, tools: (listed as AgentTool[] | undefined) ?? was.tools }} />}
     </div>
   );
 }

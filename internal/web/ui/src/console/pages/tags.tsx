@@ -2,115 +2,80 @@
 import { useState } from "preact/hooks";
 import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
-import { Badge, Button, Field, Time } from "../parts/basic";
+import { Badge, Button, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
-import { Confirm, Dialog } from "../parts/dialog";
-import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, States, useLoad } from "../parts/load";
-import { Pages, type useList } from "../parts/table";
+import { Dialog } from "../parts/dialog";
+import { AreaField, SelectField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
+import { States, useLoad } from "../parts/load";
+import type { Ends, Resource } from "../parts/resource";
+import { useSession } from "../parts/session";
 import { toast } from "../parts/toast";
-import { useSession } from "../session";
 
-type Doing = { what: "make" } | { what: "edit" | "show" | "refused" | "delete"; tag: EmbedTag };
-
-export function TagsTable({ agentId, path, pages, making, onMade }: { agentId: string; path: string; pages: ReturnType<typeof useList<EmbedTag>>; making: boolean; onMade: () => void }) {
+// useTags declares the script tags at a path. The problem is that of enabling one.
+export function useTags(agentId: string, path: string, enabled: boolean) {
   const { api } = useSession();
-  const [chosen, setDoing] = useState<Doing>();
-  const action = useAction();
-  const doing: Doing | undefined = making ? { what: "make" } : chosen;
-  const close = () => {
-    onMade();
-    setDoing(undefined);
-  };
-  const saved = (tag: EmbedTag) => {
-    onMade();
-    setDoing({ what: "show", tag });
-    pages.first.reload();
-  };
-  const enable = (tag: EmbedTag, enabled: boolean) =>
-    action.run(async () => {
-      await api.patch(`${path}/${tag.id}`, { enabled });
-      toast(enabled ? "It is enabled" : "It is disabled");
-      pages.first.reload();
+  const { problem, run } = useAction({ repeats: true });
+  const enable = (tag: EmbedTag, reload: () => void) =>
+    run(async () => {
+      await api.patch(`${path}/${tag.id}`, { enabled: !tag.enabled });
+      toast(tag.enabled ? "It is disabled" : "It is enabled");
+      reload();
     });
+  const snippet = (ends: Ends, tag: EmbedTag) => <Snippet path={path} tag={tag} onClose={ends.onClose} />;
+  const form = (ends: Ends) => ({ agentId, path, onClose: ends.onClose, onDone: (tag: EmbedTag) => ends.onNext((then) => snippet(then, tag)) });
+  const tags: Resource<EmbedTag> = {
+    path,
+    limit: 20,
+    label: "Script tags",
+    create: { title: "Make a script tag", disabled: !enabled, dialog: (ends) => <TagForm {...form(ends)} /> },
+    empty: { title: "No script tags yet", text: "A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent." },
+    columns: (show) => [
+      {
+        title: "Pages",
+        show: (t) => (
+          <>
+            <div class="breaks">{t.allowedOrigins.join(", ")}</div>
+            <div class="small muted breaks">{t.id}</div>
+          </>
+        ),
+      },
+      { title: "State", show: (t) => <Badge meaning={t.enabled ? "ok" : "none"}>{t.enabled ? "enabled" : t.disabledReason === "key_revoked" ? "disabled with its key" : "disabled"}</Badge> },
+      { title: "Caps", show: (t) => <span class="nowrap">{of(t.chatsPerDay, "chat")} a day, {credits(t.maxCreditsMicro)} each</span> },
+      { title: "Refused", show: (t) => <Refusals of={t} onOpen={() => show(({ onClose }) => <Blocked tag={t} onClose={onClose} />)} /> },
+      { title: "Made", show: (t) => <Time at={t.createdAt} /> },
+    ],
+    wraps: true,
+    actions: [
+      { title: "Snippet", dialog: snippet },
+      { title: "Edit", dialog: (ends, t) => <Edit {...form(ends)} id={t.id} /> },
+      { title: (t) => (t.enabled ? "Disable" : "Enable"), run: enable },
+      {
+        title: "Delete",
+        kind: "danger",
+        dialog: (ends, t) => (
+          <ConfirmAction title="Delete this script tag?" action="Delete it" work={() => api.remove(`${path}/${t.id}`)} said="It is deleted" {...ends}>
+            <p>Pages show it no more, and its chats end at once. What was said stays, as sessions of the agent.</p>
+          </ConfirmAction>
+        ),
+      },
+    ],
+  };
+  return { tags, problem };
+}
+
+// Refusals is a button with the number of refused requests.
+export function Refusals({ of: e, onOpen }: { of: { refusedRequests: number }; onOpen: () => void }) {
+  if (e.refusedRequests === 0) return <span class="muted">none</span>;
   return (
-    <>
-      {action.problem && <Failure problem={action.problem} />}
-      <Pages
-        of={pages}
-        label="Script tags"
-        empty={
-          <Empty title="No script tags yet">
-            <p>A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Pages",
-            show: (t) => (
-              <>
-                <div class="breaks">{t.allowedOrigins.join(", ")}</div>
-                <div class="small muted breaks">{t.id}</div>
-              </>
-            ),
-          },
-          { title: "State", show: (t) => <Badge meaning={t.enabled ? "ok" : "none"}>{t.enabled ? "enabled" : t.disabledReason === "key_revoked" ? "disabled with its key" : "disabled"}</Badge> },
-          { title: "Caps", show: (t) => <span class="nowrap">{of(t.chatsPerDay, "chat")} a day, {credits(t.maxCreditsMicro)} each</span> },
-          {
-            title: "Refused",
-            show: (t) =>
-              t.refusedRequests > 0 ? (
-                <Button small onClick={() => setDoing({ what: "refused", tag: t })}>
-                  {of(t.refusedRequests, "request")}
-                </Button>
-              ) : (
-                <span class="muted">none</span>
-              ),
-          },
-          { title: "Made", show: (t) => <Time at={t.createdAt} /> },
-          {
-            title: "",
-            show: (t) => (
-              <span class="row">
-                <Button small onClick={() => setDoing({ what: "show", tag: t })}>
-                  Snippet
-                </Button>
-                <Button small onClick={() => setDoing({ what: "edit", tag: t })}>
-                  Edit
-                </Button>
-                <Button small onClick={() => void enable(t, !t.enabled)}>
-                  {t.enabled ? "Disable" : "Enable"}
-                </Button>
-                <Button small kind="danger" onClick={() => setDoing({ what: "delete", tag: t })}>
-                  Delete
-                </Button>
-              </span>
-            ),
-          },
-        ]}
-      />
-      {doing?.what === "make" && <TagForm agentId={agentId} path={path} onClose={close} onDone={saved} />}
-      {doing?.what === "edit" && <Edit agentId={agentId} path={path} id={doing.tag.id} onClose={close} onDone={saved} />}
-      {doing?.what === "show" && <Snippet path={path} tag={doing.tag} onClose={close} />}
-      {doing?.what === "refused" && <Blocked tag={doing.tag} onClose={close} />}
-      {doing?.what === "delete" && (
-        <Delete
-          path={path}
-          tag={doing.tag}
-          onClose={close}
-          onDone={() => {
-            close();
-            toast("It is deleted");
-            pages.first.reload();
-          }}
-        />
-      )}
-    </>
+    <Button small onClick={onOpen}>
+      {of(e.refusedRequests, "request")}
+    </Button>
   );
 }
 
-const languages = [["auto", "That of the page"], ["en", "English"], ["de", "German"], ["fr", "French"], ["es", "Spanish"]];
+const languages: [string, string][] = [["auto", "That of the page"], ["en", "English"], ["de", "German"], ["fr", "French"], ["es", "Spanish"]];
 
 // useTag reads a script tag alone, which says what it has of its own.
 function useTag(path: string, id: string) {
@@ -150,40 +115,16 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
   const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || own.shown;
   return (
     <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Make a script tag"} submit={tag ? "Save" : "Make the script tag"} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
-      <Field id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
-        <textarea id="tag-origins" class="input code" rows={2} spellcheck={false} value={origins} onInput={(e) => setOrigins(e.currentTarget.value)} aria-describedby="tag-origins-hint" aria-invalid={about("allowedOrigins") ? "true" : undefined} autofocus />
-      </Field>
-      <Field id="tag-greeting" label="Greeting" hint="Shown before the first message; may be empty.">
-        <input id="tag-greeting" class="input" maxLength={2000} value={greeting} onInput={(e) => setGreeting(e.currentTarget.value)} aria-describedby="tag-greeting-hint" />
-      </Field>
-      <Field id="tag-accent" label="Colour" hint="Such as #1a7f5a; empty: ours." problem={about("accentColor")}>
-        <input id="tag-accent" class="input code" maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onInput={(e) => setAccent(e.currentTarget.value)} aria-describedby="tag-accent-hint" />
-      </Field>
-      <Choice id="tag-theme" label="Light or dark" value={theme} onChange={setTheme} options={[["auto", "As the visitor's system"], ["light", "Light"], ["dark", "Dark"]]} />
-      <Choice id="tag-position" label="Corner" value={position} onChange={setPosition} options={[["right", "Lower right"], ["left", "Lower left"]]} />
-      <Choice id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />
-      <Field id="tag-cap" label="Credits of one chat" hint="Empty: 5." problem={about("maxCreditsMicro")}>
-        <input id="tag-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="tag-cap-hint" />
-      </Field>
-      <Field id="tag-chats" label="Chats a day" hint="Empty: 200." problem={about("chatsPerDay")}>
-        <input id="tag-chats" class="input" type="number" min={1} max={10000} step={1} value={chats} onInput={(e) => setChats(e.currentTarget.value)} aria-describedby="tag-chats-hint" />
-      </Field>
+      <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
+      <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
+      <TextField id="tag-accent" label="Colour" hint="Such as #1a7f5a; empty: ours." problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
+      <SelectField id="tag-theme" label="Light or dark" value={theme} onChange={setTheme} options={[["auto", "As the visitor's system"], ["light", "Light"], ["dark", "Dark"]]} />
+      <SelectField id="tag-position" label="Corner" value={position} onChange={setPosition} options={[["right", "Lower right"], ["left", "Lower left"]]} />
+      <SelectField id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />
+      <TextField id="tag-cap" label="Credits of one chat" hint="Empty: 5." problem={about("maxCreditsMicro")} type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <TextField id="tag-chats" label="Chats a day" hint="Empty: 200." problem={about("chatsPerDay")} type="number" min={1} max={10000} step={1} value={chats} onChange={setChats} />
       {own.fields}
     </FormDialog>
-  );
-}
-
-function Choice({ id, label, value, onChange, options }: { id: string; label: string; value: string; onChange: (value: string) => void; options: string[][] }) {
-  return (
-    <Field id={id} label={label}>
-      <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
-        {options.map(([name, title]) => (
-          <option key={name} value={name}>
-            {title}
-          </option>
-        ))}
-      </select>
-    </Field>
   );
 }
 
@@ -223,21 +164,5 @@ function Blocked({ tag, onClose }: { tag: EmbedTag; onClose: () => void }) {
         ))}
       </ul>
     </Dialog>
-  );
-}
-
-function Delete({ path, tag, onClose, onDone }: { path: string; tag: EmbedTag; onClose: () => void; onDone: () => void }) {
-  const { api } = useSession();
-  const action = useAction();
-  const confirm = () =>
-    action.run(async () => {
-      await api.remove(`${path}/${tag.id}`);
-      onDone();
-    });
-  return (
-    <Confirm title="Delete this script tag?" action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>Pages show it no more, and its chats end at once. What was said stays, as sessions of the agent.</p>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
   );
 }

@@ -11,8 +11,8 @@ import { Empty, Failure, States, useLoad } from "../parts/load";
 import { When } from "../parts/schedule";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 import { RunState, TaskForm, TaskState } from "./tasks";
 
 const skips: Record<string, string> = {

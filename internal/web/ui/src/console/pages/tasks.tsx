@@ -2,14 +2,14 @@
 import { useRef, useState } from "preact/hooks";
 import { count } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
-import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
+import { Badge, type Meaning, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
+import { AreaField, SelectField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty } from "../parts/load";
+import { ResourcePanel } from "../parts/resource";
 import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
-import { Pages, useList } from "../parts/table";
-import { go } from "../router";
-import { useSession } from "../session";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 
 const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
 const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };
@@ -40,44 +40,25 @@ export function RunState({ of: r }: { of: TaskRun }) {
 
 export function TasksView({ agentId }: { agentId: string }) {
   const { may } = useSession();
-  const path = `/api-agents/${agentId}/scheduled-tasks`;
-  const pages = useList<Task>(path, 20);
-  const [making, setMaking] = useState(false);
   return (
-    <>
-      <section class="panel">
-        <header>
-          <h2>Scheduled tasks</h2>
-          {may("schedules:write") && (
-            <div class="push">
-              <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-                Schedule a task
-              </Button>
-            </div>
-          )}
-        </header>
-        <Pages
-          of={pages}
-          label="Scheduled tasks"
-          empty={
-            <Empty title="No scheduled tasks yet">
-              <p>A task starts a session with the agent by the clock: a report each morning, a check each hour.</p>
-            </Empty>
-          }
-          columns={[
-            { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
-            { title: "When", show: (t) => <When of={t.schedule} /> },
-            { title: "State", show: (t) => <TaskState of={t} /> },
-            { title: "Next run", show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
-            { title: "Last run", show: (t) => (t.lastRun ? <RunState of={t.lastRun} /> : <span class="muted">none</span>) },
-            { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
-            { title: "Failed", number: true, show: (t) => count(t.counters.failed) },
-            { title: "Skipped", number: true, show: (t) => count(t.counters.skipped) },
-          ]}
-        />
-      </section>
-      {making && <TaskForm agentId={agentId} onClose={() => setMaking(false)} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} />}
-    </>
+    <ResourcePanel<Task>
+      title="Scheduled tasks"
+      path={`/api-agents/${agentId}/scheduled-tasks`}
+      limit={20}
+      label="Scheduled tasks"
+      create={may("schedules:write") && { title: "Schedule a task", dialog: ({ onClose }) => <TaskForm agentId={agentId} onClose={onClose} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} /> }}
+      empty={{ title: "No scheduled tasks yet", text: "A task starts a session with the agent by the clock: a report each morning, a check each hour." }}
+      columns={[
+        { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
+        { title: "When", show: (t) => <When of={t.schedule} /> },
+        { title: "State", show: (t) => <TaskState of={t} /> },
+        { title: "Next run", show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
+        { title: "Last run", show: (t) => (t.lastRun ? <RunState of={t.lastRun} /> : <span class="muted">none</span>) },
+        { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
+        { title: "Failed", number: true, show: (t) => count(t.counters.failed) },
+        { title: "Skipped", number: true, show: (t) => count(t.counters.skipped) },
+      ]}
+    />
   );
 }
 
@@ -119,38 +100,20 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
       onSubmit={submit}
       onClose={onClose}
     >
-      <Field id="task-name" label="Name">
-        <input id="task-name" class="input" maxLength={200} value={now.name} onInput={(e) => change({ name: e.currentTarget.value })} autofocus />
-      </Field>
-      <Field id="task-message" label="Message" hint="What the agent is told at every run.">
-        <textarea id="task-message" class="input" rows={3} value={now.message} onInput={(e) => change({ message: e.currentTarget.value })} aria-describedby="task-message-hint" />
-      </Field>
+      <TextField id="task-name" label="Name" maxLength={200} value={now.name} onChange={(name) => change({ name })} autofocus />
+      <AreaField id="task-message" label="Message" hint="What the agent is told at every run." rows={3} value={now.message} onChange={(message) => change({ message })} />
       <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
       {own.fields}
       <details>
         <summary>More choices</summary>
         <div class="stack more-choices">
-          <Field id="task-missed" label="Runs that were missed while the service was away">
-            <Choice id="task-missed" of={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
-          </Field>
-          <Field id="task-overlap" label="While the run before goes on">
-            <Choice id="task-overlap" of={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
-          </Field>
+          <SelectField id="task-missed" label="Runs that were missed while the service was away" options={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
+          <SelectField id="task-overlap" label="While the run before goes on" options={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
           <label class="check">
             <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> go on in one session, in place of a new one each time
           </label>
         </div>
       </details>
     </FormDialog>
-  );
-}
-
-function Choice<V extends string>({ id, of: choices, value, onChange }: { id: string; of: [V, string][]; value: V; onChange: (value: V) => void }) {
-  return (
-    <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value as V)}>
-      {choices.map(([name, said]) => (
-        <option value={name}>{said}</option>
-      ))}
-    </select>
   );
 }

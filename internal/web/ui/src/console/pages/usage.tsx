@@ -10,25 +10,10 @@ import { Button, Notice } from "../parts/basic";
 import { type Bar, Chart } from "../parts/chart";
 import { type Choice, Filters, Pick, spanOf } from "../parts/filter";
 import { Empty, States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
 import { Table } from "../parts/table";
-import { type Filter, go, useFilter, withFilter } from "../router";
-import { useSession } from "../session";
+import { type Filter, go, useFilter, withFilter } from "../parts/router";
+import { useSession } from "../parts/session";
 import { useKeys } from "./requests";
-
-export function Usage() {
-  const { may } = useSession();
-  return may("usage:read") ? (
-    <Explore />
-  ) : (
-    <>
-      <header class="head">
-        <h1>Usage</h1>
-      </header>
-      <MissingScope scope="usage:read" what="read what was used" />
-    </>
-  );
-}
 
 // Sums of days come from the receipts, which are complete. Hours, errors and times
 // come from the request log, of which the latest rows are read.
@@ -168,7 +153,7 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
   return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), cut: false };
 }
 
-function Explore() {
+export function Usage() {
   const { api, may } = useSession();
   const [filter, change] = useFilter();
   const metric = metrics.find((m) => m.id === (filter.metric ?? "")) ?? metrics[0]!;

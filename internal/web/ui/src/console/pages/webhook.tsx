@@ -3,18 +3,20 @@ import { useState } from "preact/hooks";
 import type { Delivery, DeliverySummary, RecoverWebhook, Space, Webhook, WebhookRecovery, WebhookWithSecret } from "../../lib/contract";
 import { credits, duration, inputTime, of } from "../../lib/format";
 import type { List } from "../../lib/types";
-import { Badge, Button, Field, Id, type Meaning, Notice, Time } from "../parts/basic";
+import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
-import { Confirm, Dialog } from "../parts/dialog";
-import { type Choice, Filters, Pick } from "../parts/filter";
-import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, States, useLoad } from "../parts/load";
+import { Dialog } from "../parts/dialog";
+import { Facts } from "../parts/facts";
+import { SelectField, TextField } from "../parts/fields";
+import type { Choice } from "../parts/filter";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
+import { Failure, States, useLoad } from "../parts/load";
+import { useDialogs, useResource } from "../parts/resource";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
-import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
-import { go, useFilter } from "../router";
-import { useSession } from "../session";
-import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "./webhooks";
+import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "../parts/webhookform";
 
 export function WebhookPage({ id }: { id: string }) {
   const hook = useSubject<Webhook>("/webhooks/" + id);
@@ -29,33 +31,56 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
   const { api, may } = useSession();
   const w = hook.data;
   const path = "/webhooks/" + w.id;
-  const [open, setOpen] = useState<"change" | "rotate" | "delete" | "recover">();
-  const [made, setMade] = useState<WebhookWithSecret>();
   const [sent, setSent] = useState(0); // counts what the list of deliveries does not show yet
-  const [shown, setShown] = useState<string>();
   const { busy, problem, run } = useAction({ repeats: true });
   const spaces = useLoad((signal) => (w.spaceIds.length > 0 ? api.get<List<Space>>("/spaces", { limit: 100 }, signal) : Promise.resolve(undefined)), [api, w.spaceIds.length > 0]);
   const writes = may("webhooks:write");
-  const done = (said: string) => {
-    setOpen(undefined);
-    toast(said);
+  const again = () => {
+    setSent((n) => n + 1);
+    reload();
+  };
+  const { open, dialog } = useDialogs<"change" | "rotate" | "delete" | "recover" | "delivery", string | void>(
+    {
+      change: ({ onClose, onDone }) => <WebhookForm of={w} etag={hook.etag} onClose={onClose} onDone={() => onDone("Saved")} />,
+      rotate: ({ onClose, onNext }) => <Rotate path={path} onClose={onClose} onDone={(now) => onNext((ends) => <HookSecret of={now} onClose={ends.onClose} />)} />,
+      delete: ({ onClose }) => (
+        <ConfirmAction title="Delete the webhook?" action="Delete it" work={() => api.remove(path)} onClose={onClose} onDone={() => (toast("The webhook is deleted"), go("webhooks"))}>
+          <p>Nothing more is sent to it. Its deliveries, also those that were held, are gone with it. This cannot be undone.</p>
+        </ConfirmAction>
+      ),
+      recover: ({ onClose, onDone }) => (
+        <Recover
+          path={path}
+          onClose={onClose}
+          onDone={(n) => {
+            setSent((s) => s + 1);
+            onDone(n === 0 ? "Nothing was missed in that time" : n === 1 ? "1 delivery is sent again" : `${n} deliveries are sent again`);
+          }}
+        />
+      ),
+      delivery: ({ onClose }, id) => <DeliveryDialog key={id} path={`${path}/deliveries/${id}`} sends={writes && w.status === "enabled" && !!w.url} onClose={() => (onClose(), again())} />,
+    },
+    reload,
+  );
+  const said = (text: string) => {
+    toast(text);
     reload();
   };
   const test = () =>
     run(async (once) => {
       const d = await api.create<Delivery>(path + "/test", undefined, once);
       setSent((n) => n + 1);
-      setShown(d.id);
+      open("delivery", d.id);
     });
   const enable = () =>
     run(async () => {
       await api.raw("POST", path + "/enable");
-      done("It is enabled");
+      said("It is enabled");
     });
   const disable = () =>
     run(async () => {
       await api.patch(path, { enabled: false });
-      done("It is disabled");
+      said("It is disabled");
     });
   return (
     <>
@@ -82,10 +107,10 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
               <Button small disabled={busy || !w.url} onClick={test}>
                 Send a test
               </Button>
-              <Button small onClick={() => setOpen("change")}>
+              <Button small onClick={() => open("change")}>
                 Change
               </Button>
-              <Button small onClick={() => setOpen("rotate")}>
+              <Button small onClick={() => open("rotate")}>
                 Rotate the secret
               </Button>
               {w.status === "disabled" ? (
@@ -97,89 +122,28 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
                   Disable
                 </Button>
               )}
-              <Button small kind="danger" onClick={() => setOpen("delete")}>
+              <Button small kind="danger" onClick={() => open("delete")}>
                 Delete
               </Button>
             </div>
           )}
         </header>
-        <dl class="facts body">
-          <dt>State</dt>
-          <dd>
-            <HookState of={w} />
-          </dd>
-          <dt>Events</dt>
-          <dd class="breaks">{w.events.includes("*") ? "all, those that come later too" : w.events.join(", ")}</dd>
-          {(w.events.includes("*") || w.events.includes("credits.low")) && (
-            <>
-              <dt>Credits are low</dt>
-              <dd>below {credits(w.creditsLowMicro)} credits</dd>
-            </>
-          )}
-          {w.spaceIds.length > 0 && (
-            <>
-              <dt>Spaces</dt>
-              <dd class="breaks">{w.spaceIds.map((id) => spaces.data?.data.find((s) => s.id === id)?.name ?? id).join(", ")}</dd>
-            </>
-          )}
-          {w.description && (
-            <>
-              <dt>Description</dt>
-              <dd class="breaks">{w.description}</dd>
-            </>
-          )}
-          <dt>Last success</dt>
-          <dd>{w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"}</dd>
-          {w.failedDeliveries > 0 && (
-            <>
-              <dt>Given up since</dt>
-              <dd>{of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")}</dd>
-            </>
-          )}
-          <dt>Id</dt>
-          <dd>
-            <Id of={w.id} />
-          </dd>
-        </dl>
+        <Facts
+          look="body"
+          of={[
+            ["State", <HookState of={w} />],
+            ["Events", w.events.includes("*") ? "all, those that come later too" : w.events.join(", "), "breaks"],
+            (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
+            w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id) => spaces.data?.data.find((s) => s.id === id)?.name ?? id).join(", "), "breaks"],
+            w.description && ["Description", w.description, "breaks"],
+            ["Last success", w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"],
+            w.failedDeliveries > 0 && ["Given up since", of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")],
+            ["Id", <Id of={w.id} />],
+          ]}
+        />
       </section>
-      <Deliveries key={sent} hook={w} onRecover={() => setOpen("recover")} onShow={setShown} />
-      {open === "change" && <WebhookForm of={w} etag={hook.etag} onClose={() => setOpen(undefined)} onDone={() => done("Saved")} />}
-      {open === "rotate" && (
-        <Rotate
-          path={path}
-          onClose={() => setOpen(undefined)}
-          onDone={(now) => {
-            setOpen(undefined);
-            setMade(now);
-            reload();
-          }}
-        />
-      )}
-      {open === "delete" && <Delete path={path} onClose={() => setOpen(undefined)} />}
-      {open === "recover" && (
-        <Recover
-          path={path}
-          onClose={() => setOpen(undefined)}
-          onDone={(n) => {
-            setOpen(undefined);
-            setSent((s) => s + 1);
-            toast(n === 0 ? "Nothing was missed in that time" : n === 1 ? "1 delivery is sent again" : `${n} deliveries are sent again`);
-          }}
-        />
-      )}
-      {made && <HookSecret of={made} onClose={() => setMade(undefined)} />}
-      {shown && (
-        <DeliveryDialog
-          key={shown}
-          path={`${path}/deliveries/${shown}`}
-          sends={writes && w.status === "enabled" && !!w.url}
-          onClose={() => {
-            setShown(undefined);
-            setSent((n) => n + 1);
-            reload();
-          }}
-        />
-      )}
+      <Deliveries key={sent} hook={w} onRecover={() => open("recover")} onShow={(id) => open("delivery", id)} />
+      {dialog}
     </>
   );
 }
@@ -208,10 +172,39 @@ const outcome = (status: number | null, error: string | null) => [status, error 
 
 function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () => void; onShow: (id: string) => void }) {
   const { may } = useSession();
-  const [filter, change] = useFilter();
   const types = ["webhook.test", ...eventTypes].map((type) => ({ id: type, title: type }));
-  const pages = useList<DeliverySummary>(`/webhooks/${hook.id}/deliveries`, 20, undefined, { status: filter.status || undefined, type: filter.type || undefined });
-  const narrowed = !!(filter.status || filter.type);
+  const { pages, list } = useResource<DeliverySummary>({
+    path: `/webhooks/${hook.id}/deliveries`,
+    limit: 20,
+    label: "Deliveries",
+    filters: [
+      { name: "status", label: "State", choices: statuses },
+      { name: "type", label: "Event", choices: [{ id: "", title: "All" }, ...types] },
+    ],
+    onPick: (d) => onShow(d.id),
+    empty: { title: "Nothing was sent yet", text: "What happens from now on is shown here, with what became of it." },
+    nothing: "Nothing fits the filter",
+    columns: [
+      { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
+      { title: "State", show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
+      {
+        title: "Newest attempt",
+        show: (d) => (
+          <>
+            {outcome(d.lastStatus, d.lastError) || <span class="muted">none</span>}
+            {d.nextAttemptAt && d.attemptCount > 0 && (
+              <div class="small muted">
+                next <Time at={d.nextAttemptAt} />
+              </div>
+            )}
+          </>
+        ),
+      },
+      { title: "Attempts", number: true, show: (d) => d.attemptCount },
+      { title: "Happened", show: (d) => <Time at={d.createdAt} /> },
+    ],
+    actions: [{ title: "Details", kind: "quiet", run: (d) => onShow(d.id) }],
+  });
   return (
     <section class="panel" aria-labelledby="deliveries">
       <header>
@@ -227,51 +220,7 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
           )}
         </div>
       </header>
-      <Filters names={["status", "type"]} filter={filter} change={change}>
-        <Pick name="status" label="State" filter={filter} change={change} choices={statuses} />
-        <Pick name="type" label="Event" filter={filter} change={change} choices={[{ id: "", title: "All" }, ...types]} />
-      </Filters>
-      <Pages
-        of={pages}
-        label="Deliveries"
-        onPick={(d) => onShow(d.id)}
-        empty={
-          narrowed ? (
-            <Empty title="Nothing fits the filter" />
-          ) : (
-            <Empty title="Nothing was sent yet">
-              <p>What happens from now on is shown here, with what became of it.</p>
-            </Empty>
-          )
-        }
-        columns={[
-          { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
-          { title: "State", show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
-          {
-            title: "Newest attempt",
-            show: (d) => (
-              <>
-                {outcome(d.lastStatus, d.lastError) || <span class="muted">none</span>}
-                {d.nextAttemptAt && d.attemptCount > 0 && (
-                  <div class="small muted">
-                    next <Time at={d.nextAttemptAt} />
-                  </div>
-                )}
-              </>
-            ),
-          },
-          { title: "Attempts", number: true, show: (d) => d.attemptCount },
-          { title: "Happened", show: (d) => <Time at={d.createdAt} /> },
-          {
-            title: "",
-            show: (d) => (
-              <Button small kind="quiet" onClick={() => onShow(d.id)}>
-                Details
-              </Button>
-            ),
-          },
-        ]}
-      />
+      {list}
     </section>
   );
 }
@@ -316,28 +265,25 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
       <States of={delivery}>
         {(d) => (
           <>
-            <dl class="facts">
-              <dt>Event</dt>
-              <dd>{d.type}</dd>
-              <dt>State</dt>
-              <dd>
-                <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>
-                {d.nextAttemptAt && (
-                  <span class="small muted">
-                    {" "}
-                    next attempt <Time at={d.nextAttemptAt} />
-                  </span>
-                )}
-              </dd>
-              <dt>Happened</dt>
-              <dd>
-                <Time at={d.createdAt} />
-              </dd>
-              <dt>webhook-id</dt>
-              <dd>
-                <Id of={d.eventId} />
-              </dd>
-            </dl>
+            <Facts
+              of={[
+                ["Event", d.type],
+                [
+                  "State",
+                  <>
+                    <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge>
+                    {d.nextAttemptAt && (
+                      <span class="small muted">
+                        {" "}
+                        next attempt <Time at={d.nextAttemptAt} />
+                      </span>
+                    )}
+                  </>,
+                ],
+                ["Happened", <Time at={d.createdAt} />],
+                ["webhook-id", <Id of={d.eventId} />],
+              ]}
+            />
             <h3>Attempts</h3>
             {d.attempts.length === 0 ? (
               <p class="muted">None yet.</p>
@@ -364,11 +310,11 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
   );
 }
 
-const overlaps = [
-  { seconds: 0, title: "ends at once" },
-  { seconds: 3600, title: "signs for another hour" },
-  { seconds: 86_400, title: "signs for another day" },
-  { seconds: 604_800, title: "signs for another week" },
+const overlaps: [number, string][] = [
+  [0, "ends at once"],
+  [3600, "signs for another hour"],
+  [86_400, "signs for another day"],
+  [604_800, "signs for another week"],
 ];
 
 function Rotate({ path, onDone, onClose }: { path: string; onDone: (w: WebhookWithSecret) => void; onClose: () => void }) {
@@ -379,13 +325,7 @@ function Rotate({ path, onDone, onClose }: { path: string; onDone: (w: WebhookWi
   return (
     <FormDialog id="rotate-webhook" title="Rotate the secret" submit="Make the new secret" action={action} onSubmit={submit} onClose={onClose}>
       <p>While both sign, the program behind the address can change over: a request is right if one of the two fits.</p>
-      <Field id="overlap" label="The former secret">
-        <select id="overlap" class="input" value={overlap} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>
-          {overlaps.map((o) => (
-            <option value={o.seconds}>{o.title}</option>
-          ))}
-        </select>
-      </Field>
+      <SelectField id="overlap" label="The former secret" options={overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   );
 }
@@ -404,29 +344,8 @@ function Recover({ path, onDone, onClose }: { path: string; onDone: (sent: numbe
   return (
     <FormDialog id="recover-webhook" title="Recover what was missed" submit="Send it again" ready={!!since} action={action} onSubmit={submit} onClose={onClose}>
       <p>What failed or was held, of events of that time, is sent again under the ids that it had.</p>
-      <Field id="recover-since" label="Since" hint="By the clock of this computer.">
-        <input id="recover-since" class="input" type="datetime-local" value={since} onInput={(e) => setSince(e.currentTarget.value)} aria-describedby="recover-since-hint" autofocus />
-      </Field>
-      <Field id="recover-until" label="Until" hint="Empty: now.">
-        <input id="recover-until" class="input" type="datetime-local" value={until} onInput={(e) => setUntil(e.currentTarget.value)} aria-describedby="recover-until-hint" />
-      </Field>
+      <TextField id="recover-since" label="Since" hint="By the clock of this computer." type="datetime-local" value={since} onChange={setSince} autofocus />
+      <TextField id="recover-until" label="Until" hint="Empty: now." type="datetime-local" value={until} onChange={setUntil} />
     </FormDialog>
-  );
-}
-
-function Delete({ path, onClose }: { path: string; onClose: () => void }) {
-  const { api } = useSession();
-  const action = useAction();
-  const confirm = () =>
-    action.run(async () => {
-      await api.remove(path);
-      toast("The webhook is deleted");
-      go("webhooks");
-    });
-  return (
-    <Confirm title="Delete the webhook?" action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>Nothing more is sent to it. Its deliveries, also those that were held, are gone with it. This cannot be undone.</p>
-      {action.problem && <Failure problem={action.problem} />}
-    </Confirm>
   );
 }

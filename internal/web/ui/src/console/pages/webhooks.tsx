@@ -1,224 +1,53 @@
 // Webhooks: the addresses to which what happens is sent.
-import { useState } from "preact/hooks";
-import type { CreateWebhook, Space, Webhook, WebhookWithSecret } from "../../lib/contract";
-import { moment } from "../../lib/format";
-import type { List } from "../../lib/types";
-import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
-import { FormDialog, useAction } from "../parts/form";
-import { Empty, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
-import { Secret } from "../parts/secret";
-import { Pages, useList } from "../parts/table";
-import { go } from "../router";
-import { useSession } from "../session";
+import type { Webhook, WebhookWithSecret } from "../../lib/contract";
+import { Time } from "../parts/basic";
+import { ResourcePage } from "../parts/resource";
+import { go } from "../parts/router";
+import { useSession } from "../parts/session";
+import { HookSecret, HookState, WebhookForm } from "../parts/webhookform";
 import { WebhookPage } from "./webhook";
 
 export function Webhooks({ rest }: { rest: string }) {
-  const { may } = useSession();
-  if (!may("webhooks:read")) {
-    return (
-      <>
-        <header class="head">
-          <h1>Webhooks</h1>
-        </header>
-        <MissingScope scope="webhooks:read" what="see webhooks" />
-      </>
-    );
-  }
   return rest ? <WebhookPage key={rest} id={rest} /> : <All />;
-}
-
-function All() {
-  const { may } = useSession();
-  const pages = useList<Webhook>("/webhooks", 20);
-  const [making, setMaking] = useState(false);
-  const [made, setMade] = useState<WebhookWithSecret>();
-  return (
-    <>
-      <header class="head">
-        <h1>Webhooks</h1>
-        {may("webhooks:write") && (
-          <div class="push">
-            <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-              Add a webhook
-            </Button>
-          </div>
-        )}
-      </header>
-      <section class="panel">
-        <Pages
-          of={pages}
-          label="Webhooks"
-          onPick={(w) => go("webhooks/" + w.id)}
-          empty={
-            <Empty title="No webhooks yet">
-              <p>
-                A webhook is an address of yours to which the service sends what happens, such as the end of a session. <a href="/docs/webhooks">The guide</a> says what comes.
-              </p>
-            </Empty>
-          }
-          columns={[
-            {
-              title: "Address",
-              show: (w) => (
-                <>
-                  <a class="breaks" href={"#/webhooks/" + w.id}>
-                    {w.url ?? "none: events are read"}
-                  </a>
-                  {w.description && <div class="small muted clamp">{w.description}</div>}
-                </>
-              ),
-            },
-            { title: "Events", show: (w) => <span class="small">{eventsOf(w)}</span> },
-            { title: "State", show: (w) => <HookState of={w} /> },
-            { title: "Last success", show: (w) => (w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : <span class="muted">never</span>) },
-          ]}
-        />
-      </section>
-      {making && (
-        <WebhookForm
-          onClose={() => setMaking(false)}
-          onDone={(w) => {
-            setMaking(false);
-            setMade(w as WebhookWithSecret);
-            pages.first.reload();
-          }}
-        />
-      )}
-      {made && <HookSecret of={made} onClose={() => go("webhooks/" + made.id)} />}
-    </>
-  );
-}
-
-// HookSecret shows the secret of a webhook.
-export function HookSecret({ of: w, onClose }: { of: WebhookWithSecret; onClose: () => void }) {
-  return (
-    <Secret title="The secret of the webhook" text={w.secret} onClose={onClose}>
-      Every request is signed with it. Give it to the program behind the address, which checks the signatures.
-      {w.previousEndsAt && <> Until {moment(w.previousEndsAt)} requests are signed with the former secret as well.</>}
-    </Secret>
-  );
 }
 
 const eventsOf = (w: Webhook) => (w.events.includes("*") ? "all" : w.events.join(", "));
 
-const reasons: Record<string, string> = {
-  user: "by hand",
-  key_revoked: "its key has ended",
-  failures: "nothing arrived for three days",
-  gone: "the address answered 410, gone",
-};
-
-// whyDisabled is the reason in words.
-export const whyDisabled = (w: Webhook): string => reasons[w.disabledReason ?? ""] ?? w.disabledReason ?? "";
-
-const states: Record<string, [Meaning, string]> = { enabled: ["ok", "enabled"], disabled: ["failed", "disabled"], secret_unreadable: ["failed", "secret unreadable"] };
-
-export function HookState({ of: w }: { of: Webhook }) {
-  const [meaning, word] = w.status === "enabled" && w.failingSince ? (["waiting", "failing"] as const) : w.status === "enabled" && !w.url ? (["none", "to be read"] as const) : (states[w.status] ?? ["none", w.status]);
+function All() {
+  const { may } = useSession();
+  const shown = (made: WebhookWithSecret) => () => <HookSecret of={made} onClose={() => go("webhooks/" + made.id)} />;
   return (
-    <>
-      <Badge meaning={meaning}>{word}</Badge>
-      {w.status === "disabled" && <div class="small muted">{whyDisabled(w)}</div>}
-      {w.status === "enabled" && w.failingSince && (
-        <div class="small muted">
-          since <Time at={w.failingSince} />
-        </div>
-      )}
-    </>
-  );
-}
-
-type EventType = Exclude<CreateWebhook["events"][number], "*">;
-
-const eventWords: Record<EventType, string> = {
-  "session.completed": "session completed",
-  "session.failed": "session failed",
-  "session.cancelled": "session cancelled",
-  "session.waiting_for_input": "session waits for input",
-  "scheduled_task.run_finished": "scheduled run finished",
-  "scheduled_task.run_skipped": "scheduled run skipped",
-  "scheduled_task.paused": "scheduled task paused",
-  "credits.low": "credits are low",
-  "credits.exhausted": "credits are used up",
-  "key.expiring": "key expires soon",
-  "webhook.disabled": "webhook disabled",
-  "connection.review_needed": "approved tool changed",
-  "connection.needs_authorization": "server rejects its secret",
-  "tool_call.unknown": "tool call outcome unknown",
-};
-
-export const eventTypes = Object.keys(eventWords) as EventType[];
-
-const mostSpaces = 20; // of a webhook
-
-// WebhookForm makes a webhook, or changes the one that is given. The entity tag keeps
-// the changes of others.
-export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; etag?: string; onDone: (w: Webhook | WebhookWithSecret) => void; onClose: () => void }) {
-  const { api } = useSession();
-  const [url, setURL] = useState(was?.url ?? "");
-  const [description, setDescription] = useState(was?.description ?? "");
-  const [all, setAll] = useState(was?.events.includes("*") ?? false);
-  const [events, setEvents] = useState<string[]>(() => was?.events.filter((e) => e !== "*") ?? []);
-  const [inSpaces, setInSpaces] = useState<string[]>(was?.spaceIds ?? []);
-  const [low, setLow] = useState(was ? String(was.creditsLowMicro / 1e6) : "");
-  const spaces = useLoad((signal) => api.get<List<Space>>("/spaces", { limit: 100 }, signal), [api]);
-  const action = useAction();
-  const toggle = (list: string[], one: string) => (list.includes(one) ? list.filter((x) => x !== one) : [...list, one]);
-  const submit = () =>
-    action.run(async (once) => {
-      const body = {
-        url: url.trim() || null,
-        description: description.trim() || null,
-        events: (all ? ["*"] : events) as CreateWebhook["events"],
-        spaceIds: inSpaces,
-        creditsLowMicro: low ? Math.round(Number(low) * 1e6) : null,
-      };
-      onDone(was ? (await api.patch<Webhook>("/webhooks/" + was.id, body, etag)).data : await api.create<WebhookWithSecret>("/webhooks", body satisfies CreateWebhook, once));
-    });
-  const wrong = action.problem?.param === "url" ? action.problem.message : undefined;
-  const known = spaces.data?.data ?? [];
-  return (
-    <FormDialog id="webhook-form" title={was ? "Change the webhook" : "Add a webhook"} submit={was ? "Save" : "Add it"} ready={all || events.length > 0} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
-      <Field id="webhook-url" label="Address" hint="Https and public, such as https://example.com/hooks/stoa. Empty: events are kept to be read." problem={wrong}>
-        <input id="webhook-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} aria-describedby={wrong ? "webhook-url-problem" : "webhook-url-hint"} aria-invalid={wrong ? "true" : undefined} autofocus />
-      </Field>
-      <Field id="webhook-description" label="Description" hint="What it is for; may be empty.">
-        <input id="webhook-description" class="input" maxLength={1000} value={description} onInput={(e) => setDescription(e.currentTarget.value)} aria-describedby="webhook-description-hint" />
-      </Field>
-      <fieldset class="plainset">
-        <legend>Events</legend>
-        <label class="check">
-          <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> All, those that come later too
-        </label>
-        {!all &&
-          eventTypes.map((type) => (
-            <label class="check" key={type}>
-              <input type="checkbox" checked={events.includes(type)} onChange={() => setEvents(toggle(events, type))} />
-              <span>
-                {eventWords[type]} <code class="breaks">{type}</code>
-              </span>
-            </label>
-          ))}
-      </fieldset>
-      {(known.length > 1 || inSpaces.length > 0) && (
-        <fieldset class="plainset">
-          <legend>Spaces</legend>
-          <p class="small muted">None chosen: all of them.</p>
-          <div class="checks">
-            {known.map((s) => (
-              <label class="check" key={s.id}>
-                <input type="checkbox" checked={inSpaces.includes(s.id)} disabled={!inSpaces.includes(s.id) && inSpaces.length >= mostSpaces} onChange={() => setInSpaces(toggle(inSpaces, s.id))} /> <span class="breaks">{s.name}</span>
-              </label>
-            ))}
-          </div>
-        </fieldset>
-      )}
-      {(all || events.includes("credits.low")) && (
-        <Field id="webhook-low" label="Credits are low below" hint="Empty: 10 credits.">
-          <input id="webhook-low" class="input" type="number" min="0.000001" step="any" value={low} onInput={(e) => setLow(e.currentTarget.value)} aria-describedby="webhook-low-hint" />
-        </Field>
-      )}
-    </FormDialog>
+    <ResourcePage<Webhook>
+      title="Webhooks"
+      path="/webhooks"
+      limit={20}
+      label="Webhooks"
+      onPick={(w) => go("webhooks/" + w.id)}
+      create={may("webhooks:write") && { title: "Add a webhook", dialog: ({ onClose, onNext }) => <WebhookForm onClose={onClose} onDone={(w) => onNext(shown(w as WebhookWithSecret))} /> }}
+      empty={{
+        title: "No webhooks yet",
+        text: (
+          <>
+            A webhook is an address of yours to which the service sends what happens, such as the end of a session. <a href="/docs/webhooks">The guide</a> says what comes.
+          </>
+        ),
+      }}
+      columns={[
+        {
+          title: "Address",
+          show: (w) => (
+            <>
+              <a class="breaks" href={"#/webhooks/" + w.id}>
+                {w.url ?? "none: events are read"}
+              </a>
+              {w.description && <div class="small muted clamp">{w.description}</div>}
+            </>
+          ),
+        },
+        { title: "Events", show: (w) => <span class="small">{eventsOf(w)}</span> },
+        { title: "State", show: (w) => <HookState of={w} /> },
+        { title: "Last success", show: (w) => (w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : <span class="muted">never</span>) },
+      ]}
+    />
   );
 }

@@ -3,8 +3,9 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Connection, ConnectionAuth, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
-import { Button, Field } from "./basic";
+import { useSession } from "./session";
+import { Button } from "./basic";
+import { SelectField, TextField } from "./fields";
 import { useLoad } from "./load";
 import { SecretForm, type SecretUse } from "./secretform";
 
@@ -87,24 +88,11 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
       </div>
     );
   const pick = (id: string, label: string, hint: string, list: Secret[], value: string, set: (id: string) => void) => (
-    <Field id={id} label={label} hint={hint}>
-      <select id={id} class="input" value={value} onChange={(e) => set(e.currentTarget.value)} aria-describedby={id + "-hint"}>
-        <option value="">None</option>
-        {list.map((s) => (
-          <option value={s.id}>{secretSaid(s)}</option>
-        ))}
-      </select>
-    </Field>
+    <SelectField id={id} label={label} hint={hint} options={[["", "None"], ...list.map((s) => [s.id, secretSaid(s)] as const)]} value={value} onChange={set} />
   );
   const fields = (
     <>
-      <Field id="access" label="Requests carry">
-        <select id="access" class="input" value={way} onChange={(e) => setWay(e.currentTarget.value as Way)}>
-          {Object.entries(ways).map(([value, words]) => (
-            <option value={value}>{words}</option>
-          ))}
-        </select>
-      </Field>
+      <SelectField id="access" label="Requests carry" options={Object.entries(ways) as [Way, string][]} value={way} onChange={setWay} />
       {way === "secret" && (
         <>
           {pick("secret", "Secret", origin ? `Only those for ${origin} can be used.` : "First say the address.", fit, secretId, setSecretId)}
@@ -113,12 +101,8 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
       )}
       {oauth && (
         <>
-          <Field id="access-scopes" label="Scopes" hint="With spaces between them. Empty: those that the server asks for.">
-            <input id="access-scopes" class="input" maxLength={4000} spellcheck={false} value={scopes} onInput={(e) => setScopes(e.currentTarget.value)} aria-describedby="access-scopes-hint" />
-          </Field>
-          <Field id="access-client" label="Client id" hint={way === "client" ? "Of the client that you registered with the authorization server." : "Only if you registered a client with the authorization server. Empty: the service introduces itself."}>
-            <input id="access-client" class="input" maxLength={1024} spellcheck={false} value={clientId} onInput={(e) => setClientId(e.currentTarget.value)} aria-describedby="access-client-hint" />
-          </Field>
+          <TextField id="access-scopes" label="Scopes" hint="With spaces between them. Empty: those that the server asks for." maxLength={4000} spellcheck={false} value={scopes} onChange={setScopes} />
+          <TextField id="access-client" label="Client id" hint={way === "client" ? "Of the client that you registered with the authorization server." : "Only if you registered a client with the authorization server. Empty: the service introduces itself."} maxLength={1024} spellcheck={false} value={clientId} onChange={setClientId} />
           {(way === "client" || clientId.trim()) && (
             <>
               {pick(

@@ -5,10 +5,11 @@ import { effectsWords } from "../../lib/connections";
 import type { PendingToolCall, ToolDecision } from "../../lib/contract";
 import { visible } from "../../lib/exact";
 import { moment } from "../../lib/format";
-import { useSession } from "../session";
-import { Badge, Button, Field, Notice } from "./basic";
+import { useSession } from "./session";
+import { Badge, Button, Notice } from "./basic";
+import { TextField } from "./fields";
 import { Arguments } from "./call";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 
 export function Approvals({ calls, busy, decide }: { calls: PendingToolCall[]; busy: boolean; decide?: (decisions: ToolDecision[]) => void }) {
   const { may } = useSession();
@@ -54,11 +55,11 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
     <div class="stack approval">
       <div class="row">
         <b class="mono breaks">
-          <Shown text={visible(c.tool)} />
+          <EscapedText text={visible(c.tool)} />
         </b>
         {c.title && (
           <span class="breaks">
-            <Shown text={visible(c.title)} />
+            <EscapedText text={visible(c.title)} />
           </span>
         )}
         {c.decision ? <Badge meaning={c.decision === "approve" ? "ok" : "failed"}>{decided[c.decision]}</Badge> : <Badge meaning="waiting">waiting</Badge>}
@@ -76,9 +77,7 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
       <Arguments callId={c.callId} of={c.tool} />
       {decide && !c.decision && (
         <>
-          <Field id={id} label="Comment" hint="The model is told why, if you reject it. May be empty.">
-            <input id={id} class="input" maxLength={2000} value={comment} onInput={(e) => setComment(e.currentTarget.value)} aria-describedby={id + "-hint"} />
-          </Field>
+          <TextField id={id} label="Comment" hint="The model is told why, if you reject it. May be empty." maxLength={2000} value={comment} onChange={setComment} />
           <div class="row">
             <label class="check">
               <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Approve this tool for the rest of the session

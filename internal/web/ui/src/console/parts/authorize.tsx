@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AuthorizationStart, Connection } from "../../lib/contract";
 import { moment } from "../../lib/format";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Button, Notice } from "./basic";
 import { Dialog } from "./dialog";
 import { Failure, States, useLoad } from "./load";

@@ -4,12 +4,14 @@ import { effectsWords } from "../../lib/connections";
 import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
 import { indented, memberText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
-import { useSession } from "../session";
-import { Badge, Button, Field, Id, type Meaning, Notice, Time } from "./basic";
+import { useSession } from "./session";
+import { Badge, Button, Id, type Meaning, Notice, Time } from "./basic";
 import { Dialog } from "./dialog";
+import { TextField } from "./fields";
+import { Facts } from "./facts";
 import { FormDialog, useAction } from "./form";
 import { States, useLoad } from "./load";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 import { toast } from "./toast";
 
 // A ReadCall is a call with the text of its arguments as it is stored.
@@ -43,7 +45,7 @@ function Text({ text, label }: { text: string; label: string }) {
   return (
     <>
       <pre class="io" tabIndex={0} aria-label={label}>
-        <Shown text={visible(long && !all ? text.slice(0, folded) : text)} />
+        <EscapedText text={visible(long && !all ? text.slice(0, folded) : text)} />
       </pre>
       {long && (
         <div class="row">
@@ -78,82 +80,49 @@ const decisions: Record<NonNullable<AgentToolCall["approval"]>["decision"], stri
 export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
   return (
     <>
-      <dl class="facts">
-        <dt>Outcome</dt>
-        <dd>
-          <Outcome of={c} />
-        </dd>
-        {c.needsConfirmation && (
-          <>
-            <dt>Visitor</dt>
-            <dd class="breaks">
-              {c.confirmation ? (
-                <>
-                  {{ approve: "confirmed", reject: "declined", expired: "did not answer in time" }[c.confirmation.decision]} <Time at={c.confirmation.at} />
-                </>
-              ) : (
-                "has not answered yet"
-              )}
-            </dd>
-          </>
-        )}
-        {(c.approval || c.needsApproval) && (
-          <>
-            <dt>Decision</dt>
-            <dd class="breaks">
-              {c.approval ? (
-                <>
-                  {decisions[c.approval.decision]} <Time at={c.approval.at} />
-                  {c.approval.by && (
-                    <>
-                      {" "}
-                      by <code>{c.approval.by}</code>
-                    </>
-                  )}
-                  {c.approval.comment && <div>“{c.approval.comment}”</div>}
-                </>
-              ) : (
-                "not yet"
-              )}
-            </dd>
-          </>
-        )}
-        <dt>Effects</dt>
-        <dd>{effectsWords[c.effects]}</dd>
-        <dt>Attempts</dt>
-        <dd>
-          {c.attempts}
-          {c.durationMs !== null && `, ${duration(c.durationMs)}`}
-        </dd>
-        {c.errorCode && (
-          <>
-            <dt>Error</dt>
-            <dd>
-              <code>{c.errorCode}</code>
-            </dd>
-          </>
-        )}
-        {c.resolution && (
-          <>
-            <dt>Resolved</dt>
-            <dd class="breaks">
+      <Facts
+        of={[
+          ["Outcome", <Outcome of={c} />],
+          c.needsConfirmation && ["Visitor", c.confirmation ? <>{{ approve: "confirmed", reject: "declined", expired: "did not answer in time" }[c.confirmation.decision]} <Time at={c.confirmation.at} /></> : "has not answered yet", "breaks"],
+          (c.approval || c.needsApproval) && [
+            "Decision",
+            c.approval ? (
+              <>
+                {decisions[c.approval.decision]} <Time at={c.approval.at} />
+                {c.approval.by && (
+                  <>
+                    {" "}
+                    by <code>{c.approval.by}</code>
+                  </>
+                )}
+                {c.approval.comment && <div>“{c.approval.comment}”</div>}
+              </>
+            ) : (
+              "not yet"
+            ),
+            "breaks",
+          ],
+          ["Effects", effectsWords[c.effects]],
+          ["Attempts", c.attempts + (c.durationMs === null ? "" : `, ${duration(c.durationMs)}`)],
+          c.errorCode && ["Error", <code>{c.errorCode}</code>],
+          c.resolution && [
+            "Resolved",
+            <>
               {c.resolution.outcome === "done" ? "it was done" : "it was not done"}, <Time at={c.resolution.at} />
               {c.resolution.note && <div>“{c.resolution.note}”</div>}
-            </dd>
-          </>
-        )}
-        <dt>Id</dt>
-        <dd>
-          <Id of={c.id} />
-        </dd>
-      </dl>
+            </>,
+            "breaks",
+          ],
+          ["Id", <Id of={c.id} />],
+        ]}
+      />
       <h3>Arguments</h3>
       <Text text={text} label="Arguments" />
       {c.resultText !== null && (
         <>
           <h3>Result</h3>
           <pre class="io" tabIndex={0} aria-label="Result">
-            <Shown text={visible(c.resultText)} />
+            <EscapedText text={visible(c.resultText)} />
           </pre>
         </>
       )}
@@ -161,7 +130,7 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
         <>
           <h3>Came too late</h3>
           <pre class="io" tabIndex={0} aria-label="Late output">
-            <Shown text={visible(c.lateOutput)} />
+            <EscapedText text={visible(c.lateOutput)} />
           </pre>
         </>
       )}
@@ -257,9 +226,7 @@ function Resolve({ of: c, onDone, onClose }: { of: AgentToolCall; onDone: () => 
           <input type="radio" name="outcome" checked={outcome === "not_done"} onChange={() => setOutcome("not_done")} /> It was not done
         </label>
       </fieldset>
-      <Field id="resolve-note" label="Note" hint="May be empty.">
-        <input id="resolve-note" class="input" maxLength={2000} value={note} onInput={(e) => setNote(e.currentTarget.value)} aria-describedby="resolve-note-hint" />
-      </Field>
+      <TextField id="resolve-note" label="Note" hint="May be empty." maxLength={2000} value={note} onChange={setNote} />
     </FormDialog>
   );
 }

@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import type { PendingToolCall } from "../../lib/contract";
 import { moment } from "../../lib/format";
-import { Badge, Button, Field } from "./basic";
+import { Badge, Button } from "./basic";
+import { AreaField } from "./fields";
 import { Arguments } from "./call";
 
 export interface GivenOutput {
@@ -42,9 +43,7 @@ function OpenCall({ call: c, busy, give }: { call: PendingToolCall; busy: boolea
       <Arguments callId={c.callId} of={c.tool} />
       {give && c.status !== "done" && (
         <>
-          <Field id={id} label="Output" hint="What the model is told, as data.">
-            <textarea id={id} class="input" rows={2} maxLength={262144} value={output} onInput={(e) => setOutput(e.currentTarget.value)} aria-describedby={id + "-hint"} />
-          </Field>
+          <AreaField id={id} label="Output" hint="What the model is told, as data." rows={2} maxLength={262144} value={output} onChange={setOutput} />
           <div class="row">
             <label class="check">
               <input type="checkbox" checked={failed} onChange={(e) => setFailed(e.currentTarget.checked)} /> It failed

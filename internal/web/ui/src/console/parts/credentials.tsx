@@ -6,7 +6,7 @@ import type { Api, Problem } from "../../lib/api";
 import { hasExpired, originOf } from "../../lib/connections";
 import type { Connection, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { secretSaid } from "./access";
 import { Badge, Field } from "./basic";
 import { asProblem, Failure, Skeleton, useLoad } from "./load";

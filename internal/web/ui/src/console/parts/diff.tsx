@@ -1,5 +1,5 @@
 import { diffLines } from "../../lib/diff";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 
 // Diff shows the lines of a text, and which are new or gone since the text before; those
 // of a server are shown as data.
@@ -11,7 +11,7 @@ export function Diff({ was, now, data }: { was?: string; now: string; data?: boo
         <div class={l.kind}>
           <span class="unseen">{l.kind === "new" ? "Added: " : l.kind === "gone" ? "Removed: " : ""}</span>
           <span aria-hidden="true">{l.kind === "new" ? "+ " : l.kind === "gone" ? "- " : "  "}</span>
-          {data ? <Shown text={l.text} /> : l.text}
+          {data ? <EscapedText text={l.text} /> : l.text}
         </div>
       ))}
     </div>

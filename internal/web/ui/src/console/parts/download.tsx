@@ -3,7 +3,7 @@ import type { Query } from "../../lib/api";
 import { csv } from "../../lib/csv";
 import { saveFile } from "../../lib/save";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Button } from "./basic";
 import { asProblem } from "./load";
 import { toast } from "./toast";

@@ -1,7 +1,7 @@
 // Filters of a page, kept in its address.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Filter } from "../router";
+import type { Filter } from "./router";
 import { Button } from "./basic";
 
 export interface Choice {

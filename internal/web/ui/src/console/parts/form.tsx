@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import { Button } from "./basic";
-import { Dialog } from "./dialog";
+import { Confirm, Dialog } from "./dialog";
 import { asProblem, Failure } from "./load";
 
 export interface Action {
@@ -68,5 +68,22 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
         {props.action.problem && !props.shown && <Failure problem={props.action.problem} />}
       </form>
     </Dialog>
+  );
+}
+
+// ConfirmAction asks before something is lost, does it, and shows the problem where that
+// failed. said is what is said afterwards.
+export function ConfirmAction(props: { title: string; action: string; waits?: boolean; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
+  const { busy, problem, run } = useAction();
+  const confirm = () =>
+    run(async () => {
+      await props.work();
+      props.onDone(props.said);
+    });
+  return (
+    <Confirm title={props.title} action={props.action} busy={busy || props.waits} onConfirm={confirm} onClose={props.onClose}>
+      {props.children}
+      {problem && <Failure problem={problem} />}
+    </Confirm>
   );
 }

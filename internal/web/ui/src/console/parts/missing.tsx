@@ -1,16 +1,21 @@
-import { useSession } from "../session";
 import { Empty } from "./load";
+import { useSession } from "./session";
 
-// MissingScope explains why a page is empty for this key.
-export function MissingScope({ scope, what }: { scope: string; what: string }) {
+// MissingScope stands in the place of a page that this key may not see.
+export function MissingScope({ title, scope, what }: { title: string; scope?: string; what?: string }) {
   const { me } = useSession();
   return (
-    <section class="panel">
-      <Empty title={`This key may not ${what}`}>
-        <p>
-          The key <code>{me.key.hint}</code> does not carry the scope <code>{scope}</code>.
-        </p>
-      </Empty>
-    </section>
+    <>
+      <header class="head">
+        <h1>{title}</h1>
+      </header>
+      <section class="panel">
+        <Empty title={`This key may not ${what}`}>
+          <p>
+            The key <code>{me.key.hint}</code> does not carry the scope <code>{scope}</code>.
+          </p>
+        </Empty>
+      </section>
+    </>
   );
 }

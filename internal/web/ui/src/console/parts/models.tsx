@@ -1,5 +1,5 @@
 import type { Meta } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 
 // ModelSelect picks a model, by family, with what is not served or not in the
 // plan marked as such.

@@ -2,8 +2,9 @@
 // Neither goes to the service.
 import { useState } from "preact/hooks";
 import type { Effort } from "../../lib/responses";
-import { useSession } from "../session";
-import { Button, Field } from "./basic";
+import { useSession } from "./session";
+import { Button } from "./basic";
+import { TextField } from "./fields";
 import { Dialog } from "./dialog";
 
 export interface Settings {
@@ -113,9 +114,7 @@ export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt
           if (name.trim()) save();
         }}
       >
-        <Field id="prompt-name" label="Save this prompt as" hint="Model, settings, instructions and message, in this browser alone." problem={wrong}>
-          <input id="prompt-name" class="input" maxLength={longestName} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="prompt-name-hint" />
-        </Field>
+        <TextField id="prompt-name" label="Save this prompt as" hint="Model, settings, instructions and message, in this browser alone." problem={wrong} maxLength={longestName} value={name} onChange={setName} />
         <div>
           <Button kind="main" type="submit" disabled={!name.trim()}>
             {known ? "Replace" : "Save the prompt"}

@@ -4,12 +4,13 @@ import { useState } from "preact/hooks";
 import { type Approval, approvalWords, type Effects, effectsWords, idArguments, maxPublic, type OnUnknown, onUnknownWords, pointers, type Visitors, visitorsWords, waits } from "../../lib/connections";
 import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
 import { of } from "../../lib/format";
-import { useSession } from "../session";
-import { Badge, Button, Field, type Meaning, Notice } from "./basic";
+import { useSession } from "./session";
+import { Badge, Button, type Meaning, Notice } from "./basic";
 import { Diff } from "./diff";
+import { TextField } from "./fields";
 import { useAction } from "./form";
 import { Empty, Failure } from "./load";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 import { toast } from "./toast";
 import { Trial } from "./trial";
 
@@ -138,17 +139,17 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           <label class="check">
             <input type="checkbox" checked={props.chosen} onChange={(e) => props.onChoose!(e.currentTarget.checked)} />
             <b class="mono breaks">
-              <Shown text={t.name} />
+              <EscapedText text={t.name} />
             </b>
           </label>
         ) : (
           <b class="mono breaks">
-            <Shown text={t.name} />
+            <EscapedText text={t.name} />
           </b>
         )}
         {t.title && (
           <span class="breaks">
-            <Shown text={t.title} />
+            <EscapedText text={t.title} />
           </span>
         )}
         <Badge meaning={meanings[t.state] ?? "none"}>{t.state}</Badge>
@@ -177,25 +178,25 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
         <Notice meaning={t.state === "invalid" ? "failed" : "waiting"}>
           {t.warnings.map((w) => (
             <p>
-              <Shown text={w} />
+              <EscapedText text={w} />
             </p>
           ))}
         </Notice>
       )}
-      {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<Shown text={t.description} />}</p> : <p class="muted">It has no description.</p>}
+      {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<EscapedText text={t.description} />}</p> : <p class="muted">It has no description.</p>}
       <details class="small">
         <summary>Arguments{t.annotations && ", and what the server says of its behaviour"}</summary>
         <pre class="io" tabIndex={0} aria-label={`Arguments of ${t.name}`}>
-          <Shown text={pretty(t.inputSchema)} />
+          <EscapedText text={pretty(t.inputSchema)} />
         </pre>
         {t.annotations && (
           <pre class="io" tabIndex={0} aria-label={`Annotations of ${t.name}`}>
-            <Shown text={pretty(t.annotations)} />
+            <EscapedText text={pretty(t.annotations)} />
           </pre>
         )}
         {t.request && (
           <pre class="io" tabIndex={0} aria-label={`Request of ${t.name}`}>
-            <Shown text={pretty(t.request)} />
+            <EscapedText text={pretty(t.request)} />
           </pre>
         )}
         <p class="muted breaks">
@@ -266,9 +267,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
   const choose = (pointer: string, on: boolean) => onPolicy({ ...policy, publicFields: known.filter((p) => (p === pointer ? on : policy.publicFields.includes(p))) });
   return (
     <div class="stack policy">
-      <Field id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."}>
-        <input id={id + "-title"} class="input" maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onInput={(e) => onPolicy({ ...policy, visitorTitle: e.currentTarget.value })} />
-      </Field>
+      <TextField id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
       {known.length > 0 ? (
         <fieldset class="stack">
           <legend class="small muted">Arguments that visitors see, at most {maxPublic}. They see no others, and no result.</legend>
@@ -276,7 +275,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
             <label class="check" key={p}>
               <input type="checkbox" checked={policy.publicFields.includes(p)} disabled={full && !policy.publicFields.includes(p)} onChange={(e) => choose(p, e.currentTarget.checked)} />
               <code class="breaks">
-                <Shown text={p} />
+                <EscapedText text={p} />
               </code>
             </label>
           ))}

@@ -4,8 +4,9 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { moment } from "../../lib/format";
 import { cronWords, every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Field, Notice } from "./basic";
+import { SelectField, TextField } from "./fields";
 import { asProblem, Skeleton } from "./load";
 
 // When shows a schedule in words; a cron expression that has none stays as it is, and
@@ -78,18 +79,28 @@ const common: [expression: string, said: string][] = [
   ["0 9 1 * *", "the first of each month at 9:00"],
 ];
 
+const units: [number, string][] = [
+  [60, "minutes"],
+  [3600, "hours"],
+  [86400, "days"],
+];
+
 export function ScheduleFields({ agentId, value, onChange }: { agentId: string; value: Draft; onChange: (d: Draft) => void }) {
   const zones = useMemo(() => Intl.supportedValuesOf("timeZone"), []);
   const change = (part: Partial<Draft>) => onChange({ ...value, ...part });
   return (
     <>
-      <Field id="schedule-type" label="When">
-        <select id="schedule-type" class="input" value={value.type} onChange={(e) => change({ type: e.currentTarget.value as Draft["type"] })}>
-          <option value="cron">by the clock</option>
-          <option value="interval">in equal steps</option>
-          <option value="once">once</option>
-        </select>
-      </Field>
+      <SelectField
+        id="schedule-type"
+        label="When"
+        options={[
+          ["cron", "by the clock"],
+          ["interval", "in equal steps"],
+          ["once", "once"],
+        ]}
+        value={value.type}
+        onChange={(type) => change({ type })}
+      />
       {value.type === "cron" && (
         <>
           <Field id="schedule-expression" label="Expression" hint="Minute, hour, day of month, month, day of week.">
@@ -112,23 +123,12 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
       )}
       {value.type === "interval" && (
         <div class="pair">
-          <Field id="schedule-amount" label="Every">
-            <input id="schedule-amount" class="input" type="number" min={1} step={1} value={value.amount} onInput={(e) => change({ amount: e.currentTarget.value })} />
-          </Field>
-          <Field id="schedule-unit" label="Unit">
-            <select id="schedule-unit" class="input" value={value.unit} onChange={(e) => change({ unit: Number(e.currentTarget.value) })}>
-              {value.unit === 1 && <option value={1}>seconds</option>}
-              <option value={60}>minutes</option>
-              <option value={3600}>hours</option>
-              <option value={86400}>days</option>
-            </select>
-          </Field>
+          <TextField id="schedule-amount" label="Every" type="number" min={1} step={1} value={value.amount} onChange={(text) => change({ amount: text })} />
+          <SelectField id="schedule-unit" label="Unit" options={value.unit === 1 ? [[1, "seconds"], ...units] : units} value={value.unit} onChange={(unit) => change({ unit })} />
         </div>
       )}
       {value.type === "once" && (
-        <Field id="schedule-at" label="At" hint="By this device's clock.">
-          <input id="schedule-at" class="input" type="datetime-local" value={value.at} onInput={(e) => change({ at: e.currentTarget.value })} aria-describedby="schedule-at-hint" />
-        </Field>
+        <TextField id="schedule-at" label="At" hint="By this device's clock." type="datetime-local" value={value.at} onChange={(text) => change({ at: text })} />
       )}
       <Runs agentId={agentId} schedule={scheduleOf(value)} />
     </>

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import type { CreateSecret, Secret, SetSecretValue } from "../../lib/contract";
 import { inputTime } from "../../lib/format";
-import { useSession } from "../session";
-import { Field } from "./basic";
+import { useSession } from "./session";
+import { SelectField, TextField } from "./fields";
 import { type Action, FormDialog, useAction } from "./form";
 import { SpaceField } from "./space";
 
@@ -37,19 +37,13 @@ function useValue(kind: Kind, action: Action) {
   const fields = (
     <>
       {basic && (
-        <Field id="secret-user-name" label="User" problem={colon}>
-          <input id="secret-user-name" class="input" maxLength={4096} autocomplete="off" spellcheck={false} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-invalid={!!colon} />
-        </Field>
+        <TextField id="secret-user-name" label="User" problem={colon} maxLength={4096} autocomplete="off" spellcheck={false} value={user} onChange={setUser} />
       )}
-      <Field id="secret-value" label={basic ? "Password" : "Value"} hint="Printable ASCII characters. Nobody sees it again." problem={wrong(action, "value")}>
-        <input id="secret-value" class="input" type="password" maxLength={basic ? 4096 : 8192} autocomplete="off" spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} aria-describedby="secret-value-hint" aria-invalid={!!wrong(action, "value")} />
-      </Field>
+      <TextField id="secret-value" label={basic ? "Password" : "Value"} hint="Printable ASCII characters. Nobody sees it again." problem={wrong(action, "value")} type="password" maxLength={basic ? 4096 : 8192} autocomplete="off" spellcheck={false} value={text} onChange={setText} />
     </>
   );
   const expiry = (
-    <Field id="secret-expires" label="Expires" hint="It is not sent from then on. Empty: it does not expire. By the clock of this computer." problem={wrong(action, "expiresAt")}>
-      <input id="secret-expires" class="input" type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onInput={(e) => setExpires(e.currentTarget.value)} aria-describedby="secret-expires-hint" aria-invalid={!!wrong(action, "expiresAt")} />
-    </Field>
+    <TextField id="secret-expires" label="Expires" hint="It is not sent from then on. Empty: it does not expire. By the clock of this computer." problem={wrong(action, "expiresAt")} type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onChange={setExpires} />
   );
   return {
     fields,
@@ -87,46 +81,37 @@ export function SecretForm(props: { use?: SecretUse; origin?: string; name?: str
   const about = ["value", "expiresAt", "origin", param].some((p) => wrong(action, p));
   return (
     <FormDialog id="secret-form" title="Store a secret" submit="Store it" ready={!!name.trim() && !!origin.trim() && value.ready && (!named || !!called.trim())} action={action} shown={about} onSubmit={submit} onClose={props.onClose}>
-      <Field id="secret-name" label="Name" hint="So that you know it later.">
-        <input id="secret-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="secret-name-hint" autofocus />
-      </Field>
-      <Field
+      <TextField id="secret-name" label="Name" hint="So that you know it later." maxLength={200} value={name} onChange={setName} autofocus />
+      <TextField
         id="secret-origin"
         label="Goes to"
         hint={props.use === "client" ? "Scheme and host of the authorization server's token endpoint. It is sent nowhere else, ever." : "Scheme and host, such as https://mcp.example.com. It is sent nowhere else, ever."}
         problem={wrong(action, "origin")}
-      >
-        <input id="secret-origin" class="input" maxLength={512} readOnly={!!props.origin} value={origin} onInput={(e) => setOrigin(e.currentTarget.value)} aria-describedby="secret-origin-hint" aria-invalid={!!wrong(action, "origin")} />
-      </Field>
+        maxLength={512}
+        readOnly={!!props.origin}
+        value={origin}
+        onChange={setOrigin}
+      />
       {choices.length > 1 && (
-        <Field id="secret-kind" label="Sent as">
-          <select
-            id="secret-kind"
-            class="input"
-            value={kind}
-            onChange={(e) => {
-              setKind(e.currentTarget.value as Kind);
-              setCalled("");
-            }}
-          >
-            {choices.map((k) => (
-              <option value={k}>{kinds[k]}</option>
-            ))}
-          </select>
-        </Field>
+        <SelectField
+          id="secret-kind"
+          label="Sent as"
+          options={choices.map((k) => [k, kinds[k]] as const)}
+          value={kind}
+          onChange={(k) => {
+            setKind(k);
+            setCalled("");
+          }}
+        />
       )}
       {named && (
-        <Field id="secret-called" label={kind === "query" ? "Parameter" : "Header"} problem={wrong(action, param)}>
-          <input id="secret-called" class="input" maxLength={64} placeholder={kind === "query" ? "api_key" : "X-Api-Key"} spellcheck={false} value={called} onInput={(e) => setCalled(e.currentTarget.value)} aria-invalid={!!wrong(action, param)} />
-        </Field>
+        <TextField id="secret-called" label={kind === "query" ? "Parameter" : "Header"} problem={wrong(action, param)} maxLength={64} placeholder={kind === "query" ? "api_key" : "X-Api-Key"} spellcheck={false} value={called} onChange={setCalled} />
       )}
       {value.fields}
       {value.expiry}
       <SpaceField id="secret-space" hint="Connections of this space alone may use it." none="All spaces" value={spaceId} onChange={setSpaceId} />
       {(!props.use || props.use === "session") && kind !== "token" && (
-        <Field id="secret-user" label="End user" hint="It is sent in the sessions of this user alone, which choose it. Empty: it is for all.">
-          <input id="secret-user" class="input" maxLength={128} readOnly={!!props.user} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="secret-user-hint" />
-        </Field>
+        <TextField id="secret-user" label="End user" hint="It is sent in the sessions of this user alone, which choose it. Empty: it is for all." maxLength={128} readOnly={!!props.user} value={user} onChange={setUser} />
       )}
     </FormDialog>
   );

@@ -1,8 +1,8 @@
 // The spaces of the account as far as the key may see them, and the choice of one. Nothing is to be chosen of one.
 import type { Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
-import { Field } from "./basic";
+import { useSession } from "./session";
+import { named, SelectField } from "./fields";
 import { useLoad } from "./load";
 
 export function useSpaces(): Space[] {
@@ -15,14 +15,5 @@ export function useSpaces(): Space[] {
 export function SpaceField({ id, hint, none, value, onChange }: { id: string; hint: string; none: string; value: string; onChange: (id: string) => void }) {
   const spaces = useSpaces();
   if (spaces.length < 2) return null;
-  return (
-    <Field id={id} label="Space" hint={hint}>
-      <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)} aria-describedby={id + "-hint"}>
-        <option value="">{none}</option>
-        {spaces.map((s) => (
-          <option value={s.id}>{s.name}</option>
-        ))}
-      </select>
-    </Field>
-  );
+  return <SelectField id={id} label="Space" hint={hint} options={[["", none], ...named(spaces)]} value={value} onChange={onChange} />;
 }

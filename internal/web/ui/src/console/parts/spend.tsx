@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { credits, of, utcDay } from "../../lib/format";
 import type { UsageReport } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Amount } from "./basic";
 import { Chart } from "./chart";
 import { Empty, States, useLoad } from "./load";

@@ -1,7 +1,7 @@
 // The page of one thing, such as an agent: it is loaded with its entity tag, stands below
 // the list that it is from, and may be gone.
 import type { ComponentChildren } from "preact";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { type Loaded, useLoad } from "./load";
 
 export interface Tagged<T> {

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Problem, Query } from "../../lib/api";
+import { count } from "../../lib/format";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Button } from "./basic";
 import { asProblem, Failure, type Loaded, States, useLoad } from "./load";
 
@@ -87,10 +88,13 @@ export function useList<T>(path: string | undefined, limit: number, changed?: un
   ]);
 }
 
-export function Pages<T extends object>({ of, columns, label, empty, onPick }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void }) {
+// Pages shows a list page by page. total is how the number of all rows is read, where the
+// API has it.
+export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void; total?: (page: List<T>) => number }) {
+  const { of, columns, label, empty, onPick, total } = props;
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
-      {() =>
+      {(page) =>
         of.rows.length === 0 && !of.hasMore ? (
           empty
         ) : (
@@ -103,6 +107,11 @@ export function Pages<T extends object>({ of, columns, label, empty, onPick }: {
             )}
             {of.hasMore && (
               <div class="more">
+                {total && (
+                  <span class="small muted">
+                    {count(of.rows.length)} of {count(total(page))}
+                  </span>
+                )}
                 <Button onClick={of.next} disabled={of.busy}>
                   {of.busy ? "Loading" : "Show more"}
                 </Button>

@@ -1,10 +1,10 @@
 import { useEffect, useRef } from "preact/hooks";
-import { bringIntoSight } from "../../lib/sight";
+import { scrollRowTo } from "../../lib/scrollrow";
 
 // Tabs choose one of a few views. Arrow keys move between them.
 export function Tabs({ label, tabs, active, onChange }: { label: string; tabs: { id: string; title: string }[]; active: string; onChange: (id: string) => void }) {
   const list = useRef<HTMLDivElement>(null);
-  useEffect(() => bringIntoSight(list.current, list.current?.querySelector("[aria-selected=true]")), [active]);
+  useEffect(() => scrollRowTo(list.current, list.current?.querySelector("[aria-selected=true]")), [active]);
   const move = (event: KeyboardEvent) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!step) return;

@@ -9,9 +9,9 @@ import { Amount, Badge, type Meaning } from "./basic";
 import { CallInLog } from "./call";
 import { asProblem } from "./load";
 import { Picture } from "./picture";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 import { Status } from "./status";
-import { WithheldTools } from "./withheld";
+import { WithheldTools } from "./withheldtools";
 
 interface Row {
   id: string;
@@ -253,13 +253,13 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
       {call!.row && <CallInLog id={call!.row} />}
       {(call!.arguments || !call!.row) && <p class="small muted">Arguments</p>}
       <pre class="io" tabIndex={0}>
-        {call!.arguments ? <Shown text={pretty(call!.arguments)} /> : "none"}
+        {call!.arguments ? <EscapedText text={pretty(call!.arguments)} /> : "none"}
       </pre>
       {done && (
         <>
           <p class="small muted">Result</p>
           <pre class="io" tabIndex={0}>
-            {result === undefined ? "Loading" : <Shown text={pretty(result.text)} />}
+            {result === undefined ? "Loading" : <EscapedText text={pretty(result.text)} />}
           </pre>
           {result?.image?.blob && <Picture of={result.image.blob} name={result.image.path} />}
           {result?.image && !result.image.blob && <p class="small muted">The image is no longer there as it was then.</p>}

@@ -4,8 +4,9 @@ import { effectsWords } from "../../lib/connections";
 import type { ConnectionTool, ConnectionToolTest } from "../../lib/contract";
 import { duration, size } from "../../lib/format";
 import { argumentsOf, fieldsOf, isObjectText, problemIn, type SchemaField } from "../../lib/schema";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge, Button, Field, type Meaning, Notice } from "./basic";
+import { AreaField } from "./fields";
 import { FormDialog, useAction } from "./form";
 
 const outcomes: Record<ConnectionToolTest["outcome"], [Meaning, string]> = {
@@ -44,9 +45,7 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
           ))}
         </>
       ) : (
-        <Field id="trial-json" label="Arguments" hint="A JSON object." problem={bad ? "This is no JSON object." : undefined}>
-          <textarea id="trial-json" class="input code" rows={8} spellcheck={false} value={json} onInput={(e) => setJSON(e.currentTarget.value)} aria-describedby="trial-json-hint" aria-invalid={bad} />
-        </Field>
+        <AreaField id="trial-json" label="Arguments" hint="A JSON object." problem={bad ? "This is no JSON object." : undefined} code rows={8} spellcheck={false} value={json} onChange={setJSON} />
       )}
       {fields && (
         <div>

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Agent, applyEvent, type Session, type SessionMessage } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Approvals } from "./approvals";
 import { OpenCalls } from "./calls";
 import { Amount, Badge, Button, Notice } from "./basic";
@@ -15,9 +15,9 @@ import { followLog } from "./log";
 import { ReplyText, Spoken } from "./reply";
 import { going, Status } from "./status";
 
-// Try talks with the agent; draft is what differs from the saved settings, and agent has
+// TestChat talks with the agent; draft is what differs from the saved settings, and agent has
 // the tools as they stand.
-export function Try({ agentId, draft, agent }: { agentId: string; draft: Record<string, unknown>; agent: Pick<Agent, "spaceId" | "tools"> }) {
+export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Record<string, unknown>; agent: Pick<Agent, "spaceId" | "tools"> }) {
   const { api, refresh } = useSession();
   const base = `/api-agents/${agentId}/sessions`;
   const [session, setSession] = useState<Session>();

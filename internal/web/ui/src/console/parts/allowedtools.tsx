@@ -3,10 +3,10 @@
 import { approvalWords } from "../../lib/connections";
 import type { AgentTool, Connection, ConnectionTool, ConnectionToolList, StricterTool } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Badge } from "./basic";
 import { States, useLoad } from "./load";
-import { Shown } from "./shown";
+import { EscapedText } from "./escapedtext";
 
 export function AllowedTools({ spaceId, tools, onChange }: { spaceId: string; tools: AgentTool[]; onChange: (tools: AgentTool[]) => void }) {
   const { api } = useSession();
@@ -68,7 +68,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
                 <input type="checkbox" checked={allow.includes(t.name)} onChange={(e) => set(e.currentTarget.checked ? [...allow, t.name] : allow.filter((n) => n !== t.name))} />
                 <span class="breaks">
                   <code>
-                    <Shown text={t.name} />
+                    <EscapedText text={t.name} />
                   </code>{" "}
                   {t.state !== "approved" && (
                     <>

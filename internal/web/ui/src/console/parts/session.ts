@@ -3,9 +3,9 @@
 // fragment of a link to sign in, which is removed at once and sent to nobody.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
-import type { Api } from "../lib/api";
-import { keptKey, keyName } from "../lib/key";
-import type { Me } from "../lib/types";
+import type { Api } from "../../lib/api";
+import { keptKey, keyName } from "../../lib/key";
+import type { Me } from "../../lib/types";
 
 export const storedKey = keptKey;
 

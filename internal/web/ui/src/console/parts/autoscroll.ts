@@ -1,9 +1,9 @@
 import { useEffect, useRef } from "preact/hooks";
 
-// useStick keeps the end of the page in sight while the element grows, until
+// useAutoScroll keeps the end of the page in sight while the element grows, until
 // somebody scrolls up; if it begins elsewhere, from when somebody scrolls to it.
 // Setting the second result to true brings the end back.
-export function useStick(begins = true) {
+export function useAutoScroll(begins = true) {
   const grows = useRef<HTMLDivElement>(null);
   const stick = useRef(begins);
   useEffect(() => {

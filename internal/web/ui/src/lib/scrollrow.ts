@@ -1,8 +1,8 @@
 const rim = 24; // pixels of the neighbour that stay in sight
 
-// bringIntoSight scrolls a row sideways until one of its parts is seen, and
+// scrollRowTo scrolls a row sideways until one of its parts is seen, and
 // nothing else on the page.
-export function bringIntoSight(row: Element | null, part: Element | null | undefined): void {
+export function scrollRowTo(row: Element | null, part: Element | null | undefined): void {
   if (!row || !part) return;
   const outer = row.getBoundingClientRect();
   const inner = part.getBoundingClientRect();

@@ -2,12 +2,12 @@
 import type { Contact } from "../../lib/contract";
 import { isLow } from "../../lib/format";
 import type { Credits, Me, Meta } from "../../lib/types";
-import { useSession } from "../session";
+import { useSession } from "./session";
 import { Amount, Notice } from "./basic";
 import { useLoad } from "./load";
 
-// Left reads anew what is left with each address.
-export function Left({ path }: { path: string }) {
+// CreditNotices reads anew what is left with each address.
+export function CreditNotices({ path }: { path: string }) {
   const { api, me, may, offers } = useSession();
   const asks = may("usage:read") && offers("getCredits");
   const now = useLoad((signal) => Promise.all([api.get<Me>("/users/me", undefined, signal), asks ? api.get<Credits>("/credits", undefined, signal) : undefined]), [api, path]);

@@ -4,7 +4,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Kind } from "../../lib/connections";
 import type { Connection, ConnectionOperation, UpdateConnection } from "../../lib/contract";
-import { Button, Field } from "./basic";
+import { Button } from "./basic";
+import { AreaField, TextField } from "./fields";
 
 const example = `[
   {
@@ -30,14 +31,14 @@ function listIn(text: string): ConnectionOperation[] | undefined {
   }
 }
 
-export interface Place {
+export interface ConnectionFields {
   fields: ComponentChildren;
   ready: boolean;
   body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // what differs from before
 }
 
-// usePlace holds the fields of a kind, filled in with those of a connection that is there.
-export function usePlace(kind: Kind, was?: Connection): Place {
+// useConnectionFields holds the fields of a kind, filled in with those of a connection that is there.
+export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFields {
   const [url, setURL] = useState(was?.url ?? "");
   const [documentUrl, setDocumentURL] = useState(was?.documentUrl ?? "");
   const [document, setDocument] = useState("");
@@ -45,7 +46,7 @@ export function usePlace(kind: Kind, was?: Connection): Place {
   const [operations, setOperations] = useState(described);
   const [asText, setAsText] = useState(!!was && !was.documentUrl);
   const list = listIn(operations);
-  const body: Place["body"] = {};
+  const body: ConnectionFields["body"] = {};
   if (url.trim() && url.trim() !== was?.url) body.url = url.trim();
   if (kind === "openapi" && asText && document) body.document = document;
   if (kind === "openapi" && !asText && documentUrl.trim() && documentUrl.trim() !== was?.documentUrl) body.documentUrl = documentUrl.trim();
@@ -56,13 +57,9 @@ export function usePlace(kind: Kind, was?: Connection): Place {
       {kind === "openapi" && (
         <>
           {asText ? (
-            <Field id="connection-document" label="Document" hint={was ? "Empty: the one that is there stays." : "OpenAPI 3.0 or 3.1, JSON or YAML."}>
-              <textarea id="connection-document" class="input code" rows={6} spellcheck={false} value={document} onInput={(e) => setDocument(e.currentTarget.value)} aria-describedby="connection-document-hint" />
-            </Field>
+            <AreaField id="connection-document" label="Document" hint={was ? "Empty: the one that is there stays." : "OpenAPI 3.0 or 3.1, JSON or YAML."} code rows={6} spellcheck={false} value={document} onChange={setDocument} />
           ) : (
-            <Field id="connection-document-url" label="Address of the document" hint="OpenAPI 3.0 or 3.1, JSON or YAML. It is read anew at each refresh.">
-              <input id="connection-document-url" class="input" type="url" maxLength={2048} value={documentUrl} onInput={(e) => setDocumentURL(e.currentTarget.value)} aria-describedby="connection-document-url-hint" autofocus />
-            </Field>
+            <TextField id="connection-document-url" label="Address of the document" hint="OpenAPI 3.0 or 3.1, JSON or YAML. It is read anew at each refresh." type="url" maxLength={2048} value={documentUrl} onChange={setDocumentURL} autofocus />
           )}
           <div>
             <Button small kind="quiet" onClick={() => setAsText(!asText)}>
@@ -71,14 +68,10 @@ export function usePlace(kind: Kind, was?: Connection): Place {
           </div>
         </>
       )}
-      <Field id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "What the paths of the requests stand behind, such as https://api.example.com/v1." : "Where requests go. Empty: the first server of the document."}>
-        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} aria-describedby="connection-url-hint" />
-      </Field>
+      <TextField id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "What the paths of the requests stand behind, such as https://api.example.com/v1." : "Where requests go. Empty: the first server of the document."} type="url" maxLength={2048} value={url} onChange={setURL} />
       {kind === "http" && (
         <>
-          <Field id="connection-operations" label="Requests" hint="A JSON list, a tool each." problem={operations && !list ? "This is no JSON list." : undefined}>
-            <textarea id="connection-operations" class="input code" rows={operations ? 12 : 3} spellcheck={false} value={operations} onInput={(e) => setOperations(e.currentTarget.value)} aria-describedby="connection-operations-hint" aria-invalid={!!operations && !list} />
-          </Field>
+          <AreaField id="connection-operations" label="Requests" hint="A JSON list, a tool each." problem={operations && !list ? "This is no JSON list." : undefined} code rows={operations ? 12 : 3} spellcheck={false} value={operations} onChange={setOperations} />
           {!operations && (
             <div>
               <Button small kind="quiet" onClick={() => setOperations(example)}>

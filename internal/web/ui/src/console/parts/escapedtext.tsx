@@ -1,8 +1,8 @@
 // Texts of servers, shown as data.
 
-// Shown is a text in which characters that cannot be seen are written out, as the API
+// EscapedText is a text in which characters that cannot be seen are written out, as the API
 // does it: those are marked.
-export function Shown({ text }: { text: string }) {
+export function EscapedText({ text }: { text: string }) {
   const parts = text.split(/(\\u\{[0-9a-f]+\})/);
   return (
     <>

@@ -1,10 +1,9 @@
-// A page for operators that reads one thing again and again.
+// A page that reads one thing again and again.
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
-import { useSession } from "../session";
 import { Button } from "./basic";
 import { States, useLoad } from "./load";
-import { MissingScope } from "./missing";
+import { useSession } from "./session";
 
 interface Page<T> {
   title: string;
@@ -13,21 +12,7 @@ interface Page<T> {
   children: (data: T) => ComponentChildren;
 }
 
-export function Watched<T>(props: Page<T>) {
-  const { may } = useSession();
-  return may("operator") ? (
-    <Watching {...props} />
-  ) : (
-    <>
-      <header class="head">
-        <h1>{props.title}</h1>
-      </header>
-      <MissingScope scope="operator" what="run the service" />
-    </>
-  );
-}
-
-function Watching<T>({ title, path, every, children }: Page<T>) {
+export function PolledPage<T>({ title, path, every, children }: Page<T>) {
   const { api } = useSession();
   const read = useLoad((signal) => api.get<T>(path, undefined, signal), [api]);
   useEffect(() => {

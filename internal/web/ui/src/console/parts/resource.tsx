@@ -1,0 +1,191 @@
+// Resources of the API as pages show them: a list that the server searches, sorts and
+// filters, its table, what can be done with a row, and the dialogs for it. A page declares
+// all that; what the list operation does not offer, it leaves out. Start with Resource.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { Query } from "../../lib/api";
+import type { List } from "../../lib/types";
+import { Button } from "./basic";
+import { type Choice, Filters, Pick, Text } from "./filter";
+import { Empty } from "./load";
+import { useFilter } from "./router";
+import { type Column, Pages, useList } from "./table";
+import { toast } from "./toast";
+
+type Dialog = (ends: Ends) => ComponentChildren;
+
+// Ends are the ways in which a dialog ends.
+export interface Ends {
+  onClose: () => void;
+  onDone: (said?: string) => void; // closes the dialog, says something and reads the data again
+  onNext: (dialog: Dialog) => void; // reads the data again and shows another dialog
+}
+
+// useDialogs returns what opens one of several dialogs, and the one that is open.
+export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (ends: Ends, about: A) => ComponentChildren>, reload: () => void) {
+  const [open, setOpen] = useState<{ name: K; about: A } | { next: Dialog }>();
+  const onClose = () => setOpen(undefined);
+  const ends: Ends = {
+    onClose,
+    onDone: (said) => {
+      onClose();
+      if (said) toast(said);
+      reload();
+    },
+    onNext: (next) => {
+      setOpen({ next });
+      reload();
+    },
+  };
+  return {
+    open: (name: K, about: A) => setOpen({ name, about }),
+    show: (next: Dialog) => setOpen({ next }),
+    dialog: open && ("next" in open ? open.next(ends) : dialogs[open.name](ends, open.about)),
+  };
+}
+
+// An Action is a button in each row. It opens a dialog or runs at once.
+export interface Action<T> {
+  title: string | ((row: T) => ComponentChildren);
+  kind?: "danger" | "quiet" | ((row: T) => "plain" | "quiet");
+  when?: (row: T) => boolean;
+  dialog?: (ends: Ends, row: T) => ComponentChildren;
+  run?: (row: T, reload: () => void) => void;
+}
+
+// A Narrowing is a filter, a search or an order: its name in the address of the page, and
+// the parameter of the list operation that it sets; without param, the one of that name.
+interface Narrowing {
+  name: string;
+  label: string;
+  param?: (value: string) => Query;
+}
+
+interface Nothing {
+  title: string;
+  text?: ComponentChildren;
+}
+
+export interface Resource<T> {
+  path: string | undefined; // of the list operation; undefined: nothing is read
+  query?: Query; // what is always asked
+  limit: number; // rows of one page
+  changed?: unknown; // the list is read again when it changes
+  label: string;
+  columns: Column<T>[] | ((show: (dialog: Dialog) => void) => Column<T>[]); // a cell may show a dialog
+  shows?: (row: T) => boolean; // without it, all that were read
+  empty: Nothing | ((rows: T[]) => Nothing); // what stands in the place of the table
+  nothing?: string; // the title where the filters leave nothing
+  search?: Narrowing;
+  filters?: (Narrowing & { choices: Choice[] })[];
+  sort?: Narrowing & { choices: Choice[] };
+  total?: (page: List<T>) => number; // rows that there are on all pages
+  onPick?: (row: T) => void;
+  actions?: Action<T>[];
+  wraps?: boolean; // the buttons of a row may need more than one line
+  create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
+}
+
+// useResource returns the parts of a list: pages is what was read, create the button that
+// makes another object, list the table with its filters, dialog what is open.
+export function useResource<T extends object>(r: Resource<T>) {
+  const [filter, change] = useFilter();
+  const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...(r.sort ? [r.sort] : [])];
+  const names = narrowings.map((n) => n.name);
+  const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
+  const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
+  const actions = r.actions ?? [];
+  const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  const buttons: Column<T> = {
+    title: "",
+    show: (row) => (
+      <div class={r.wraps ? "row" : "row tight"}>
+        {actions.map(
+          (a, i) =>
+            (a.when?.(row) ?? true) && (
+              <Button small kind={typeof a.kind === "function" ? a.kind(row) : a.kind} onClick={() => (a.run ? a.run(row, pages.first.reload) : open(i, row))}>
+                {typeof a.title === "string" ? a.title : a.title(row)}
+              </Button>
+            ),
+        )}
+      </div>
+    ),
+  };
+  const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
+  const shared = { filter, change };
+  const none = asked.length > 0 && r.nothing ? { title: r.nothing } : typeof r.empty === "function" ? r.empty(pages.rows) : r.empty;
+  return {
+    pages,
+    dialog,
+    create: r.create && (
+      <Button kind={r.create.look ? "plain" : "main"} small={r.create.look === "small"} icon="plus" disabled={r.create.disabled} onClick={() => open(actions.length, undefined)}>
+        {r.create.title}
+      </Button>
+    ),
+    list: (
+      <>
+        {names.length > 0 && (
+          <Filters names={names} {...shared}>
+            {r.search && <Text name={r.search.name} label={r.search.label} kind="search" {...shared} />}
+            {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) => (
+              <Pick key={f.name} name={f.name} label={f.label} choices={f.choices} {...shared} />
+            ))}
+          </Filters>
+        )}
+        <Pages
+          of={r.shows ? { ...pages, rows: pages.rows.filter(r.shows) } : pages}
+          label={r.label}
+          columns={actions.length > 0 ? [...columns, buttons] : columns}
+          onPick={r.onPick}
+          total={r.total}
+          empty={<Empty title={none.title}>{none.text && <p>{none.text}</p>}</Empty>}
+        />
+      </>
+    ),
+  };
+}
+
+interface Framed<T> extends Resource<T> {
+  title: string;
+  aside?: ComponentChildren; // before the button that makes another
+  children?: ComponentChildren; // between the head and the list
+}
+
+const Buttons = ({ aside, create }: { aside?: ComponentChildren; create: ComponentChildren }) => (aside || create ? <div class={aside ? "push row" : "push"}>{aside}{create}</div> : null);
+
+// ResourcePage is a page of the console that has one list.
+export function ResourcePage<T extends object>({ title, aside, children, ...resource }: Framed<T>) {
+  const { create, list, dialog } = useResource(resource);
+  return (
+    <>
+      <header class="head">
+        <h1>{title}</h1>
+        <Buttons aside={aside} create={create} />
+      </header>
+      {children}
+      <section class="panel" aria-label={resource.label}>
+        {list}
+      </section>
+      {dialog}
+    </>
+  );
+}
+
+// ResourcePanel is a list among other things of a page.
+export function ResourcePanel<T extends object>({ title, aside, children, ...resource }: Framed<T>) {
+  const { create, list, dialog } = useResource(resource);
+  const id = "panel-" + title.toLowerCase().replaceAll(" ", "-");
+  return (
+    <>
+      <section class="panel" aria-labelledby={id}>
+        <header>
+          <h2 id={id}>{title}</h2>
+          {children}
+          <Buttons aside={aside} create={create} />
+        </header>
+        {list}
+      </section>
+      {dialog}
+    </>
+  );
+}
