@@ -40,11 +40,9 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[non
 		}
 	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	reply = created(prefix+"/accounts/"+a.ID, contract.AccountWithKey{
-		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
-		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-		Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: key.Body,
-	})
+	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, stoa.Balance{Available: amount, Granted: amount}))
+	body.Key = key.Body
+	reply = created(prefix+"/accounts/"+a.ID, body)
 	reply.Secret = true
 	return reply, err
 }
@@ -74,11 +72,7 @@ func (s *Server) listAccounts(ctx context.Context, in Request[contract.ListAccou
 	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.Account]], error) {
 		list, next, err := tx.Accounts(ctx, filter, p.page)
 		return Reply[page[contract.Account]]{Body: newPageTo(p, list, next, func(a store.AccountRow) contract.Account {
-			return contract.Account{
-				ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
-				DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-				Credits: contractCredits(s.Ledger.BalanceOf(a.ID, a.Funds)), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
-			}
+			return contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
 		})}, err
 	})
 }
@@ -179,9 +173,13 @@ func (s *Server) accountWithCredits(ctx context.Context, id string) (Reply[contr
 		return Reply[contract.AccountWithCredits]{}, err
 	}
 	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
-	return Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
+	return Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits(contractAccount(a, balance))}, err
+}
+
+func contractAccount(a store.AccountRow, b stoa.Balance) contract.Account {
+	return contract.Account{
 		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-		Credits: contractCredits(balance), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
-	}}, err
+		Credits: contractCredits(b), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
+	}
 }

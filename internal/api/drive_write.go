@@ -193,16 +193,14 @@ func replayed(w http.ResponseWriter, log *Fields, result drive.Result) {
 
 // writtenFile answers a write of one file.
 func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
-	f := contractFile(who, *c.File)
+	f := extend[contract.WrittenDriveFile](contractFile(who, *c.File))
+	f.Outcome = string(c.Outcome)
 	w.Header().Set("ETag", c.File.ETag())
 	status := http.StatusOK
 	if c.Outcome == drive.Created {
 		status = http.StatusCreated
 	}
-	return writeJSON(w, status, contract.WrittenDriveFile{
-		AgentID: f.AgentID, CreatedAt: f.CreatedAt, ID: f.ID, Lines: f.Lines, MimeType: f.MimeType, Outcome: string(c.Outcome),
-		Path: f.Path, Sha256: f.Sha256, Size: f.Size, Text: f.Text, UpdatedAt: f.UpdatedAt, Version: f.Version,
-	})
+	return writeJSON(w, status, f)
 }
 
 // writeJSON answers with a JSON object.
