@@ -41,6 +41,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 				id := stoa.NewID("req")
 				w.Header().Set("x-request-id", id)
 				w.Header().Set("X-Content-Type-Options", "nosniff")
+				w.Header().Set("x-should-retry", "false")
 				w.Header().Set("Content-Type", test.media)
 				w.WriteHeader(test.status)
 				fmt.Fprint(w, test.body(id))
@@ -78,6 +79,7 @@ func TestPlantedMistakesInAStreamAreFound(t *testing.T) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("x-request-id", stoa.NewID("req"))
 			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.Header().Set("x-should-retry", "false")
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, text)
 		}))
