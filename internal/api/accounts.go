@@ -41,11 +41,9 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 		}
 	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, contract.AccountWithKey{
-		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
-		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-		Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: key.Body,
-	})
+	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, stoa.Balance{Available: amount, Granted: amount}))
+	body.Key = key.Body
+	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, body)
 	reply.Secret = true
 	return reply, err
 }
@@ -75,11 +73,7 @@ func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.List
 	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Account]], error) {
 		list, next, err := tx.Accounts(ctx, filter, p.Page)
 		return rest.Reply[rest.Page[contract.Account]]{Body: rest.NewPageTo(p, list, next, func(a store.AccountRow) contract.Account {
-			return contract.Account{
-				ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
-				DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-				Credits: contractCredits(s.Ledger.BalanceOf(a.ID, a.Funds)), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
-			}
+			return contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
 		})}, err
 	})
 }
@@ -180,9 +174,13 @@ func (s *Server) accountWithCredits(ctx context.Context, id string) (rest.Reply[
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
 	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
-	return rest.Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
+	return rest.Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits(contractAccount(a, balance))}, err
+}
+
+func contractAccount(a store.AccountRow, b stoa.Balance) contract.Account {
+	return contract.Account{
 		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-		Credits: contractCredits(balance), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
-	}}, err
+		Credits: contractCredits(b), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
+	}
 }

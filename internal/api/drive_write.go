@@ -194,16 +194,14 @@ func replayed(w http.ResponseWriter, log *rest.Fields, result drive.Result) {
 
 // writtenFile answers a write of one file.
 func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
-	f := contractFile(who, *c.File)
+	f := extend[contract.WrittenDriveFile](contractFile(who, *c.File))
+	f.Outcome = string(c.Outcome)
 	w.Header().Set("ETag", c.File.ETag())
 	status := http.StatusOK
 	if c.Outcome == drive.Created {
 		status = http.StatusCreated
 	}
-	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: contract.WrittenDriveFile{
-		AgentID: f.AgentID, CreatedAt: f.CreatedAt, ID: f.ID, Lines: f.Lines, MimeType: f.MimeType, Outcome: string(c.Outcome),
-		Path: f.Path, Sha256: f.Sha256, Size: f.Size, Text: f.Text, UpdatedAt: f.UpdatedAt, Version: f.Version,
-	}}, nil)
+	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: f}, nil)
 }
 
 // writeCondition reads the conditions of a PUT. The contract takes no other value

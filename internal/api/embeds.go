@@ -144,14 +144,9 @@ func contractRefused(list []store.Refusal) []contract.RefusedOrigin {
 }
 
 func contractEmbedURL(e embed.Stored, now time.Time) contract.EmbedURL {
-	return contract.EmbedURL{
-		ID: e.ID, TagID: e.TagID, Object: "embed_url", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
-		AllowedOrigins: e.Origins, ExternalUserID: unlessZero(e.ExternalUserID), Greeting: unlessZero(e.Greeting), Theme: e.Theme,
-		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: unlessZero(int64(e.MaxCredits)),
-		MessagesSent: e.Messages, LastMessageAt: unlessNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
-		ExpiresAt: contract.Time(e.ExpiresAt), ExchangedAt: unlessNever(e.ExchangedAt), ChatExpiresAt: unlessNever(e.ChatExpiresAt),
-		RevokedAt: unlessNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),
-	}
+	c := extend[contract.EmbedURL](contractEmbedSession(e, now))
+	c.Object, c.TagID, c.ExpiresAt, c.ExchangedAt = "embed_url", e.TagID, contract.Time(e.ExpiresAt), unlessNever(e.ExchangedAt)
+	return c
 }
 
 func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
@@ -165,14 +160,9 @@ func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
 }
 
 func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWithToken {
-	return contract.EmbedSessionWithToken{
-		Token: t.Secret, ExpiresAt: contract.Time(t.ExpiresAt),
-		ID: e.ID, Object: e.Object, AgentID: e.AgentID, ChatSessionID: e.ChatSessionID, Status: e.Status,
-		AllowedOrigins: e.AllowedOrigins, ExternalUserID: e.ExternalUserID, Greeting: e.Greeting, Theme: e.Theme,
-		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: e.MaxCreditsMicro,
-		MessagesSent: e.MessagesSent, LastMessageAt: e.LastMessageAt, RefusedRequests: e.RefusedRequests, RefusedOrigins: e.RefusedOrigins,
-		ChatExpiresAt: e.ChatExpiresAt, RevokedAt: e.RevokedAt, CreatedAt: e.CreatedAt,
-	}
+	c := extend[contract.EmbedSessionWithToken](e)
+	c.Token, c.ExpiresAt = t.Secret, contract.Time(t.ExpiresAt)
+	return c
 }
 
 // EmbedPage returns what the chat page of an embed URL needs; found is false where

@@ -224,10 +224,7 @@ func contractKey(k stoa.Key) contract.Key {
 }
 
 func keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
-	c := contractKey(k)
-	return contract.KeyWithSecret{
-		ID: c.ID, Name: c.Name, Hint: c.Hint, Status: c.Status, Scopes: c.Scopes, ExpiresAt: c.ExpiresAt, RevokedAt: c.RevokedAt,
-		LastUsedAt: c.LastUsedAt, RequestsPerMinute: c.RequestsPerMinute, MaxCreditsMicroPerDay: c.MaxCreditsMicroPerDay,
-		CreatedAt: c.CreatedAt, Secret: secret, Replaces: nullable.NewNullNullable[contract.ReplacedKey](),
-	}
+	c := extend[contract.KeyWithSecret](contractKey(k))
+	c.Secret, c.Replaces = secret, nullable.NewNullNullable[contract.ReplacedKey]()
+	return c
 }

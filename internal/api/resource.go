@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -148,6 +149,19 @@ func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string
 	}
 	*into = merged
 	return checkMetadata(merged)
+}
+
+// extend returns an object of the contract with the members of one that it extends. The
+// document repeats them, and replies have members in the order of their names, so that the
+// models do not embed each other.
+func extend[T any](of any) (object T) {
+	from, into := reflect.ValueOf(of), reflect.ValueOf(&object).Elem()
+	for i := range from.NumField() {
+		if member := into.FieldByName(from.Type().Field(i).Name); member.IsValid() {
+			member.Set(from.Field(i))
+		}
+	}
+	return object
 }
 
 func contractMetadata(m map[string]string) contract.Metadata {

@@ -92,12 +92,9 @@ func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices
 
 // withSecret answers with a webhook and its new secret, which is shown this once.
 func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
-	c := s.contractWebhook(w)
-	reply := rest.Created(webhookPath(w.ID), contract.WebhookWithSecret{
-		ID: c.ID, Object: c.Object, URL: c.URL, Events: c.Events, SpaceIds: c.SpaceIds, Description: c.Description, CreditsLowMicro: c.CreditsLowMicro,
-		Status: c.Status, DisabledReason: c.DisabledReason, FailingSince: c.FailingSince, FailedDeliveries: c.FailedDeliveries,
-		LastSuccessAt: c.LastSuccessAt, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, Secret: secret, PreviousEndsAt: unlessNever(previousEnds),
-	})
+	body := extend[contract.WebhookWithSecret](s.contractWebhook(w))
+	body.Secret, body.PreviousEndsAt = secret, unlessNever(previousEnds)
+	reply := rest.Created(webhookPath(w.ID), body)
 	reply.ETag, reply.Secret = revisionETag(w.Revision), true
 	return reply
 }
@@ -319,12 +316,8 @@ func contractSummary(d store.Delivery, readable bool) contract.DeliverySummary {
 }
 
 func contractDelivery(d store.Delivery, readable bool) contract.Delivery {
-	c := contractSummary(d, readable)
-	out := contract.Delivery{
-		ID: c.ID, Object: c.Object, WebhookID: c.WebhookID, EventID: c.EventID, Type: c.Type, Status: c.Status, AttemptCount: c.AttemptCount,
-		LastStatus: c.LastStatus, LastError: c.LastError, NextAttemptAt: c.NextAttemptAt, CreatedAt: c.CreatedAt, FinishedAt: c.FinishedAt,
-		Body: d.Body, Attempts: make([]contract.DeliveryAttempt, 0, len(d.Log)),
-	}
+	out := extend[contract.Delivery](contractSummary(d, readable))
+	out.Body, out.Attempts = d.Body, make([]contract.DeliveryAttempt, 0, len(d.Log))
 	for _, a := range d.Log {
 		out.Attempts = append(out.Attempts, contract.DeliveryAttempt{
 			Number: int64(a.Number), At: contract.Time(a.At), Milliseconds: a.Millis, Status: unlessZero(a.Status), Error: unlessZero(a.Error), Reply: unlessZero(a.Reply),

@@ -4,13 +4,13 @@ import "time"
 
 // An Account pays for calls and owns everything else: keys, spaces, agents.
 type Account struct {
-	ID             string
-	Name           string
-	Email          string // empty when unknown
-	Plan           string // a [Plan]'s ID
-	Suspended      bool
-	DefaultSpaceID string // empty until spaces exist
-	CreatedAt      time.Time
+	ID             string    `db:"id"`
+	Name           string    `db:"name"`
+	Email          string    `db:"email"` // empty when unknown
+	Plan           string    `db:"plan"`  // a [Plan]'s ID
+	Suspended      bool      `db:"suspended"`
+	DefaultSpaceID string    `db:"default_space_id"` // empty until spaces exist
+	CreatedAt      time.Time `db:"created_at"`
 }
 
 // A Plan is what an account may use. Plans are configuration. A zero limit is no

@@ -164,10 +164,10 @@ type Charge struct {
 // A Grant adds credits to an account. ExternalRef, if set, is unique in the
 // service, so that the grant happens once.
 type Grant struct {
-	ID          string
-	AccountID   string
-	Amount      Credits
-	Reason      string
-	ExternalRef string
-	CreatedAt   time.Time
+	ID          string    `db:"id"`
+	AccountID   string    `db:"account_id"`
+	Amount      Credits   `db:"amount"`
+	Reason      string    `db:"reason"`
+	ExternalRef string    `db:"external_ref,null"`
+	CreatedAt   time.Time `db:"created_at"`
 }

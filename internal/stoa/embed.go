@@ -13,29 +13,33 @@ const (
 
 // An Embed is the permission to show an agent in a page, for one chat.
 type Embed struct {
-	ID, AccountID, AgentID string
-	KeyID                  string // that made it; the receipts of its chat name it
-	TagID                  string // of the script tag that made it for a visitor; empty: none did
-	Kind                   EmbedKind
-	ChatID                 string // the session, which begins with its first message
-	Origins                []string
-	ExternalUserID         string
-	Greeting, Theme        string
-	MessagesPerMinute      int
-	MaxMessages            int
-	MaxMessageChars        int
-	MaxCredits             Credits       // 0: only the balance limits it
-	SpentBefore            Credits       // by the chat, when the embed was made
-	TokenLife, ChatLife    time.Duration // of each token; from the first token to the end of all
-	ExpiresAt              time.Time     // of an embed URL: until when its ticket can be exchanged
-	ChatExpiresAt          time.Time     // zero before the exchange
-	ExchangedAt            time.Time     // of an embed URL; zero: not yet
-	RevokedAt              time.Time     // zero: it was not
-	UsedAt                 time.Time     // of its newest message; zero: never
-	CreatedAt              time.Time
-	Messages               int         // that were sent under it
-	Recent                 []time.Time // when, those of the last minute
-	Refused                int64       // requests of origins that are not listed
+	ID                string        `db:"id"`
+	AccountID         string        `db:"account_id"`
+	AgentID           string        `db:"agent_id"`
+	KeyID             string        `db:"key_id"` // that made it; the receipts of its chat name it
+	TagID             string        `db:"tag_id"` // of the script tag that made it for a visitor; empty: none did
+	Kind              EmbedKind     `db:"kind"`
+	ChatID            string        `db:"chat_id"` // the session, which begins with its first message
+	Origins           []string      `db:"origins,json"`
+	ExternalUserID    string        `db:"external_user_id"`
+	Greeting          string        `db:"greeting"`
+	Theme             string        `db:"theme"`
+	MessagesPerMinute int           `db:"messages_per_minute"`
+	MaxMessages       int           `db:"max_messages"`
+	MaxMessageChars   int           `db:"max_message_chars"`
+	MaxCredits        Credits       `db:"max_credits"`     // 0: only the balance limits it
+	SpentBefore       Credits       `db:"spent_before"`    // by the chat, when the embed was made
+	TokenLife         time.Duration `db:"token_life"`      // of each token
+	ChatLife          time.Duration `db:"chat_life"`       // from the first token to the end of all
+	ExpiresAt         time.Time     `db:"expires_at"`      // of an embed URL: until when its ticket can be exchanged
+	ChatExpiresAt     time.Time     `db:"chat_expires_at"` // zero before the exchange
+	ExchangedAt       time.Time     `db:"exchanged_at"`    // of an embed URL; zero: not yet
+	RevokedAt         time.Time     `db:"revoked_at"`      // zero: it was not
+	UsedAt            time.Time     `db:"used_at"`         // of its newest message; zero: never
+	CreatedAt         time.Time     `db:"created_at"`
+	Messages          int           `db:"messages"`     // that were sent under it
+	Recent            []time.Time   `db:"recent,times"` // when, those of the last minute
+	Refused           int64         `db:"refused"`      // requests of origins that are not listed
 }
 
 // An EmbedTag is a launcher for pages that have no server. Its id is public.

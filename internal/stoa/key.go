@@ -9,20 +9,20 @@ import (
 
 // A Key is an API key as stored: without its secret.
 type Key struct {
-	ID                string
-	AccountID         string
-	Name              string
-	Hint              string    // first and last four characters of the secret
-	Scopes            []string  // see [Scopes]
-	RequestsPerMinute int       // 0: the plan's limit alone
-	MaxCreditsPerDay  Credits   // 0: no cap of the key's own
-	ExpiresAt         time.Time // zero: never
-	RevokedAt         time.Time // zero: in force
-	LastUsedAt        time.Time // zero: never; kept to the minute
-	CreatedAt         time.Time
-	RootID            string // of the key whose book it shares; empty: its own
-	MadeBy            string // id of the key that created it; empty: none did, or it is not known
-	KeepsMade         bool   // what it created goes on although it is revoked
+	ID                string    `db:"id"`
+	AccountID         string    `db:"account_id"`
+	Name              string    `db:"name"`
+	Hint              string    `db:"hint"`          // first and last four characters of the secret
+	Scopes            []string  `db:"scopes,fields"` // see [Scopes]
+	RequestsPerMinute int       `db:"rpm"`           // 0: the plan's limit alone
+	MaxCreditsPerDay  Credits   `db:"max_per_day"`   // 0: no cap of the key's own
+	ExpiresAt         time.Time `db:"expires_at"`    // zero: never
+	RevokedAt         time.Time `db:"revoked_at"`    // zero: in force
+	LastUsedAt        time.Time `db:"last_used_at"`  // zero: never; kept to the minute
+	CreatedAt         time.Time `db:"created_at"`
+	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty: its own
+	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty: none did, or it is not known
+	KeepsMade         bool      `db:"keeps_made"` // what it created goes on although it is revoked
 }
 
 // Root returns the id of the key under which the key's requests, event streams

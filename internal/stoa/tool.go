@@ -161,46 +161,55 @@ const (
 // An ExternalCall is a call of an [AgentTool]. Its row exists before anything leaves
 // the service, and its id is the key under which it is carried out.
 type ExternalCall struct {
-	ID, AccountID, AgentID, SessionID string
-	Turn, Step                        int64
-	Place                             int    // in its step, from 0
-	CallID                            string // that the model has given it
-	Type, Tool                        string
-	ConnectionID                      string // of ToolConnection
-	SecretID                          string // that its newest request carried; empty: none
-	Lost                              int    // how many processes ended while they carried it out
-	Title                             string // of the tool, for people; empty: it has none
-	DefinitionSHA256                  string // see [AgentTool.Hash]
-	Arguments                         string // as they are sent: as the model wrote them, but for IdempotencyArgument
-	IdempotencyArgument               string // the argument that carries ID; empty: none does
-	Effects                           Effects
-	Status                            CallStatus
-	Outcome                           CallOutcome // empty until it is done
-	InputID                           string      // that it waits or has waited for
-	OnTimeout                         string
-	OnUnknown                         string // of ToolConnection: UnknownTells, or UnknownFails; empty: it tells
-	TimeoutSeconds                    int64
-	Attempts                          int     // how often it was claimed to be carried out
-	Result                            string  // whole, or its beginning
-	ResultBytes                       int     // of the whole
-	ErrorCode                         Code    // of one that the service itself has answered
-	LateOutput                        *string // that came when it was done already
-	Resolution                        string  // what a person has found out: done or not_done
-	Note, ResolvedBy                  string  // of the resolution; the id of the key
-	Approval                          string  // ApprovalAlways or ApprovalNever; empty: never
-	ApprovalInputID                   string  // with which somebody was asked last
-	Decision                          Decision
-	DecidedBy, Comment                string      // the id of the key; empty for an expiry
-	PreviousOutcome                   CallOutcome // OutcomeUnknown: it may have been carried out once already
-	DecidedAt                         time.Time
-	Confirmation                      *Confirmation // that a visitor has to give; nil: none has to
-	ConfirmInputID                    string        // with which a visitor was asked last
-	Confirmed                         Decision      // of the visitor, which is never remembered
-	ConfirmedBy                       string        // the id of the embed; empty for an expiry
-	ConfirmedAt                       time.Time
-	CreatedAt, ExpiresAt              time.Time
-	StartedAt                         time.Time // when it was handed out first; zero: never
-	FinishedAt, ResolvedAt            time.Time
+	ID                  string        `db:"id"`
+	AccountID           string        `db:"account_id"`
+	AgentID             string        `db:"agent_id"`
+	SessionID           string        `db:"session_id"`
+	Turn                int64         `db:"turn"`
+	Step                int64         `db:"step"`
+	Place               int           `db:"place"`   // in its step, from 0
+	CallID              string        `db:"call_id"` // that the model has given it
+	Type                string        `db:"type"`
+	Tool                string        `db:"tool"`
+	ConnectionID        string        `db:"connection_id"`        // of ToolConnection
+	SecretID            string        `db:"secret_id"`            // that its newest request carried; empty: none
+	Lost                int           `db:"lost"`                 // how many processes ended while they carried it out
+	Title               string        `db:"title"`                // of the tool, for people; empty: it has none
+	DefinitionSHA256    string        `db:"definition_sha256"`    // see [AgentTool.Hash]
+	Arguments           string        `db:"arguments"`            // as they are sent: as the model wrote them, but for IdempotencyArgument
+	IdempotencyArgument string        `db:"idempotency_argument"` // the argument that carries ID; empty: none does
+	Effects             Effects       `db:"effects"`
+	Status              CallStatus    `db:"status"`
+	Outcome             CallOutcome   `db:"outcome"`  // empty until it is done
+	InputID             string        `db:"input_id"` // that it waits or has waited for
+	OnTimeout           string        `db:"on_timeout"`
+	OnUnknown           string        `db:"on_unknown"` // of ToolConnection: UnknownTells, or UnknownFails; empty: it tells
+	TimeoutSeconds      int64         `db:"timeout"`
+	Attempts            int           `db:"attempts"`          // how often it was claimed to be carried out
+	Result              string        `db:"result"`            // whole, or its beginning
+	ResultBytes         int           `db:"result_bytes"`      // of the whole
+	ErrorCode           Code          `db:"error_code"`        // of one that the service itself has answered
+	LateOutput          *string       `db:"late_output"`       // that came when it was done already
+	Resolution          string        `db:"resolution"`        // what a person has found out: done or not_done
+	Note                string        `db:"note"`              // of the resolution
+	ResolvedBy          string        `db:"resolved_by"`       // the id of the key
+	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty: never
+	ApprovalInputID     string        `db:"approval_input_id"` // with which somebody was asked last
+	Decision            Decision      `db:"decision"`
+	DecidedBy           string        `db:"decided_by"` // the id of the key; empty for an expiry
+	Comment             string        `db:"comment"`
+	PreviousOutcome     CallOutcome   `db:"previous_outcome"` // OutcomeUnknown: it may have been carried out once already
+	DecidedAt           time.Time     `db:"decided_at"`
+	Confirmation        *Confirmation `db:"confirmation,optional"` // that a visitor has to give; nil: none has to
+	ConfirmInputID      string        `db:"confirm_input_id"`      // with which a visitor was asked last
+	Confirmed           Decision      `db:"confirmed"`             // of the visitor, which is never remembered
+	ConfirmedBy         string        `db:"confirmed_by"`          // the id of the embed; empty for an expiry
+	ConfirmedAt         time.Time     `db:"confirmed_at"`
+	CreatedAt           time.Time     `db:"created_at"`
+	ExpiresAt           time.Time     `db:"expires_at"`
+	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero: never
+	FinishedAt          time.Time     `db:"finished_at"`
+	ResolvedAt          time.Time     `db:"resolved_at"`
 }
 
 // A Decision is what was decided about a call that needs an approval.

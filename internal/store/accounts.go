@@ -10,15 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-const accountColumns = `id, name, email, plan, suspended, default_space_id, created_at`
-
-func scanAccount(rows *sql.Rows) (stoa.Account, error) {
-	var a stoa.Account
-	var created int64
-	err := rows.Scan(&a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created)
-	a.CreatedAt = db.Time(created)
-	return a, err
-}
+var accounts = newTable[stoa.Account]("accounts")
 
 // InsertAccount adds an account without credits. An empty ID is filled in;
 // CreatedAt is the transaction's time.
@@ -27,20 +19,13 @@ func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, 
 		a.ID = stoa.NewID("acc")
 	}
 	a.CreatedAt = tx.Now
-	_, err := tx.Exec(ctx, `INSERT INTO accounts (id, name, email, plan, suspended, default_space_id, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`,
-		a.ID, a.Name, a.Email, a.Plan, db.Bit(a.Suspended), a.DefaultSpaceID, db.Micros(a.CreatedAt))
+	_, err := accounts.insert(ctx, tx, &a, "", "updated_at", db.Micros(tx.Now))
 	return a, err
 }
 
 // Account returns the account with that id; CodeNotFound where there is none.
 func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
-	var a stoa.Account
-	a, found, err := first(ctx, tx, scanAccount, `SELECT `+accountColumns+` FROM accounts WHERE id = $1`, id)
-	if err == nil && !found {
-		err = noAccount(id)
-	}
-	return a, err
+	return accounts.one(ctx, tx, noAccount(id), `id = $1`, id)
 }
 
 func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no account %q.", id) }
@@ -68,16 +53,15 @@ func unspent(accounts string) string {
 // accountRow is a SELECT of accounts with what [AccountRow] has, from the day of the
 // first placeholder on, out of what follows under the name a.
 func accountRow() string {
-	return `SELECT ` + accountColumns + `, granted, balance, ` + unspent("a") + `,
+	return `SELECT ` + accounts.columns + `, granted, balance, ` + unspent("a") + `,
 		(SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charge_days WHERE account_id = a.id AND day >= $1),
 		(SELECT COALESCE(MAX(last_used_at), 0) FROM keys WHERE account_id = a.id) FROM `
 }
 
-func scanAccountRow(rows *sql.Rows) (AccountRow, error) {
-	var a AccountRow
-	var created, used int64
-	err := rows.Scan(&a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created, &a.Granted, &a.Balance, &a.Leased, &a.Spent, &used)
-	a.CreatedAt, a.LastUsed = db.Time(created), db.Time(used)
+func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
+	var used int64
+	err = rows.Scan(append(accounts.dest(&a.Account), &a.Granted, &a.Balance, &a.Leased, &a.Spent, &used)...)
+	a.LastUsed = db.Time(used)
 	return a, err
 }
 

@@ -64,12 +64,8 @@ func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Age
 	return tx.agent(ctx, accountID, id, tx.ForShare())
 }
 
-func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
-	a, found, err := agents.first(ctx, tx, `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
-	if err == nil && !found {
-		err = noAgent()
-	}
-	return a, err
+func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (stoa.Agent, error) {
+	return agents.one(ctx, tx, noAgent(), `account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 }
 
 func noAgent() error {
@@ -106,8 +102,6 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	a.Revision++
-	a.UpdatedAt = tx.Now
 	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
@@ -150,24 +144,20 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 
 // AgentVersion returns one version of an account's agent; CodeNotFound where
 // there is none. Versions of a deleted agent exist until its last turn has ended.
-func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
-	v, found, err := agentVersions.first(ctx, tx, `agent_id = $2 AND version = $3
-		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2)`, accountID, id, version)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
-	}
-	return v, err
+func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+	return tx.version(ctx, accountID, id, version, `version = $3`)
 }
 
 // PinnedVersion returns the version that a session pinned or, where that was
 // dropped (see [Quota]), the oldest one that is kept.
-func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
-	v, found, err := agentVersions.first(ctx, tx, `agent_id = $2 AND version >= $3
+func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
+	return tx.version(ctx, accountID, id, version, `version >= $3`)
+}
+
+func (tx *Tx) version(ctx context.Context, accountID, id string, version int64, cond string) (stoa.AgentVersion, error) {
+	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
+	return agentVersions.one(ctx, tx, missing, `agent_id = $2 AND `+cond+`
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2) ORDER BY version LIMIT 1`, accountID, id, version)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
-	}
-	return v, err
 }
 
 // AgentVersions lists the versions of an account's agent by number, newest

@@ -53,12 +53,10 @@ func (tx *Tx) Connection(ctx context.Context, accountID, id string) (Connection,
 }
 
 func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Connection, error) {
-	c, found, err := connections.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
+	missing := stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection.").At("connectionId")
+	c, err := connections.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 	if err != nil {
 		return c, err
-	}
-	if !found {
-		return c, stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection.").At("connectionId")
 	}
 	return c, tx.countTools(ctx, accountID, &c)
 }
@@ -108,8 +106,6 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	if err != nil {
 		return c, err
 	}
-	c.Revision++
-	c.UpdatedAt = tx.Now
 	if err := connections.update(ctx, tx, accountID, id, &c); err != nil {
 		return c, err
 	}

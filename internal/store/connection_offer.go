@@ -31,11 +31,7 @@ func (tx *Tx) NamedTools(ctx context.Context, accountID, connectionID string, na
 // LocateConnection is [Tx.Connection] without the numbers of its tools; nil where there
 // is none.
 func (tx *Tx) LocateConnection(ctx context.Context, accountID, id string) (*Connection, error) {
-	c, found, err := connections.first(ctx, tx, `account_id = $1 AND id = $2`, accountID, id)
-	if err != nil || !found {
-		return nil, err
-	}
-	return &c, nil
+	return connections.find(ctx, tx, `account_id = $1 AND id = $2`, accountID, id)
 }
 
 // SetWithheld writes which tools a session does not offer in a turn. It reports whether

@@ -7,26 +7,30 @@ import (
 	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
 // A Delivery is an event for one webhook.
 type Delivery struct {
-	ID, AccountID, WebhookID string
-	EventID, Type            string
-	Body                     string // what is signed and sent
-	Status                   DeliveryStatus
-	Once                     bool      // a test: it is sent once
-	DueAt                    time.Time // of the next attempt, if it is pending
-	Lease                    string    // who sends it now; empty: nobody
-	Round                    int       // attempts since it was put into the queue
-	Attempts                 int       // all of them
-	Log                      []Attempt // the newest of them, oldest first
-	FirstAt                  time.Time // the first attempt of the round; zero: none yet
-	FinishedAt               time.Time // zero: not yet
-	CreatedAt                time.Time // when it happened
+	ID         string         `db:"id"`
+	AccountID  string         `db:"account_id"`
+	WebhookID  string         `db:"webhook_id"`
+	EventID    string         `db:"event_id"`
+	Type       string         `db:"type"`
+	Body       string         `db:"body"` // what is signed and sent
+	Status     DeliveryStatus `db:"status"`
+	Once       bool           `db:"once"`         // a test: it is sent once
+	DueAt      time.Time      `db:"due_at"`       // of the next attempt, if it is pending
+	Lease      string         `db:"lease"`        // who sends it now; empty: nobody
+	Round      int            `db:"round"`        // attempts since it was put into the queue
+	Attempts   int            `db:"attempts"`     // all of them
+	Log        []Attempt      `db:"log,optional"` // the newest of them, oldest first
+	FirstAt    time.Time      `db:"first_at"`     // the first attempt of the round; zero: none yet
+	FinishedAt time.Time      `db:"finished_at"`  // zero: not yet
+	CreatedAt  time.Time      `db:"created_at"`   // when it happened
 }
+
+var deliveries = newTable[Delivery]("deliveries")
 
 // A DeliveryStatus is how far a delivery is.
 type DeliveryStatus string
@@ -101,23 +105,6 @@ const insertEvent = `INSERT INTO deliveries (id, account_id, webhook_id, event_i
 			COALESCE(NULLIF(CAST($7 AS TEXT), ''), (SELECT a.space_id FROM agents a WHERE a.account_id = $1 AND a.id = $8), '') || ' %')
 		AND (CAST($9 AS TEXT) = '' OR w.id = $9) AND w.id <> CAST($10 AS TEXT)`
 
-const deliveryColumns = `id, account_id, webhook_id, event_id, type, body, status, once, due_at, lease, round, attempts, log, first_at, finished_at, created_at`
-
-func scanDelivery(rows *sql.Rows) (Delivery, error) {
-	var d Delivery
-	var once, due, first, finished, created int64
-	var log string
-	if err := rows.Scan(&d.ID, &d.AccountID, &d.WebhookID, &d.EventID, &d.Type, &d.Body, &d.Status, &once, &due, &d.Lease, &d.Round, &d.Attempts, &log,
-		&first, &finished, &created); err != nil {
-		return d, err
-	}
-	d.Once, d.DueAt, d.FirstAt, d.FinishedAt, d.CreatedAt = once != 0, db.Time(due), db.Time(first), db.Time(finished), db.Time(created)
-	if log == "" {
-		return d, nil
-	}
-	return d, jsonx.Unmarshal([]byte(log), &d.Log)
-}
-
 // Delivery returns a delivery of an account's webhook; CodeDeliveryNotFound where there
 // is none.
 func (tx *Tx) Delivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
@@ -130,22 +117,15 @@ func (tx *Tx) LockDelivery(ctx context.Context, accountID, webhookID, id string)
 }
 
 func (tx *Tx) delivery(ctx context.Context, accountID, webhookID, id, lock string) (Delivery, error) {
-	d, found, err := first(ctx, tx, scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries WHERE account_id = $1 AND webhook_id = $2 AND id = $3`+lock, accountID, webhookID, id)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeDeliveryNotFound, "There is no such delivery of this webhook, or it is no longer kept.").At("deliveryId")
-	}
-	return d, err
+	missing := stoa.Errorf(stoa.CodeDeliveryNotFound, "There is no such delivery of this webhook, or it is no longer kept.").At("deliveryId")
+	return deliveries.one(ctx, tx, missing, `account_id = $1 AND webhook_id = $2 AND id = $3`+lock, accountID, webhookID, id)
 }
 
 // DeliveryOf returns the delivery of an event that happened just now to an account's
 // webhook.
 func (tx *Tx) DeliveryOf(ctx context.Context, accountID, webhookID, eventID string) (Delivery, error) {
-	d, found, err := first(ctx, tx, scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries WHERE account_id = $1 AND webhook_id = $2 AND created_at = $3 AND event_id = $4`,
+	return deliveries.one(ctx, tx, fmt.Errorf("store: the event %s has no delivery", eventID), `account_id = $1 AND webhook_id = $2 AND created_at = $3 AND event_id = $4`,
 		accountID, webhookID, db.Micros(tx.Now), eventID)
-	if err == nil && !found {
-		err = fmt.Errorf("store: the event %s has no delivery", eventID)
-	}
-	return d, err
 }
 
 // A DeliveryFilter narrows a list of deliveries. Empty members do not.
@@ -162,8 +142,8 @@ func (tx *Tx) Deliveries(ctx context.Context, accountID, webhookID string, f Del
 		from: `FROM deliveries WHERE account_id = $1 AND webhook_id = $2`, args: []any{accountID, webhookID},
 		rest: []string{"status", string(f.Status), "type", f.Type},
 	}
-	return filteredPage(ctx, tx, p, q, scanDelivery, func(d Delivery) Cursor { return Cursor{At: d.CreatedAt, ID: d.ID} },
-		`SELECT `+deliveryColumns+` FROM (`, `) d`)
+	return filteredPage(ctx, tx, p, q, deliveries.scan, func(d Delivery) Cursor { return Cursor{At: d.CreatedAt, ID: d.ID} },
+		`SELECT `+deliveries.columns+` FROM (`, `) d`)
 }
 
 // A DueWebhook is a webhook with pending deliveries, and when the next may be claimed.
@@ -200,7 +180,7 @@ func (tx *Tx) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, er
 // ClaimDeliveries gives a sender at most limit deliveries of a webhook that are due at
 // now, the longest due first: until another time nobody else claims them.
 func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now, until time.Time, limit int) ([]Delivery, error) {
-	all, err := list(ctx, tx, scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
+	all, err := list(ctx, tx, deliveries.scan, `SELECT `+deliveries.columns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
 		ORDER BY due_at LIMIT $3`+tx.ForUpdateUnlocked(), webhookID, db.Micros(now), limit)
 	if err != nil {
 		return nil, err
@@ -218,17 +198,7 @@ func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now,
 // SaveDelivery writes how far a delivery is. It reports whether the lease, or none, was
 // still the one that it has in the row; otherwise nothing is written.
 func (tx *Tx) SaveDelivery(ctx context.Context, d Delivery, lease string) (bool, error) {
-	log := ""
-	if len(d.Log) > 0 {
-		text, err := jsonx.Marshal(d.Log)
-		if err != nil {
-			return false, err
-		}
-		log = string(text)
-	}
-	n, err := tx.Exec(ctx, `UPDATE deliveries SET status = $4, due_at = $5, lease = $6, round = $7, attempts = $8, log = $9, first_at = $10, finished_at = $11
-		WHERE account_id = $1 AND id = $2 AND lease = $3`,
-		d.AccountID, d.ID, lease, string(d.Status), db.Micros(d.DueAt), d.Lease, d.Round, d.Attempts, log, db.Micros(d.FirstAt), db.Micros(d.FinishedAt))
+	n, err := deliveries.change(ctx, tx, &d, `status due_at lease round attempts log first_at finished_at`, `account_id = $1 AND id = $2 AND lease = $3`, d.AccountID, d.ID, lease)
 	return n > 0, err
 }
 

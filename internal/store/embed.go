@@ -2,43 +2,13 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
-const embedColumns = `id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
-	messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, token_life, chat_life,
-	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused, tag_id`
-
-// scanEmbed reads a row of embedColumns.
-func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
-	var e stoa.Embed
-	var origins, recent string
-	var tokenLife, chatLife, expires, chatExpires, exchanged, revoked, used, created int64
-	if err := rows.Scan(&e.ID, &e.AccountID, &e.AgentID, &e.KeyID, &e.Kind, &e.ChatID, &origins, &e.ExternalUserID, &e.Greeting, &e.Theme,
-		&e.MessagesPerMinute, &e.MaxMessages, &e.MaxMessageChars, &e.MaxCredits, &e.SpentBefore, &tokenLife, &chatLife,
-		&expires, &chatExpires, &exchanged, &revoked, &used, &created, &e.Messages, &recent, &e.Refused, &e.TagID); err != nil {
-		return e, err
-	}
-	e.TokenLife, e.ChatLife = time.Duration(tokenLife)*time.Microsecond, time.Duration(chatLife)*time.Microsecond
-	e.ExpiresAt, e.ChatExpiresAt, e.ExchangedAt = db.Time(expires), db.Time(chatExpires), db.Time(exchanged)
-	e.RevokedAt, e.UsedAt, e.CreatedAt = db.Time(revoked), db.Time(used), db.Time(created)
-	if err := jsonx.Unmarshal([]byte(origins), &e.Origins); err != nil {
-		return e, err
-	}
-	var times []int64
-	if err := jsonx.Unmarshal([]byte(recent), &times); err != nil {
-		return e, err
-	}
-	for _, t := range times {
-		e.Recent = append(e.Recent, db.Time(t))
-	}
-	return e, nil
-}
+var embeds = newTable[stoa.Embed]("embeds")
 
 // InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket, visitor that
 // of what opens the chat of a tag again. ID and ChatID must be set; CreatedAt is the transaction's time.
@@ -47,17 +17,7 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor str
 		return e, err
 	}
 	e.CreatedAt = tx.Now
-	origins, err := jsonText(e.Origins)
-	if err != nil {
-		return e, err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO embeds (id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
-			messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, ticket, token_life, chat_life,
-			expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, messages, recent, refused, created_at, tag_id, visitor)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, 0, 0, 0, 0, '[]', 0, $21, $22, $23)`,
-		e.ID, e.AccountID, e.AgentID, e.KeyID, e.Kind, e.ChatID, origins, e.ExternalUserID, e.Greeting, e.Theme,
-		e.MessagesPerMinute, e.MaxMessages, e.MaxMessageChars, int64(e.MaxCredits), int64(e.SpentBefore), ticket,
-		e.TokenLife.Microseconds(), e.ChatLife.Microseconds(), db.Micros(e.ExpiresAt), db.Micros(e.ChatExpiresAt), db.Micros(e.CreatedAt), e.TagID, visitor)
+	_, err := embeds.insert(ctx, tx, &e, "", "ticket", ticket, "visitor", visitor)
 	if err != nil || e.Kind != stoa.EmbedSession {
 		return e, err
 	}
@@ -72,32 +32,25 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor str
 // Embed returns an embed of one kind of an account's agent; CodeNotFound where
 // there is none.
 func (tx *Tx) Embed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (stoa.Embed, error) {
-	e, found, err := tx.embed(ctx, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
-	}
-	return e, err
+	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
+	return embeds.one(ctx, tx, missing, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
 }
 
 // EmbedByID returns an embed of any account, for callers that have presented its
 // secret and for its page, which needs none.
 func (tx *Tx) EmbedByID(ctx context.Context, id string) (stoa.Embed, bool, error) {
-	return tx.embed(ctx, `id = $1`, id)
+	return embeds.first(ctx, tx, `id = $1`, id)
 }
 
 // LockEmbed is [Tx.EmbedByID], and keeps the row from being changed until the
 // commit.
 func (tx *Tx) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error) {
-	return tx.embed(ctx, `id = $1`+tx.ForUpdate(), id)
-}
-
-func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (stoa.Embed, bool, error) {
-	return first(ctx, tx, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE `+cond, args...)
+	return embeds.first(ctx, tx, `id = $1`+tx.ForUpdate(), id)
 }
 
 // Embeds lists the embeds of one kind of an agent, ended ones too.
 func (tx *Tx) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, p Page) ([]stoa.Embed, bool, error) {
-	return page(ctx, tx, p, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`, accountID, agentID, kind)
+	return embeds.page(ctx, tx, p, `account_id = $1 AND agent_id = $2 AND kind = $3`, accountID, agentID, kind)
 }
 
 // TicketOf returns the hash of an embed's ticket.
@@ -131,15 +84,9 @@ func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind s
 
 // SendUnderEmbed counts a message of an embed. The row must be locked.
 func (tx *Tx) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.Time) error {
-	times := make([]int64, 0, len(recent))
-	for _, t := range recent {
-		times = append(times, db.Micros(t))
-	}
-	text, err := jsonText(times)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE embeds SET messages = messages + 1, recent = $2, used_at = $3 WHERE id = $1`, e.ID, text, db.Micros(tx.Now))
+	e.Messages++
+	e.Recent, e.UsedAt = recent, tx.Now
+	_, err := embeds.change(ctx, tx, &e, `messages recent used_at`, `id = $1`, e.ID)
 	return err
 }
 

@@ -37,11 +37,7 @@ func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa
 }
 
 func (tx *Tx) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
-	t, found, err := embedTags.first(ctx, tx, `account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
-	if err == nil && !found {
-		err = noTag()
-	}
-	return t, err
+	return embedTags.one(ctx, tx, noTag(), `account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
 }
 
 func noTag() error {
@@ -68,8 +64,6 @@ func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, f
 	if err != nil {
 		return t, err
 	}
-	t.Revision++
-	t.UpdatedAt = tx.Now
 	err = embedTags.update(ctx, tx, accountID, id, &t)
 	return t, err
 }
@@ -106,7 +100,7 @@ func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID string, since time.Time, l
 // EmbedOfVisitor returns the embed of a script tag that the hash of a visitor's token
 // belongs to, and keeps the row from being changed until the commit.
 func (tx *Tx) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.Embed, bool, error) {
-	return tx.embed(ctx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
+	return embeds.first(ctx, tx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
 }
 
 // InsertEmbedTicket adds a ticket of an embed, by its hash, and removes those that have

@@ -15,42 +15,35 @@ const MaxStates = 100
 // Tokens are those of a connection that is authorized by OAuth. They are encrypted, and
 // bound to issuer and resource.
 type Tokens struct {
-	AccountID, ConnectionID string
-	Issuer, Resource        string
-	Sealed                  string
-	Version                 int64     // how often they were replaced
-	ExpiresAt               time.Time // of the access token; zero: not known
-	RefreshedAt             time.Time
-	Lease                   string // who refreshes them; empty: nobody does
-	LeaseUntil              time.Time
-	Refusals                int64 // of a refresh in a row, without a reason that can be read
+	AccountID    string    `db:"account_id"`
+	ConnectionID string    `db:"id"`
+	Issuer       string    `db:"issuer"`
+	Resource     string    `db:"resource"`
+	Sealed       string    `db:"sealed"`
+	Version      int64     `db:"version"`    // how often they were replaced
+	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero: not known
+	RefreshedAt  time.Time `db:"refreshed_at"`
+	Lease        string    `db:"lease"` // who refreshes them; empty: nobody does
+	LeaseUntil   time.Time `db:"lease_until"`
+	Refusals     int64     `db:"refusals"` // of a refresh in a row, without a reason that can be read
 }
 
-const tokenColumns = `account_id, id, issuer, resource, sealed, version, expires_at, refreshed_at, lease, lease_until, refusals`
-
-func scanTokens(rows *sql.Rows) (t Tokens, err error) {
-	var expires, refreshed, until int64
-	err = rows.Scan(&t.AccountID, &t.ConnectionID, &t.Issuer, &t.Resource, &t.Sealed, &t.Version, &expires, &refreshed, &t.Lease, &until, &t.Refusals)
-	if expires != 0 {
-		t.ExpiresAt = db.Time(expires)
-	}
-	t.RefreshedAt, t.LeaseUntil = db.Time(refreshed), db.Time(until)
-	return t, err
-}
+var (
+	tokens         = newTable[Tokens]("connection_tokens")
+	authorizations = newTable[Authorization]("authorizations")
+	oauthClients   = newTable[OAuthClient]("oauth_clients")
+	oauthStates    = newTable[OAuthState]("oauth_states")
+)
 
 // Tokens returns the tokens of a connection; nil: there are none.
 func (tx *Tx) Tokens(ctx context.Context, accountID, connectionID string) (*Tokens, error) {
-	t, found, err := first(ctx, tx, scanTokens, `SELECT `+tokenColumns+` FROM connection_tokens WHERE account_id = $1 AND id = $2`, accountID, connectionID)
-	if err != nil || !found {
-		return nil, err
-	}
-	return &t, nil
+	return tokens.find(ctx, tx, `account_id = $1 AND id = $2`, accountID, connectionID)
 }
 
 // IdleTokens returns tokens of all accounts that were not refreshed since an instant,
 // the oldest first.
 func (tx *Tx) IdleTokens(ctx context.Context, since time.Time, limit int) ([]Tokens, error) {
-	return list(ctx, tx, scanTokens, `SELECT `+tokenColumns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
+	return list(ctx, tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
 }
 
 // LeaseTokens lets one refresh the tokens that have a version, until an instant. It
@@ -79,18 +72,23 @@ func (tx *Tx) SpoilTokens(ctx context.Context, t Tokens) error {
 // ReplaceTokens writes what a refresh brought, and ends its lease. It reports whether
 // the lease was still held.
 func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET sealed = $4, version = $5, expires_at = $6, refreshed_at = $7, lease = '', lease_until = 0, refusals = 0
-		WHERE account_id = $1 AND id = $2 AND lease = $3`, t.AccountID, t.ConnectionID, lease, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
+	t = t.refreshed(tx.Now)
+	n, err := tokens.change(ctx, tx, &t, `sealed version expires_at refreshed_at lease lease_until refusals`,
+		`account_id = $1 AND id = $2 AND lease = $3`, t.AccountID, t.ConnectionID, lease)
 	return n > 0, err
 }
 
 // PutTokens writes tokens in place of those that are there.
 func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
-	_, err := tx.Exec(ctx, `INSERT INTO connection_tokens (`+tokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', 0, 0)
-		ON CONFLICT (id) DO UPDATE SET issuer = EXCLUDED.issuer, resource = EXCLUDED.resource, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
-			expires_at = EXCLUDED.expires_at, refreshed_at = EXCLUDED.refreshed_at, lease = '', lease_until = 0, refusals = 0`,
-		t.AccountID, t.ConnectionID, t.Issuer, t.Resource, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
+	t = t.refreshed(tx.Now)
+	_, err := tokens.insert(ctx, tx, &t, ` ON CONFLICT (id) DO UPDATE SET `+tokens.excluded())
 	return err
+}
+
+// refreshed returns new tokens, which nobody refreshes and no server has refused.
+func (t Tokens) refreshed(at time.Time) Tokens {
+	t.RefreshedAt, t.Lease, t.LeaseUntil, t.Refusals = at, "", time.Time{}, 0
+	return t
 }
 
 // DropTokens removes tokens that are refused. It reports whether they were those of that
@@ -98,13 +96,6 @@ func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
 func (tx *Tx) DropTokens(ctx context.Context, t Tokens) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return n > 0, err
-}
-
-func microsOrZero(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return db.Micros(t)
 }
 
 // ForgetTokens removes the tokens of a connection, and authorizations of it that have
@@ -122,11 +113,11 @@ func (tx *Tx) ForgetTokens(ctx context.Context, accountID, connectionID string) 
 
 // An Authorization is what came of an authorization of a connection by a person.
 type Authorization struct {
-	ID        string
-	Status    string // such as AuthorizationPending
-	Message   string // why it ended as it did; empty: it is pending, or was successful
-	StartedAt time.Time
-	EndedAt   time.Time // zero: it is pending
+	ID        string    `db:"id"`
+	Status    string    `db:"status"`  // such as AuthorizationPending
+	Message   string    `db:"message"` // why it ended as it did; empty: it is pending, or was successful
+	StartedAt time.Time `db:"started_at"`
+	EndedAt   time.Time `db:"ended_at"` // zero: it is pending
 }
 
 // The statuses of an authorization.
@@ -143,9 +134,8 @@ const AuthorizationTime = 10 * time.Minute
 // BeginAuthorization keeps that an authorization of a connection begins, in place of the
 // one before it.
 func (tx *Tx) BeginAuthorization(ctx context.Context, accountID, connectionID, id string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO authorizations (connection_id, account_id, id, status, message, started_at, ended_at) VALUES ($1, $2, $3, $4, '', $5, 0)
-		ON CONFLICT (connection_id) DO UPDATE SET id = EXCLUDED.id, status = EXCLUDED.status, message = '', started_at = EXCLUDED.started_at, ended_at = 0`,
-		connectionID, accountID, id, AuthorizationPending, db.Micros(tx.Now))
+	a := Authorization{ID: id, Status: AuthorizationPending, StartedAt: tx.Now}
+	_, err := authorizations.insert(ctx, tx, &a, ` ON CONFLICT (connection_id) DO UPDATE SET `+authorizations.excluded(), "connection_id", connectionID, "account_id", accountID)
 	return err
 }
 
@@ -160,40 +150,29 @@ func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id,
 // Authorization returns the newest authorization of a connection; nil: there was none.
 // One whose time is over has failed.
 func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
-	a, found, err := first(ctx, tx, func(rows *sql.Rows) (a Authorization, err error) {
-		var started, ended int64
-		err = rows.Scan(&a.ID, &a.Status, &a.Message, &started, &ended)
-		if a.StartedAt = db.Time(started); ended != 0 {
-			a.EndedAt = db.Time(ended)
-		}
-		return a, err
-	}, `SELECT id, status, message, started_at, ended_at FROM authorizations WHERE account_id = $1 AND connection_id = $2`, accountID, connectionID)
-	if err != nil || !found {
+	a, err := authorizations.find(ctx, tx, `account_id = $1 AND connection_id = $2`, accountID, connectionID)
+	if a == nil || err != nil {
 		return nil, err
 	}
 	if ends := a.StartedAt.Add(AuthorizationTime); a.Status == AuthorizationPending && !tx.Now.Before(ends) {
 		a.Status, a.Message, a.EndedAt = AuthorizationFailed, "Nobody has authorized the connection in time.", ends
 	}
-	return &a, nil
+	return a, nil
 }
 
 // An OAuthClient is a client that was registered with an authorization server by itself.
 type OAuthClient struct {
-	ID, AccountID, Issuer, RedirectURI string
-	Sealed                             string
-	Version                            int64
+	ID          string `db:"id"`
+	AccountID   string `db:"account_id"`
+	Issuer      string `db:"issuer"`
+	RedirectURI string `db:"redirect_uri"`
+	Sealed      string `db:"sealed"`
+	Version     int64  `db:"version"`
 }
 
 // OAuthClient returns the client of an account at an issuer; nil: there is none.
 func (tx *Tx) OAuthClient(ctx context.Context, accountID, issuer, redirectURI string) (*OAuthClient, error) {
-	c, found, err := first(ctx, tx, func(rows *sql.Rows) (c OAuthClient, err error) {
-		err = rows.Scan(&c.ID, &c.AccountID, &c.Issuer, &c.RedirectURI, &c.Sealed, &c.Version)
-		return c, err
-	}, `SELECT id, account_id, issuer, redirect_uri, sealed, version FROM oauth_clients WHERE account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
-	if err != nil || !found {
-		return nil, err
-	}
-	return &c, nil
+	return oauthClients.find(ctx, tx, `account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
 }
 
 // PutOAuthClient keeps a client, in place of the one that the account has at the issuer.
@@ -201,8 +180,7 @@ func (tx *Tx) PutOAuthClient(ctx context.Context, c OAuthClient) error {
 	if err := tx.DropOAuthClient(ctx, c.AccountID, c.Issuer, c.RedirectURI); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO oauth_clients (id, account_id, issuer, redirect_uri, sealed, version, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (account_id, issuer, redirect_uri) DO NOTHING`, c.ID, c.AccountID, c.Issuer, c.RedirectURI, c.Sealed, c.Version, db.Micros(tx.Now))
+	_, err := oauthClients.insert(ctx, tx, &c, ` ON CONFLICT (account_id, issuer, redirect_uri) DO NOTHING`, "created_at", db.Micros(tx.Now))
 	return err
 }
 
@@ -215,9 +193,11 @@ func (tx *Tx) DropOAuthClient(ctx context.Context, accountID, issuer, redirectUR
 // An OAuthState is an authorization that has begun. Once it was answered, Hash is that of
 // what confirms it.
 type OAuthState struct {
-	Hash, AccountID, ConnectionID string
-	Sealed                        string
-	ExpiresAt                     time.Time
+	Hash         string    `db:"id"`
+	AccountID    string    `db:"account_id"`
+	ConnectionID string    `db:"connection_id"`
+	Sealed       string    `db:"sealed"`
+	ExpiresAt    time.Time `db:"expires_at"`
 }
 
 // InsertOAuthState keeps an authorization that begins. Those that are over are removed.
@@ -234,8 +214,7 @@ func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
 // KeepOAuthAnswer keeps an authorization that was taken, with its answer and under
 // another hash, until somebody confirms it.
 func (tx *Tx) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
-	_, err := tx.Exec(ctx, `INSERT INTO oauth_states (id, account_id, connection_id, sealed, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-		s.Hash, s.AccountID, s.ConnectionID, s.Sealed, db.Micros(s.ExpiresAt))
+	_, err := oauthStates.insert(ctx, tx, &s, "")
 	return err
 }
 
@@ -255,20 +234,15 @@ func (tx *Tx) HasOAuthState(ctx context.Context, hash string) (bool, error) {
 // TakeOAuthState returns an authorization that has begun, once: it is gone then. Nil:
 // there is none, or its time is over.
 func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
-	s, found, err := first(ctx, tx, func(rows *sql.Rows) (s OAuthState, err error) {
-		var expires int64
-		err = rows.Scan(&s.Hash, &s.AccountID, &s.ConnectionID, &s.Sealed, &expires)
-		s.ExpiresAt = db.Time(expires)
-		return s, err
-	}, `SELECT id, account_id, connection_id, sealed, expires_at FROM oauth_states WHERE id = $1`+tx.ForUpdate(), hash)
-	if err != nil || !found {
+	s, err := oauthStates.find(ctx, tx, `id = $1`+tx.ForUpdate(), hash)
+	if s == nil || err != nil {
 		return nil, err
 	}
 	n, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE id = $1`, hash)
 	if err != nil || n == 0 || !tx.Now.Before(s.ExpiresAt) {
 		return nil, err
 	}
-	return &s, nil
+	return s, nil
 }
 
 // MaxOwnCredentials is how many secrets of its own a session has at most.

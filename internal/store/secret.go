@@ -57,11 +57,7 @@ func (tx *Tx) AnySecret(ctx context.Context, accountID, id string) (Secret, erro
 }
 
 func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret, error) {
-	s, found, err := secrets.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
-	if err == nil && !found {
-		err = noSecret()
-	}
-	return s, err
+	return secrets.one(ctx, tx, noSecret(), `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Secrets lists an account's secrets.

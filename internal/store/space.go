@@ -55,12 +55,9 @@ func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, erro
 	return tx.space(ctx, accountID, id, "")
 }
 
-func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Space, err error) {
-	s, found, err := spaces.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
-	}
-	return s, err
+func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (stoa.Space, error) {
+	missing := stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
+	return spaces.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Spaces lists an account's spaces; an external id narrows it.
@@ -80,8 +77,6 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	if err != nil {
 		return s, err
 	}
-	s.Revision++
-	s.UpdatedAt = tx.Now
 	err = spaces.update(ctx, tx, accountID, id, &s)
 	if db.IsUnique(err) {
 		err = externalIDTaken("space", s.ExternalID)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +16,13 @@ import (
 
 // A table maps the columns of a table to the fields of T that have a tag
 // `db:"column"` or `db:"column,form"`, also those of structs inside T. A number, text or
-// bool is stored as it is, a time or duration in microseconds. The forms are
+// bool is stored as it is, a time or duration in microseconds, a nil pointer as NULL. The forms are
 //
 //	null      an empty text is NULL
 //	words     a list of words with a space before and after each, "*" alone, or ''
 //	fields    a list of words with spaces between
 //	json      JSON
+//	times     JSON: a list of times in microseconds
 //	optional  JSON; nil or an empty list is ''
 //	not       a bool whose column has the opposite
 //
@@ -92,57 +94,102 @@ func rowFields(of reflect.Type, index []int) (fields []rowField) {
 // insert adds a row. suffix follows the VALUES, such as ON CONFLICT; extra are columns
 // that T does not have, each with its value.
 func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T, suffix string, extra ...any) (int64, error) {
-	v := reflect.ValueOf(row).Elem()
-	var columns, places []string
-	var args []any
-	add := func(column string, value any) {
-		args = append(args, value)
-		columns, places = append(columns, column), append(places, "$"+strconv.Itoa(len(args)))
+	statement, args, err := t.inserting(row, extra...)
+	if err != nil {
+		return 0, err
 	}
-	for _, f := range t.fields {
-		value, err := f.value(v.FieldByIndex(f.index))
-		if err != nil {
-			return 0, err
-		}
-		add(f.column, value)
-	}
-	for i := 0; i < len(extra); i += 2 {
-		add(extra[i].(string), extra[i+1])
-	}
-	return tx.Exec(ctx, `INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`) VALUES (`+strings.Join(places, ", ")+`)`+suffix, args...)
+	return tx.Exec(ctx, statement+suffix, args...)
 }
 
-// update writes all columns of the row that has these ids, except when it was created;
-// extra as in insert. The row must be locked by this transaction.
+// inserting returns the statement of insert, without the suffix.
+func (t *table[T]) inserting(row *T, extra ...any) (statement string, args []any, err error) {
+	columns, args, err := t.values(row, nil, extra)
+	return insertRows(`INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`)`, 1, len(args)), args, err
+}
+
+// update writes all columns of the row that has these ids, except when it was created,
+// and counts the change; extra as in insert. The row must be locked by this transaction.
 func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row *T, extra ...any) error {
 	v := reflect.ValueOf(row).Elem()
-	args := append(make([]any, 0, len(t.fields)+2), accountID, id)
-	var set []string
-	add := func(column string, value any) {
-		args = append(args, value)
-		set = append(set, column+" = $"+strconv.Itoa(len(args)))
-	}
+	var columns []string
 	for _, f := range t.fields {
-		if f.column == "id" || f.column == "account_id" || f.column == "created_at" {
+		switch field := v.FieldByIndex(f.index); f.column {
+		case "id", "account_id", "created_at":
+			continue
+		case "revision":
+			field.SetInt(field.Int() + 1)
+		case "updated_at":
+			field.Set(reflect.ValueOf(tx.Now))
+		}
+		columns = append(columns, f.column)
+	}
+	statement, args, err := t.changing(row, columns, extra, `account_id = $1 AND id = $2`, accountID, id)
+	if err == nil {
+		_, err = tx.Exec(ctx, statement, args...)
+	}
+	return err
+}
+
+// change writes the columns of those names, with spaces between, where a condition holds.
+func (t *table[T]) change(ctx context.Context, tx *Tx, row *T, names, cond string, condArgs ...any) (int64, error) {
+	statement, args, err := t.changing(row, strings.Fields(names), nil, cond, condArgs...)
+	if err != nil {
+		return 0, err
+	}
+	return tx.Exec(ctx, statement, args...)
+}
+
+// changing returns the statement that writes some columns where a condition holds.
+func (t *table[T]) changing(row *T, columns []string, extra []any, cond string, condArgs ...any) (statement string, args []any, err error) {
+	set, values, err := t.values(row, columns, extra)
+	for i, column := range set {
+		set[i] = column + " = $" + strconv.Itoa(len(condArgs)+i+1)
+	}
+	return `UPDATE ` + t.name + ` SET ` + strings.Join(set, ", ") + ` WHERE ` + cond, append(condArgs, values...), err
+}
+
+// values returns columns and their values: those of a row, nil for all of it, and the
+// extra ones.
+func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, values []any, err error) {
+	v := reflect.ValueOf(row).Elem()
+	for _, f := range t.fields {
+		if of != nil && !slices.Contains(of, f.column) {
 			continue
 		}
 		value, err := f.value(v.FieldByIndex(f.index))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		add(f.column, value)
+		columns, values = append(columns, f.column), append(values, value)
 	}
 	for i := 0; i < len(extra); i += 2 {
-		add(extra[i].(string), extra[i+1])
+		columns, values = append(columns, extra[i].(string)), append(values, extra[i+1])
 	}
-	_, err := tx.Exec(ctx, `UPDATE `+t.name+` SET `+strings.Join(set, ", ")+` WHERE account_id = $1 AND id = $2`, args...)
-	return err
+	return columns, values, nil
 }
 
 // first returns the first row of an account that a condition holds for, and whether there
 // is one. The condition may end with a lock.
 func (t *table[T]) first(ctx context.Context, tx *Tx, cond string, args ...any) (T, bool, error) {
 	return first(ctx, tx, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
+}
+
+// find is first that returns nil where there is none.
+func (t *table[T]) find(ctx context.Context, tx *Tx, cond string, args ...any) (*T, error) {
+	row, found, err := t.first(ctx, tx, cond, args...)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &row, nil
+}
+
+// one is first with an error where there is none.
+func (t *table[T]) one(ctx context.Context, tx *Tx, missing error, cond string, args ...any) (T, error) {
+	row, found, err := t.first(ctx, tx, cond, args...)
+	if err == nil && !found {
+		err = missing
+	}
+	return row, err
 }
 
 // page lists the rows of one page that a condition holds for.
@@ -182,6 +229,12 @@ func (f rowField) value(v reflect.Value) (any, error) {
 		return strings.Join(v.Interface().([]string), " "), nil
 	case "json":
 		return jsonText(v.Interface())
+	case "times":
+		list := []int64{}
+		for _, at := range v.Interface().([]time.Time) {
+			list = append(list, db.Micros(at))
+		}
+		return jsonText(list)
 	case "optional":
 		if v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Slice && v.Len() == 0 {
 			return "", nil
@@ -197,6 +250,8 @@ func (f rowField) value(v reflect.Value) (any, error) {
 		return time.Duration(v.Int()).Microseconds(), nil
 	}
 	switch {
+	case v.Kind() == reflect.Pointer: // nil is NULL
+		return v.Interface(), nil
 	case v.Kind() == reflect.String:
 		return v.String(), nil
 	case v.Kind() == reflect.Bool:
@@ -234,11 +289,18 @@ func (c column) Scan(stored any) error {
 	default:
 		return fmt.Errorf("store: a column has a %T", stored)
 	}
-	if c.form == "words" || c.form == "fields" {
+	switch {
+	case c.form == "words" || c.form == "fields":
 		c.into.Set(reflect.ValueOf(strings.Fields(text)))
 		return nil
-	}
-	if c.form == "optional" && text == "" {
+	case c.form == "times":
+		var list []int64
+		err := jsonx.Unmarshal([]byte(text), &list)
+		for _, at := range list {
+			c.into.Set(reflect.Append(c.into, reflect.ValueOf(db.Time(at))))
+		}
+		return err
+	case c.form == "optional" && text == "":
 		return nil
 	}
 	return jsonx.Unmarshal([]byte(text), c.into.Addr().Interface())

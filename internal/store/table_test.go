@@ -14,7 +14,7 @@ func TestTagsNameTheColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if len(tables) < 5 {
+	if len(tables) < 19 {
 		t.Fatalf("only %d tables were found", len(tables))
 	}
 	for name, columns := range tables {

@@ -55,8 +55,6 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 // SaveTask writes the columns of a task that can change. The task must be locked
 // by this transaction.
 func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
-	t.Revision++
-	t.UpdatedAt = tx.Now
 	return tasks.update(ctx, tx, t.AccountID, t.ID, t, "last_run_id", lastRunID(t))
 }
 

@@ -3,67 +3,37 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 )
 
-const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
-	connection_id, lost, on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at,
-	title, approval, approval_input_id, decision, decided_by, decided_at, comment, previous_outcome,
-	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, secret_id, on_unknown, idempotency_argument, `
+var (
+	toolCalls  = newTable[stoa.ExternalCall]("tool_calls")
+	shownCalls = callsWith(`substr(result, 1, 4096)`) // the columns of a list
+)
 
-// shownResult is how much of a result a list of calls has, in characters.
-const shownResult = `substr(result, 1, 4096)`
-
-func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
-	var c stoa.ExternalCall
-	var late sql.NullString
-	var resolved, created, expires, started, finished, decided, confirmed int64
-	var confirmation string
-	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
-		&c.ConnectionID, &c.Lost, &c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished,
-		&c.Title, &c.Approval, &c.ApprovalInputID, &c.Decision, &c.DecidedBy, &decided, &c.Comment, &c.PreviousOutcome,
-		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.SecretID, &c.OnUnknown, &c.IdempotencyArgument, &c.Result, &c.ResultBytes)
-	if late.Valid {
-		c.LateOutput = &late.String
-	}
-	c.ResolvedAt, c.CreatedAt, c.ExpiresAt, c.StartedAt, c.FinishedAt = db.Time(resolved), db.Time(created), db.Time(expires), db.Time(started), db.Time(finished)
-	c.DecidedAt, c.ConfirmedAt = db.Time(decided), db.Time(confirmed)
-	if err == nil {
-		err = readOptional(confirmation, &c.Confirmation)
-	}
-	return c, err
+// callsWith returns the columns of toolCalls with something else for the result.
+func callsWith(result string) string {
+	return strings.Replace(toolCalls.columns, " result,", " "+result+",", 1)
 }
 
 // calls returns calls with their whole results.
 func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.ExternalCall, error) {
-	return list(ctx, tx, scanCall, `SELECT `+callColumns+`result, result_bytes FROM tool_calls WHERE `+where, args...)
+	return list(ctx, tx, toolCalls.scan, `SELECT `+toolCalls.columns+` FROM tool_calls WHERE `+where, args...)
 }
 
 // InsertToolCall adds a call to the step that made it, before anything leaves the
 // service; see docs/decisions/0046-a-tool-call-has-a-row-first.md. The session is locked by this
 // transaction.
 func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
-	confirmation, err := confirmationText(c)
+	insert, args, err := toolCalls.inserting(&c, "arguments_sha256", stoa.HashOf(c.Arguments))
 	if err != nil {
 		return err
 	}
-	return tx.Later(ctx, `INSERT INTO tool_calls (id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, arguments_sha256, effects,
-			status, on_timeout, timeout, created_at, title, approval, decision, decided_by, decided_at, connection_id, confirmation, on_unknown, idempotency_argument)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)`,
-		c.ID, c.CallID, c.AccountID, c.AgentID, c.SessionID, c.Turn, c.Step, c.Place, c.Type, c.Tool, c.DefinitionSHA256, c.Arguments, stoa.HashOf(c.Arguments), string(c.Effects),
-		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt),
-		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID, confirmation, c.OnUnknown, c.IdempotencyArgument)
-}
-
-// confirmationText returns what a visitor is shown, as JSON; empty: none is asked.
-func confirmationText(c stoa.ExternalCall) (string, error) {
-	if c.Confirmation == nil {
-		return "", nil
-	}
-	return jsonText(c.Confirmation)
+	return tx.Later(ctx, insert, args...)
 }
 
 // EndLostTrials writes down that nobody knows what came of the calls of an account that
@@ -77,15 +47,18 @@ func (tx *Tx) EndLostTrials(ctx context.Context, accountID string, before time.T
 // UpdateToolCall writes the columns of a call that its turn changes. The session is
 // locked by this transaction.
 func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
-	return tx.Later(ctx, `UPDATE tool_calls SET status = $3, outcome = $4, input_id = $5, attempts = $6, result = $7, result_bytes = $8, error_code = $9,
-			expires_at = $10, started_at = $11, finished_at = $12,
-			approval_input_id = $13, decision = $14, decided_by = $15, decided_at = $16, comment = $17, previous_outcome = $18, lost = $19,
-			confirm_input_id = $20, confirmed = $21, confirmed_by = $22, confirmed_at = $23, secret_id = $24 WHERE account_id = $1 AND id = $2`,
-		c.AccountID, c.ID, string(c.Status), string(c.Outcome), c.InputID, c.Attempts, c.Result, len(c.Result), string(c.ErrorCode),
-		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt),
-		c.ApprovalInputID, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.Comment, string(c.PreviousOutcome), c.Lost,
-		c.ConfirmInputID, string(c.Confirmed), c.ConfirmedBy, db.Micros(c.ConfirmedAt), c.SecretID)
+	c.ResultBytes = len(c.Result)
+	update, args, err := toolCalls.changing(&c, changedCall, nil, `account_id = $1 AND id = $2`, c.AccountID, c.ID)
+	if err != nil {
+		return err
+	}
+	return tx.Later(ctx, update, args...)
 }
+
+// changedCall has the columns of a call that its turn changes.
+var changedCall = strings.Fields(`status outcome input_id attempts result result_bytes error_code expires_at started_at finished_at
+	approval_input_id decision decided_by decided_at comment previous_outcome lost
+	confirm_input_id confirmed confirmed_by confirmed_at secret_id`)
 
 // CancelToolCalls ends the calls of a turn that have no outcome. What was not known of one
 // before is not known then either.
@@ -157,13 +130,13 @@ func (tx *Tx) HadEffects(ctx context.Context, sessionID string, turn int64) (boo
 // Actions returns what earlier turns of a session may have changed: at most limit
 // calls, the newest first, without their results.
 func (tx *Tx) Actions(ctx context.Context, sessionID string, before int64, limit int) ([]stoa.ExternalCall, error) {
-	return list(ctx, tx, scanCall, `SELECT `+callColumns+`'', result_bytes FROM tool_calls WHERE session_id = $1 AND turn < $2 AND `+mayHaveActed+`
+	return list(ctx, tx, toolCalls.scan, `SELECT `+callsWith(`''`)+` FROM tool_calls WHERE session_id = $1 AND turn < $2 AND `+mayHaveActed+`
 		ORDER BY turn DESC, step DESC, place DESC LIMIT $3`, sessionID, before, limit)
 }
 
 // SessionCalls lists the calls of a session; of results it has the beginning.
 func (tx *Tx) SessionCalls(ctx context.Context, sessionID string, p Page) ([]stoa.ExternalCall, bool, error) {
-	return page(ctx, tx, p, scanCall, `SELECT `+callColumns+shownResult+`, result_bytes FROM tool_calls WHERE session_id = $1`, sessionID)
+	return page(ctx, tx, p, toolCalls.scan, `SELECT `+shownCalls+` FROM tool_calls WHERE session_id = $1`, sessionID)
 }
 
 // A CallFilter narrows a list of calls. Empty members do not.
@@ -187,20 +160,13 @@ func (tx *Tx) ToolCalls(ctx context.Context, accountID string, f CallFilter, p P
 		q.args = append(q.args, string(f.Status))
 		q.from += ` AND status = $2`
 	}
-	return filteredPage(ctx, tx, p, q, scanCall, func(c stoa.ExternalCall) Cursor { return Cursor{At: c.CreatedAt, ID: c.ID} },
-		`SELECT `+callColumns+shownResult+`, result_bytes FROM (`, `) c`+p.order("c"))
+	return filteredPage(ctx, tx, p, q, toolCalls.scan, func(c stoa.ExternalCall) Cursor { return Cursor{At: c.CreatedAt, ID: c.ID} },
+		`SELECT `+shownCalls+` FROM (`, `) c`+p.order("c"))
 }
 
 // ToolCall returns a call of an account; CodeToolCallNotFound where there is none.
 func (tx *Tx) ToolCall(ctx context.Context, accountID, id string) (stoa.ExternalCall, error) {
-	all, err := tx.calls(ctx, `account_id = $1 AND id = $2`, accountID, id)
-	if err == nil && len(all) == 0 {
-		return stoa.ExternalCall{}, stoa.Errorf(stoa.CodeToolCallNotFound, "There is no such tool call.")
-	}
-	if err != nil {
-		return stoa.ExternalCall{}, err
-	}
-	return all[0], nil
+	return toolCalls.one(ctx, tx, stoa.Errorf(stoa.CodeToolCallNotFound, "There is no such tool call."), `account_id = $1 AND id = $2`, accountID, id)
 }
 
 // ResolveToolCall writes down what a person has found out about a call.

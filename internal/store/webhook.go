@@ -62,11 +62,8 @@ func (tx *Tx) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, 
 }
 
 func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Webhook, error) {
-	w, found, err := webhooks.first(ctx, tx, `account_id = $1 AND id = $2`+lock, accountID, id)
-	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeWebhookNotFound, "There is no such webhook.").At("id")
-	}
-	return w, err
+	missing := stoa.Errorf(stoa.CodeWebhookNotFound, "There is no such webhook.").At("id")
+	return webhooks.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
 // Webhooks lists the webhooks of an account.
@@ -84,9 +81,8 @@ func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*st
 	if err != nil {
 		return w, err
 	}
-	w.Revision++
-	w.UpdatedAt = tx.Now
-	return w, webhooks.update(ctx, tx, accountID, id, &w)
+	err = webhooks.update(ctx, tx, accountID, id, &w)
+	return w, err
 }
 
 // DeleteWebhook removes a webhook; its deliveries go later, see [Tx.PurgeDeliveries].
@@ -167,11 +163,7 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 // another, of accounts with a webhook that wants to know of it, the first to expire
 // first, and those after a place: the time and the id of a key.
 func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (stoa.Key, error) {
-		var s keyScan
-		err := rows.Scan(s.dest()...)
-		return s.done(), err
-	}, `SELECT `+keyColumns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
+	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
 		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
 		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
 }
