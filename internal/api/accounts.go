@@ -65,9 +65,9 @@ func (s *Server) knowsPlan(id string) error {
 // listAccounts serves GET /api/v1/accounts.
 func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Account]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Account]]{}, p.Err
 	}
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
 	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Account]], error) {

@@ -88,10 +88,7 @@ func (s *Server) checkAgent(a stoa.Agent) error {
 // listAgents serves GET /api/v1/api-agents.
 func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Agent]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
 		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p.Page)
 	}, contractAgent, placeOfAgent)
@@ -210,10 +207,7 @@ type listAgentVersionsParams struct {
 // listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
 func (s *Server) listAgentVersions(ctx context.Context, in rest.Request[listAgentVersionsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentVersion]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.AgentVersion]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
 		return tx.AgentVersions(ctx, accountID, q.ID, p.Number(), p.Page.Limit, p.Page.Asc)
 	}, contractVersion, func(v stoa.AgentVersion) rest.Place { return rest.Numbered(v.Version) })

@@ -171,10 +171,7 @@ func checkHeaderName(name, param string) error {
 // listConnections serves GET /api/v1/connections.
 func (s *Server) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Connection]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Connection, bool, error) {
 		return tx.Connections(ctx, accountID, q.SpaceID, p.Page)
 	}, contractConnection, func(c store.Connection) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} })

@@ -28,10 +28,7 @@ func (s *Server) listLedger(ctx context.Context, in rest.Request[contract.ListLe
 	if err != nil {
 		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
 	}
-	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
-	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
 		return tx.Entries(ctx, accountID, p.Page)
 	}, contractEntry, func(e store.Entry) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })
@@ -50,9 +47,9 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 // listReceipts serves GET /api/v1/receipts.
 func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Receipt]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
 	}
 	filter := store.ReceiptFilter{
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,

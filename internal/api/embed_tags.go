@@ -39,9 +39,9 @@ type listEmbedTagsParams struct {
 // listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
 func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.EmbedTag]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.EmbedTag]]{}, p.Err
 	}
 	list, more, err := s.embeds.Tags(ctx, accountID, q.ID, p.Page)
 	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPage(p, list, more, s.contractTag,

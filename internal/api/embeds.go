@@ -92,9 +92,9 @@ func (s *Server) listEmbedSessions(ctx context.Context, in rest.Request[listEmbe
 }
 
 func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
-	p, err := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
-	if err != nil {
-		return rest.Reply[rest.Page[Item]]{}, err
+	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
+	if p.Err != nil {
+		return rest.Reply[rest.Page[Item]]{}, p.Err
 	}
 	now := time.Now()
 	list, more, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, p.Page)

@@ -71,10 +71,7 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
-	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Key]]{}, err
-	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
 		return s.Keys.List(ctx, tx, accountID, p.Page)
 	}, contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })

@@ -24,17 +24,13 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 	if err != nil {
 		return rest.Reply[contract.RequestList]{}, err
 	}
-	cursorOf := func(cursor, order string) (rest.Pager, error) {
+	cursorOf := func(cursor, order string) rest.Pager {
 		return rest.NewPager(q.Limit, cursor, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
 			strconv.Itoa(q.MinDurationMilliseconds), q.From.String(), q.To.String())
 	}
-	p, err := cursorOf(q.Cursor, q.Order)
-	if err != nil {
-		return rest.Reply[contract.RequestList]{}, err
-	}
-	follow, err := cursorOf("", "asc")
-	if err != nil {
-		return rest.Reply[contract.RequestList]{}, err
+	p, follow := cursorOf(q.Cursor, q.Order), cursorOf("", "asc")
+	if p.Err != nil {
+		return rest.Reply[contract.RequestList]{}, p.Err
 	}
 	filter := store.RequestFilter{
 		KeyID: q.KeyID, Model: q.Model, Provider: q.Provider, Code: stoa.Code(q.ErrorCode),

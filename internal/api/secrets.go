@@ -66,10 +66,7 @@ func checkSecretValue(kind, value string) error {
 // listSecrets serves GET /api/v1/secrets.
 func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Secret]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
 	users := map[string][]store.SecretUser{}
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
 		all, more, err := tx.Secrets(ctx, accountID, p.Page)

@@ -20,9 +20,9 @@ type listTurnsParams struct {
 // listTurns serves GET …/sessions/{sessionId}/turns.
 func (s *Server) listTurns(ctx context.Context, in rest.Request[listTurnsParams, rest.None]) (rest.Reply[rest.Page[contract.Turn]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Turn]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Turn]]{}, p.Err
 	}
 	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
 	return rest.Reply[rest.Page[contract.Turn]]{Body: rest.NewPage(p, list, more, contractTurn, func(t stoa.Turn) rest.Place { return rest.Numbered(t.Number) })}, err
@@ -44,9 +44,9 @@ type listMessagesParams struct {
 // listMessages serves GET …/sessions/{sessionId}/messages.
 func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesParams, rest.None]) (rest.Reply[rest.Page[contract.Message]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Message]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Message]]{}, p.Err
 	}
 	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.Number(), p.Page.Limit, !p.Page.Asc)
 	if err != nil {
@@ -96,9 +96,9 @@ type listSessionReceiptsParams struct {
 // listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
 func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSessionReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Receipt]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
 	}
 	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.Page)
 	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, contractReceipt, placeOfReceipt)}, err

@@ -107,9 +107,9 @@ func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.L
 
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
-	p, err := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Session]]{}, err
+	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
 	}
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
 	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, contractSession)}, err

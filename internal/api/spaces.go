@@ -38,9 +38,9 @@ func (s *Server) checkSpace(space stoa.Space) error {
 // listSpaces serves GET /api/v1/spaces.
 func (s *Server) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Space]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Space]]{}, p.Err
 	}
 	if _, err := s.defaultSpace(ctx, in.Log, accountID); err != nil {
 		return rest.Reply[rest.Page[contract.Space]]{}, err
@@ -122,10 +122,7 @@ type listSpaceAgentsParams struct {
 // listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
 func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Agent]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
 		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
 			return nil, false, err

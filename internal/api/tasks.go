@@ -126,10 +126,7 @@ type listScheduledTasksParams struct {
 // listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
 func (s *Server) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.ScheduledTask]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
 		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
 			return nil, false, err
@@ -148,10 +145,7 @@ type listSpaceScheduledTasksParams struct {
 // listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
 func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.ScheduledTask]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
 		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
 			return nil, false, err
@@ -331,10 +325,7 @@ type listTaskRunsParams struct {
 // listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
 func (s *Server) listTaskRuns(ctx context.Context, in rest.Request[listTaskRunsParams, rest.None]) (rest.Reply[rest.Page[contract.TaskRun]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.TaskRun]]{}, err
-	}
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
 		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
 			return nil, false, err

@@ -287,9 +287,9 @@ type listSessionToolCallsParams struct {
 // listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
 func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listSessionToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
 	}
 	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.Page)
 	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPage(p, list, more, contractCall, placeOfCall)}, err
@@ -298,9 +298,9 @@ func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listS
 // listToolCalls serves GET /api/v1/tool-calls.
 func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
 	}
 	var next store.Cursor
 	list, err := read(ctx, s, func(tx *store.Tx) (list []stoa.ExternalCall, err error) {
@@ -329,9 +329,9 @@ func (s *Server) resolveToolCall(ctx context.Context, in rest.Request[byID, cont
 // listInputs serves GET /api/v1/inputs.
 func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInputsParams, rest.None]) (rest.Reply[rest.Page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
-	if err != nil {
-		return rest.Reply[rest.Page[contract.OpenInput]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.OpenInput]]{}, p.Err
 	}
 	if q.WaitSeconds > 0 {
 		slot := "inputs " + accountID

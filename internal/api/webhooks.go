@@ -102,10 +102,7 @@ func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Tim
 // listWebhooks serves GET /api/v1/webhooks.
 func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
 	accountID := in.Caller.Account.ID
-	p, err := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.Webhook]]{}, err
-	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
 		return tx.Webhooks(ctx, accountID, p.Page)
 	}, s.contractWebhook, func(w stoa.Webhook) rest.Place { return rest.Place{At: w.CreatedAt, ID: w.ID} })
@@ -233,9 +230,9 @@ type listDeliveriesParams struct {
 // listDeliveries serves GET /api/v1/webhooks/{id}/deliveries.
 func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliveriesParams, rest.None]) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
-	p, err := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
-	if err != nil {
-		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
 	}
 	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
 		w, err := tx.Webhook(ctx, accountID, q.ID)

@@ -20,13 +20,15 @@ const defaultPageSize = 20
 // place of the last row with a check sum over it and over what the list is: the
 // same cursor with another filter, order or account is refused.
 type Pager struct {
+	// Err refuses the cursor; nil: it is right. [ReadPage] returns it.
+	Err   error
 	bound string
 	Page  store.Page
 }
 
 // NewPager reads a list's parameters. What names the list comes last: its path,
 // the account, and every filter.
-func NewPager(limit int, cursor, order string, list ...string) (Pager, error) {
+func NewPager(limit int, cursor, order string, list ...string) Pager {
 	p := Pager{
 		bound: strings.Join(append(list, order), "\x00"),
 		Page:  store.Page{Limit: limit, Asc: order == "asc"},
@@ -38,15 +40,16 @@ func NewPager(limit int, cursor, order string, list ...string) (Pager, error) {
 		p.bound += "desc"
 	}
 	if cursor == "" {
-		return p, nil
+		return p
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(raw) < sumSize+8 || string(p.sum(raw[sumSize:])) != string(raw[:sumSize]) {
-		return p, stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or was made for another list, filter or order. Begin again without one.").At("cursor")
+		p.Err = stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or was made for another list, filter or order. Begin again without one.").At("cursor")
+		return p
 	}
 	p.Page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
 	p.Page.After.ID = string(raw[sumSize+8:])
-	return p, nil
+	return p
 }
 
 const sumSize = 8
@@ -95,6 +98,9 @@ type Place struct {
 // its place.
 func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
 	var out Page[Item]
+	if p.Err != nil {
+		return Reply[Page[Item]]{}, p.Err
+	}
 	err := s.Read(ctx, func(tx *store.Tx) error {
 		list, more, err := rows(tx)
 		out = NewPage(p, list, more, item, at)
