@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+
+	"stoa/internal/stoa"
 )
 
 // countedSessions is how many sessions [Tx.CountActive] looks at.
@@ -12,7 +14,10 @@ const countedSessions = 100_000
 // the operator's metrics; beyond 100,000 of them it counts no further. It uses the
 // index of what falls due, in which every such session is.
 func (tx *Tx) CountActive(ctx context.Context) (map[string]int64, error) {
-	counts := map[string]int64{"queued": 0, "running": 0, "waiting_for_input": 0}
+	counts := map[string]int64{}
+	for _, status := range stoa.ActiveStatuses {
+		counts[string(status)] = 0
+	}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var status string
 		var n int64
