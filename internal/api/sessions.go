@@ -132,6 +132,11 @@ func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParam
 	var session stoa.Session
 	var err error
 	if q.WaitSeconds > 0 {
+		leave, err := s.enterStream(in.Caller.Key.Root(), s.Limits.EventStreamsPerKey, accountID, s.Limits.EventStreamsPerAccount)
+		if err != nil {
+			return rest.Reply[contract.Session]{}, err
+		}
+		defer leave()
 		waiting, done := s.UntilDrain(in.HTTP.Context())
 		defer done()
 		session, err = s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
