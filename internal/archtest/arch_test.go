@@ -1,11 +1,11 @@
-// Package archtest holds the rules of the repository as tests: which package
-// may import which, what every package documents, how tests wait, which words
-// are used, and that the pages in docs agree with the code. It reads sources as
-// text and syntax trees; it changes nothing and is in no build.
+// Package archtest enforces the rules of the repository as tests: which package may import
+// which, what every package documents, how tests wait, which words are used, and that the
+// pages in docs agree with the code. It reads sources as text and syntax trees; it changes
+// nothing and is not part of a build.
 //
-// Start with layers in this file. sources_test.go reads the files,
-// waiting_test.go has the rules for tests, words_test.go the words, docs_test.go
-// the pages, decisions_test.go the decision notes.
+// Start with layers in this file. sources_test.go reads the files, waiting_test.go contains
+// the rules for tests, words_test.go the words, docs_test.go the pages, decisions_test.go the
+// decision notes.
 package archtest
 
 import (
@@ -18,9 +18,9 @@ import (
 	"testing"
 )
 
-// layers assigns each package below internal/ its layer: a package may import
-// packages on lower layers only. A package that is missing here fails the test.
-// See docs/decisions/0001-layered-packages.md.
+// layers assigns each package below internal/ its layer: a package may import packages on
+// lower layers only. A missing package fails the test. See
+// docs/decisions/0001-layered-packages.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
 	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1,
@@ -37,8 +37,8 @@ var layers = map[string]int{
 	"cli": 12,
 }
 
-// testPackages may be imported by tests and by those that follow them, and may import
-// anything below api.
+// testPackages may be imported by tests and by the packages after them in this list, and may
+// import anything below api.
 var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "storetest"}
 
 const (

@@ -11,16 +11,15 @@ import (
 
 const decisions = "docs/decisions"
 
-// notePath is how code and pages refer to a note.
+// notePath is the form in which code and pages refer to a note.
 var notePath = regexp.MustCompile(decisions + `/([\w.-]+)`)
 
-// slugBreaks is what a title's words are joined over in a file name.
+// slugBreaks matches the characters of a title that become a hyphen in its file name.
 var slugBreaks = regexp.MustCompile(`[^a-z0-9]+`)
 
-// TestDecisionNotes checks that each note is named after its title, has the four
-// parts, stands in the index, and is
-// referred to by the code that it explains; and that no reference leads to a
-// note that does not exist.
+// TestDecisionNotes checks that each note is named after its title, has the four parts, is
+// listed in the index, and is referenced by the code that it explains; and that every
+// reference leads to an existing note.
 func TestDecisionNotes(t *testing.T) {
 	t.Parallel()
 	all, err := files(decisions)

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// banned are words that stood for something else in earlier versions of this
-// code; CONTRIBUTING.md has the words to use. Identifiers count too, so the
-// pattern of a word finds it in camel case. The stem is in each of its matches, in
-// lower case.
+// banned are words that had another meaning in earlier versions of this code; CONTRIBUTING.md
+// lists the words to use. Identifiers count too, so the pattern of a word finds it in camel
+// case. The stem is part of each match, in lower case.
 var banned = []struct{ word, stem, pattern string }{
 	{"house", "house", `(^|[^a-z])[hH]ouses?($|[^a-z])|[a-z]Houses?($|[^a-z])`},
 	{"room", "room", `(^|[^a-z])[rR]ooms?($|[^a-z])|[a-z]Rooms?($|[^a-z])`},
@@ -30,14 +29,14 @@ var banned = []struct{ word, stem, pattern string }{
 	{"janitor", "janitor", `[jJ]anitor`},
 }
 
-// lawful are the uses of a banned word in its own meaning, by the part of the
-// path and the text that surrounds the word.
+// lawful are the uses of a banned word in its own meaning, by the part of the path and the
+// text around the word.
 var lawful = []struct{ path, text string }{
 	{"", "math.Floor"},
 	{"", "Math.floor"},
 	{"", "floorDiv"},
-	{"internal/store/migrate_test.go", `"room"`}, // as rows had it
-	{"internal/archtest/words_test.go", ""},      // names them
+	{"internal/store/migrate_test.go", `"room"`}, // the name in old rows
+	{"internal/archtest/words_test.go", ""},      // lists them
 	{"internal/contract/openapi.yaml", "`room`"},
 	{"internal/contract/models.gen.go", "`room`"},
 	{"docs/schedules.md", "`room`"},
