@@ -68,7 +68,7 @@ const alteredText = "The tool is not offered any more, or its definition has cha
 // carryOut carries out calls of connections' tools: that at a place, and with one that
 // only reads those that follow it and only read, some at a time. It returns how many.
 // waits: people have to decide about one first, which may have been carried out, or the
-// turn has ended with one. See docs/decisions/0048-calls-of-servers.md.
+// turn has ended with one. See docs/decisions/0048-repeat-a-servers-tool-call-only-if-that-is-safe.md.
 func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
 	step := t.last()
 	group := []*stoa.ExternalCall{t.planned(place)}

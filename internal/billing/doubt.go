@@ -15,7 +15,7 @@ import (
 // neither that the reply is complete nor that it has failed, and so is free, before it
 // is known which of the two is true: the charge is written once more under its id as
 // soon as the store commits again, or, where this node is dead, looked for. See
-// docs/decisions/0043-a-charge-in-doubt-is-looked-for.md.
+// docs/decisions/0043-resolve-a-charge-in-doubt-before-answering.md.
 
 const (
 	// doubtPause is the time between two attempts to resolve charges in doubt.

@@ -31,7 +31,7 @@ const (
 
 // Hints are messages between the nodes of one database, which make them faster than
 // polling rows. A hint may be lost, repeated or late, and means only that rows
-// are worth reading; see docs/decisions/0041-leases-are-parts-of-a-balance.md.
+// are worth reading; see docs/decisions/0041-lease-parts-of-a-balance-to-each-node.md.
 type Hints struct {
 	node    string
 	address string // of PostgreSQL; empty: SQLite, where nothing is sent

@@ -22,7 +22,7 @@ import (
 
 // Times of a node's life on PostgreSQL. Zeros mean the defaults in
 // brackets. Expiry, by the node's own clock, has to be well below Death, by the
-// database's. See docs/decisions/0038-the-life-of-a-node.md.
+// database's. See docs/decisions/0038-fence-nodes-that-stop-renewing-their-lease.md.
 type Times struct {
 	Every  time.Duration // between two renewals [1 s]
 	Expiry time.Duration // without a renewal, after which the node acknowledges nothing [5 s]

@@ -8,7 +8,7 @@
 // translated back with [Translation.Error].
 //
 // Start at [Chat] and [Messages].
-// See docs/decisions/0044-other-formats-are-translated-into-one.md.
+// See docs/decisions/0044-translate-other-formats-into-responses-requests.md.
 package compat
 
 import (

@@ -160,7 +160,7 @@ func unindexed(err error) error {
 // Apply performs the ops in order, all or none. Each sees the effect of those
 // before it. An error of an op is an [OpError].
 //
-// See docs/decisions/0017-creation-and-stored-reply-in-one-transaction.md. A
+// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A
 // version's number is the drive's revision after the write: numbers per path
 // would start again when history was pruned and a file comes back. If writers
 // to one drive waited for each other noticeably, the lock would have to become

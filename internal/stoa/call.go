@@ -209,7 +209,7 @@ type ToolResult struct {
 // State is data that a provider expects back unchanged with its own message
 // (signed thinking, encrypted reasoning). It is opaque, belongs to one wire, one
 // upstream model and one credential, and is dropped for any other.
-// See docs/decisions/0007-reply-state-is-the-providers-own-message.md.
+// See docs/decisions/0007-keep-reply-state-in-the-providers-format.md.
 type State struct {
 	Wire     string
 	Model    string

@@ -3,7 +3,7 @@ package stoa
 // An Event is one item of the reply of a model as it arrives, in the order of the
 // wire; which fields are set depends on Kind. Events are passed by an iterator, each
 // as a pointer that is valid until the next one is asked for: who keeps one copies
-// it. See docs/decisions/0002-events-as-iterators.md.
+// it. See docs/decisions/0002-stream-events-with-iterators.md.
 type Event struct {
 	Kind EventKind
 	// More reports whether further events are already buffered, so that a writer

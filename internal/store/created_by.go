@@ -8,7 +8,7 @@ import (
 
 // RevokeEmbedsMadeBy ends at most limit embeds that a key created, and their
 // tokens. It returns how many it ended.
-// See docs/decisions/0032-revoking-a-key-ends-what-it-made.md.
+// See docs/decisions/0032-revoking-a-key-ends-its-embeds-and-tasks.md.
 func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE account_id = $1 AND key_id = $2 AND revoked_at = 0 LIMIT $3`, accountID, keyID, limit)
 	for _, id := range ids {

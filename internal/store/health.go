@@ -26,7 +26,7 @@ func probe(ctx context.Context, tx *db.Tx) error {
 // error for callers (CodeStorageFull, CodeOverloaded) until a probe write
 // succeeds; see [db.DB.Usable]. What costs or creates something outside of the
 // store, such as a model call, is begun only after it returned nil.
-// See docs/decisions/0029-work-that-cannot-be-recorded-is-refused.md.
+// See docs/decisions/0029-refuse-work-that-cannot-be-recorded.md.
 func (s *Store) Usable(ctx context.Context) error {
 	if err := s.suspended(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 // A SessionRow is a session with the columns of the work queue, which are not part
-// of the API. See docs/decisions/0020-session-rows-are-the-queue.md.
+// of the API. See docs/decisions/0020-use-session-rows-as-the-queue.md.
 type SessionRow struct {
 	stoa.Session
 	Owner    string    // the worker that has claimed it; empty unless running

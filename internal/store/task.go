@@ -112,7 +112,7 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 // DueTasks returns tasks whose next instant has come, the longest due first. On
 // PostgreSQL they are locked until the commit, and those that another process
 // has locked are left out: two processes never work on the same task.
-// See docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
+// See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())

@@ -11,7 +11,7 @@ import (
 
 // TasksAhead returns tasks that have dealt with instants which the clock has yet to
 // reach, and whose cursor may be taken back to now; see [Tx.DueTasks].
-// See docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
+// See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (tx *Tx) TasksAhead(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE enabled = 1 AND deleted_at = 0 AND cursor > $1 AND planned_at <= $1 AND trimmed_at <= $1
 		AND (retry_at <= $3 OR retry_at > $4) ORDER BY cursor LIMIT $2`+tx.ForUpdateUnlocked(), db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())

@@ -26,7 +26,7 @@ func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.Exte
 }
 
 // InsertToolCall adds a call to the step that made it, before anything leaves the
-// service; see docs/decisions/0046-a-tool-call-has-a-row-first.md. The session is locked by this
+// service; see docs/decisions/0046-record-a-tool-call-before-it-runs.md. The session is locked by this
 // transaction.
 func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	insert, args, err := toolCalls.inserting(&c, "arguments_sha256", stoa.HashOf(c.Arguments))

@@ -1,5 +1,5 @@
 // Package webhook sends what happens in an account to addresses of its owner: the
-// outbox, signatures, and the dispatcher; see docs/decisions/0051-an-event-and-its-delivery-share-a-row.md.
+// outbox, signatures, and the dispatcher; see docs/decisions/0051-store-an-event-and-its-delivery-in-one-row.md.
 //
 // An event is a row for each webhook that wants it, written in the transaction of what
 // happened ([Emit]). The dispatcher sends the rows, and a process that dies leaves them
