@@ -131,8 +131,8 @@ func TestIncompleteStoreIsRefused(t *testing.T) {
 	}
 }
 
-// files lists the files of a directory with their sizes, without the lock and
-// without what SQLite creates to read one.
+// files lists the files of a directory with their sizes, without the lock and without
+// SQLite's temporary files.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

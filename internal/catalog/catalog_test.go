@@ -193,10 +193,10 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	haiku := stoa.Traits{Sampling: "one", StrictTools: true, Schema: "native", Vision: true, ImageURL: true, ImageTokens: 1600, PDF: true}
 	want := []stoa.Route{
 		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
-		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: nothing is known of it
+		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: its traits are unknown
 		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: haiku},                        // another model of the vendor
-		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator knows
-		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind somebody's proxy
+		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator's setting applies
+		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind a third-party proxy
 		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible"},                         // the same wire, another dialect
 		{Provider: "anthropic", Model: "deepseek-v4-pro", Wire: "messages"},                                        // another vendor's model on this family's wire
 	}
@@ -487,8 +487,9 @@ func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
 	}
 }
 
-// TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: who cannot
-// be forced to call a tool, who takes no media, and whose system text may be added to.
+// TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: those that
+// cannot be forced to call a tool, that accept no media, or whose system text may be
+// extended.
 func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]stoa.Traits{

@@ -225,8 +225,8 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 }
 
 // addCacheWrites sets the rates of cache writes that neither the shipped list nor the
-// operator gives, and the version of the operator's prices: a hash of all rates, so that
-// receipts of two price lists can be told apart.
+// operator sets, and the version of the operator's prices: a hash of all rates, so that
+// receipts distinguish price lists.
 func (b *builder) addCacheWrites() {
 	for i := range b.models {
 		m := &b.models[i]
@@ -250,9 +250,9 @@ func (b *builder) addCacheWrites() {
 	}
 }
 
-// cacheWritePercent returns what a vendor asks for input that it writes to its cache
-// for a short and for a long life, in percent of its rate of input. Where a model has
-// routes on several wires the highest counts, so that no route sells below cost.
+// cacheWritePercent returns a vendor's rates for input that it writes to its cache for a
+// short and for a long lifetime, in percent of its rate of input. For a model with routes
+// on several wires the highest rate applies, so that no route sells below cost.
 func cacheWritePercent(wire, dialect string) (short, long int64) {
 	w := stoa.WireNamed(vendor(wire, dialect))
 	return max(100, w.CacheWrite), max(100, w.CacheWriteLong)
@@ -288,7 +288,8 @@ func (b *builder) addAliases() {
 	}
 }
 
-// sandboxTraits are those of the built-in model: it does all that a call can ask for.
+// sandboxTraits are the traits of the built-in model, which supports everything that a call
+// can request.
 var sandboxTraits = stoa.Traits{
 	ParallelSwitch: true, StrictTools: true, Schema: "native", MidSystem: true,
 	Vision: true, ImageURL: true, PDF: true,
@@ -330,14 +331,13 @@ func (b *builder) checkProvider(r stoa.Route, path string) {
 	}
 }
 
-// route completes a configured route. Its traits (which settings the model
-// refuses) are, in this order: those the operator wrote; those of the shipped
-// model with that very upstream name, if the route's wire and dialect are its
-// provider's own; those of the requested model, if the wire is its family's own and
-// the name is unknown (a dated snapshot); else none. Always taking the requested
-// model's traits would send what only that model accepts when a route falls back
-// to a smaller model of the same provider. It would be wrong if providers began
-// to serve one name with two behaviours.
+// route completes a configured route. Its traits (the settings that the model refuses) are,
+// in this order: those of the operator; those of the shipped model with that exact upstream
+// name, if the route's wire and dialect are its provider's own; those of the requested
+// model, if the wire is its family's own and the name is unknown (a dated snapshot); else
+// none. Using the requested model's traits in all cases would send settings that only that
+// model accepts when a route falls back to a smaller model of the same provider. The choice
+// would be wrong if providers began to serve one name with two behaviours.
 func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
 	p, ok := b.providers[r.Provider]
 	if !ok {
@@ -364,7 +364,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 	return route, true
 }
 
-// vendor returns a name for the vendor that a wire with its dialect stands for.
+// vendor returns the name of the vendor that uses a wire with this dialect.
 func vendor(wire, dialect string) string {
 	return cmp.Or(stoa.WireNamed(wire).Vendor(dialect), wire)
 }

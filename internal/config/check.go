@@ -27,8 +27,8 @@ func (c *checker) problem(path, format string, args ...any) {
 	c.list = append(c.list, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// Check returns every problem of the settings, in a fixed order. Package catalog
-// checks what needs the list of models: models, prices, auto.
+// Check returns every problem of the settings, in a fixed order. Package catalog checks the
+// settings that need the list of models: models, prices, auto.
 func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
 	k.address()
@@ -53,8 +53,8 @@ func isPostgres(text Secret) bool {
 	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && (u.Host != "" || u.Query().Get("host") != "")
 }
 
-// address checks where the service listens and where it keeps its data.
-// Nothing is opened or created.
+// address checks the listen addresses and the locations of the data. It opens and creates
+// nothing.
 func (c *checker) address() {
 	if !isAddress(c.Listen) {
 		c.problem("listen", "%q is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface", c.Listen)
@@ -96,8 +96,7 @@ func (c *checker) address() {
 	}
 }
 
-// isEmail reports whether text has the form of an email address alone, which can be
-// put into a link.
+// isEmail reports whether text is a bare email address that can be part of a link.
 func isEmail(text string) bool {
 	name, host, ok := strings.Cut(text, "@")
 	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
@@ -110,10 +109,10 @@ func isAddress(text string) bool {
 	return err == nil && perr == nil && n >= 0 && n <= 65535 && !strings.ContainsAny(host, "/ ")
 }
 
-// MaxAccountMetrics is the most accounts that may have metrics of their own.
+// MaxAccountMetrics is the maximum number of accounts with their own metrics.
 const MaxAccountMetrics = 1000
 
-// telemetry checks what operators see.
+// telemetry checks the settings of metrics, traces and profiles.
 func (c *checker) telemetry() {
 	if address, _ := c.Admin(); address != "" && !isAddress(address) {
 		c.problem("adminListen", "%q is not an address; write host:port, such as 127.0.0.1:9090, or off", c.AdminListen)
@@ -237,7 +236,7 @@ func (c *checker) durations() {
 	}
 }
 
-// sizes checks what the contract bounds in replies that list the configuration.
+// sizes checks the sizes that the contract limits in replies that list the configuration.
 func (c *checker) sizes() {
 	for _, n := range []struct {
 		path      string
@@ -411,8 +410,8 @@ func wireNames(is func(stoa.WireInfo) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// baseURL checks that a URL has the form that the vendor's own library takes. A
-// version segment too many or too few leads to a 404 that is hard to explain.
+// baseURL checks that a URL has the form that the vendor's own library accepts. A missing
+// or an extra version segment would lead to a 404 that is hard to explain.
 func (c *checker) baseURL(p Provider, path string) {
 	text := p.baseURL()
 	if text == "" {
@@ -543,7 +542,7 @@ func (c *checker) traits(t stoa.Traits, path string) {
 	}
 }
 
-// warn collects warnings about what is probably not intended.
+// warn collects warnings about settings that are probably not intended.
 func (c *Config) warn() {
 	used := map[string]bool{}
 	for _, routes := range c.Families {

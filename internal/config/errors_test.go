@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestProblems has the exact message of each mistake: its place, what is wrong,
-// what to do.
+// TestProblems lists the exact message of each mistake: its place, the problem, the remedy.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -242,7 +241,7 @@ func TestProblems(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if tt.name == "a first key in the file" && strings.HasPrefix(err.Error(), tt.want) {
-				return // the list of what may stand there follows
+				return // the list of valid names follows
 			}
 			if err.Error() != tt.want {
 				t.Errorf("got  %s\nwant %s", err, tt.want)

@@ -23,8 +23,8 @@ type reader struct {
 	errs    []error
 }
 
-// readYAML applies the text of a file to c and records the place of each setting.
-// It reports whether the whole file could be looked at.
+// readYAML applies the text of a file to c and records the position of each setting. It
+// reports whether the whole file could be read.
 func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 	c.excused = map[string]bool{}
 	r := &reader{file: file, sources: c.sources, excused: c.excused, anchors: map[string]ast.Node{}}
@@ -218,7 +218,7 @@ func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// yamlName returns the name of a field in the file; empty: not in the file.
+// yamlName returns the name of a field in the file, or "" if it is not in the file.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	if name == "-" || !f.IsExported() {
