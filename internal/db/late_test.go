@@ -11,7 +11,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A COMMIT whose answer does not come in time is in doubt: it may have been made.
+// A COMMIT whose answer does not arrive in time is in doubt: it may have been made.
 func TestALateCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	address := postgresSchema(t)
