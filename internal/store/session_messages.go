@@ -46,8 +46,8 @@ func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
 		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
 }
 
-// PlaceMessageLast moves a message behind all others: one that was queued while
-// earlier messages were answered.
+// PlaceMessageLast moves a message after all others, if it was queued while earlier
+// messages were answered.
 func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
 	return err
@@ -84,7 +84,7 @@ func (tx *Tx) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRo
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
-// inputScan holds the scanned columns of an input; done returns the input.
+// inputScan has the scanned columns of an input; done returns the input.
 type inputScan struct {
 	v                          stoa.Input
 	options                    string
@@ -109,7 +109,7 @@ func (s *inputScan) done(sessionID string) (stoa.Input, error) {
 	return s.v, jsonx.Unmarshal([]byte(s.options), &s.v.Options)
 }
 
-// InsertInput adds what a turn waits for.
+// InsertInput adds the input that a turn waits for.
 func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	options, err := jsonText(in.Options)
 	if err != nil {
