@@ -428,7 +428,7 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 	slices.SortFunc(before, byLine)
 	slices.SortFunc(done.Differences, byLine)
 	if !slices.Equal(before, done.Differences) {
-		return fmt.Errorf("the books of the copy (%d differences) are not those of the source (%d)", len(done.Differences), len(before))
+		return fmt.Errorf("the ledger of the copy (%d differences) differs from that of the source (%d)", len(done.Differences), len(before))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 		return err
 	}
 	if marked && before != source {
-		return errors.New("it holds an interrupted copy of another store; choose an empty database, or drop its tables")
+		return errors.New("it contains an interrupted copy of another store; choose an empty database, or drop its tables")
 	}
 	if !marked {
 		names, err := c.ours(ctx, plain)
@@ -148,7 +148,7 @@ func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 	before, err := os.ReadFile(mark)
 	if err == nil {
 		if strings.TrimSpace(string(before)) != source {
-			return fmt.Errorf("%s holds an interrupted copy of another store; choose an empty directory", dir)
+			return fmt.Errorf("%s contains an interrupted copy of another store; choose an empty directory", dir)
 		}
 		for _, name := range append(store.Files(), store.IdFile) { // of a copy that was interrupted when it was moved
 			for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -89,7 +89,7 @@ func empty(dir, instead string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != db.LockFile && e.Name() != restoringName {
-			return fmt.Errorf("the data directory %s is not empty (it holds %s); %s", dir, e.Name(), instead)
+			return fmt.Errorf("the data directory %s is not empty (it contains %s); %s", dir, e.Name(), instead)
 		}
 	}
 	return nil

@@ -208,7 +208,7 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 		rate stoa.Credits
 	}{{"input", p.Input}, {"cachedInput", p.CachedInput}, {"cacheWrite", p.CacheWrite}, {"cacheWriteLong", p.CacheWriteLong}, {"output", p.Output}} {
 		if r.rate < 0 || r.rate > stoa.MaxRate {
-			b.problem(path+"."+r.name, "%d micro-credits per million tokens is no price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
+			b.problem(path+"."+r.name, "%d micro-credits per million tokens is not a price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
 		}
 	}
 	if p.CachedInput > p.Input && p.Input >= 0 {
@@ -276,7 +276,7 @@ func (b *builder) addAliases() {
 				other, isAlias := b.aliases[alias]
 				switch {
 				case !isIdentifier(alias):
-					b.problem(path, "%q is no identifier", alias)
+					b.problem(path, "%q is not an identifier", alias)
 				case alias == Auto || isModel:
 					b.problem(path, "%q is a model of its own; an alias needs another name", alias)
 				case isAlias:
@@ -349,7 +349,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 		name = upstreamName(m.ID, f)
 	}
 	if name == "" {
-		b.problem(path+".model", "say which model of %s serves %s, for instance model: llama3.2", r.Provider, m.ID)
+		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
 		return stoa.Route{}, false
 	}
 	route := stoa.Route{Provider: p.Name, Model: name, Wire: p.Wire, Dialect: p.Dialect}
@@ -386,10 +386,10 @@ func (b *builder) addAuto(shippedAuto []string) {
 			b.problem(path, "there is no model %q%s", id, b.didYouMean(id))
 			continue
 		case b.models[i].Gated && own:
-			b.problem(path, "%s is gated, and auto never holds a gated model: every plan may ask for it; take it out or set models.%s.gated: false", id, id)
+			b.problem(path, "%s is gated, and auto must not contain a gated model, because every plan may request it; remove it or set models.%s.gated: false", id, id)
 			continue
 		case b.models[i].Gated:
-			b.problem("models."+id+".gated", "%s is in the shipped list auto, which never holds a gated model; set auto as well", id)
+			b.problem("models."+id+".gated", "%s is in the shipped list auto, which must not contain a gated model; set auto as well", id)
 			continue
 		case slices.Contains(b.auto, i):
 			b.problem(path, "%s is in the list twice", id)

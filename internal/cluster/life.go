@@ -326,7 +326,7 @@ func (m *Member) expire() {
 	m.expired = true
 	close(m.suspended)
 	m.suspended = make(chan struct{})
-	m.log.LogAttrs(context.Background(), slog.LevelError, "the node has not renewed its life in time; what is under way ends", slog.Duration("age", m.age()))
+	m.log.LogAttrs(context.Background(), slog.LevelError, "the node has not renewed its lease in time; running work ends", slog.Duration("age", m.age()))
 	go m.onExpiry()
 }
 

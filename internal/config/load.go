@@ -264,7 +264,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 		p.key = &key
 		if p.APIKeyEnv != "" {
 			if key = getenv(p.APIKeyEnv); key == "" {
-				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or take apiKeyEnv out if %s needs no key", p.APIKeyEnv, p.Name)
+				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or remove apiKeyEnv if %s needs no key", p.APIKeyEnv, p.Name)
 			}
 		}
 		if p.APIKeyFile != "" {

@@ -52,7 +52,7 @@ func (c *checker) secretsKeys() {
 		path := fmt.Sprintf("secrets.keys[%d]", i)
 		switch {
 		case !isName(k.ID) || strings.HasPrefix(k.ID, "file-"):
-			c.problem(path+".id", "%q is no name of a key; use small letters, digits, - and _, and not file- at its beginning", k.ID)
+			c.problem(path+".id", "%q is not a valid key name; use lowercase letters, digits, - and _, and do not begin with file-", k.ID)
 		case seen[k.ID]:
 			c.problem(path+".id", "there are two keys named %q; rename one that has encrypted nothing yet", k.ID)
 		case (k.Env == "") == (k.File == ""):

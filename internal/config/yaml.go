@@ -33,7 +33,7 @@ func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 		return false, []error{r.syntax(err)}
 	}
 	if len(tree.Docs) > 1 {
-		return false, []error{&Problem{Where: file, Message: "holds several YAML documents; put all settings into one"}}
+		return false, []error{&Problem{Where: file, Message: "contains several YAML documents; put all settings into one"}}
 	}
 	for _, doc := range tree.Docs {
 		if doc.Body != nil {
@@ -97,7 +97,7 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	case *ast.NullNode, *ast.CommentGroupNode:
 		return
 	case *ast.AliasNode:
-		r.fail(n, path, "this alias stands for nothing: it needs an anchor above it")
+		r.fail(n, path, "this alias has no anchor above it")
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -166,7 +166,7 @@ func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 			return scalarText(s), true
 		}
 	}
-	r.fail(pair.Key, path, "only plain names can stand here")
+	r.fail(pair.Key, path, "only plain names are allowed here")
 	return "", false
 }
 
@@ -189,7 +189,7 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 		p := join(path, name)
 		i, ok := known[name]
 		if !ok {
-			r.fail(pair.Key, p, "there is no such setting%s", didYouMean(name, names))
+			r.fail(pair.Key, p, "unknown setting%s", didYouMean(name, names))
 			if meant := nearest(name, names); meant != "" {
 				r.excused[join(path, meant)] = true
 			}
@@ -238,7 +238,7 @@ func join(path, name string) string {
 func didYouMean(name string, names []string) string {
 	best := nearest(name, names)
 	if best == "" {
-		return "; here stand " + strings.Join(names, ", ")
+		return "; valid names are " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }

@@ -149,6 +149,6 @@ func errUnreachable(err error) error {
 // errUnknown is the error of a transaction whose connection broke after its commit
 // was sent.
 func errUnknown(err error) error {
-	return stoa.Errorf(stoa.CodeOverloaded, "The connection to the database broke while the change was committed, so it may have been made. Look, or try again with the same Idempotency-Key.").
+	return stoa.Errorf(stoa.CodeOverloaded, "The connection to the database broke while the change was committed, so it may have been made. Check, or try again with the same Idempotency-Key.").
 		After(time.Second).Because(fmt.Errorf("%w: %w", errDoubt, err))
 }

@@ -75,10 +75,10 @@ func newMigration(ctx context.Context, cfg Config, dialect goose.Dialect, pool *
 	if m.at > m.newest {
 		needs := m.at // if the tables have no value
 		if err := pool.QueryRowContext(ctx, "SELECT version FROM "+cfg.needsTable()).Scan(&needs); err != nil {
-			cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the tables do not say which version they need", slog.String("file", cfg.File), slog.Any("error", err))
+			cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the tables have no required version", slog.String("file", cfg.File), slog.Any("error", err))
 		}
 		if needs > m.newest {
-			return m, fmt.Errorf("the tables are of version %d and need a program that knows %d; this one knows %d: run the newer program", m.at, needs, m.newest)
+			return m, fmt.Errorf("the tables are of version %d and require a program that supports %d; this one supports %d: run the newer program", m.at, needs, m.newest)
 		}
 	}
 	if m.at < m.newest && cfg.ReadOnly {
