@@ -114,7 +114,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	if e.account.Suspended {
 		return caller, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
 	}
-	k.note(e, now)
+	k.recordUse(e, now)
 	caller.Plan = k.plans(e.account.Plan)
 	return caller, nil
 }
@@ -195,8 +195,8 @@ func (k *Keys) ForgetAfter(tx *store.Tx) {
 	})
 }
 
-// note records the use of a key, once a minute.
-func (k *Keys) note(e *known, now time.Time) {
+// recordUse records the use of a key, once a minute.
+func (k *Keys) recordUse(e *known, now time.Time) {
 	minute := now.Unix() / 60
 	last := e.noted.Load()
 	if last >= minute || !e.noted.CompareAndSwap(last, minute) {

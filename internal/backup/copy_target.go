@@ -53,7 +53,7 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 		return errors.New("it contains an interrupted copy of another store; choose an empty database, or drop its tables")
 	}
 	if !marked {
-		names, err := c.ours(ctx, plain)
+		names, err := c.ownTables(ctx, plain)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 		}
 		s.dbs = append(s.dbs, d)
 	}
-	names, err := c.ours(ctx, plain)
+	names, err := c.ownTables(ctx, plain)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 	})
 }
 
-// ours returns the tables of a PostgreSQL schema that this program creates.
-func (c *copier) ours(ctx context.Context, d *db.DB) (names []string, err error) {
+// ownTables returns the tables of a PostgreSQL schema that this program creates.
+func (c *copier) ownTables(ctx context.Context, d *db.DB) (names []string, err error) {
 	known, err := c.reference(ctx)
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func TestIncompleteStoreIsRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)
-		want   string // in the error; empty: the store opens
+		want   string // in the error; empty means the store opens
 	}{
 		"nothing":           {func(*testing.T, string) {}, ""},
 		"no id file":        {remove("store.id"), ""},

@@ -215,7 +215,7 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		opts Options
-		want string // provider of alpha-haiku-4-5; empty: unavailable
+		want string // provider of alpha-haiku-4-5; empty means unavailable
 	}{
 		{"no provider", Options{}, "sandbox"},
 		{"no provider, off", Options{Sandbox: "off"}, ""},

@@ -108,7 +108,7 @@ type Member struct {
 	info      NodeInfo
 
 	// Used only by run.
-	steady time.Time       // when renewals last began to succeed again; zero: all have
+	steady time.Time       // when renewals last began to succeed again; zero means all have
 	warned map[string]bool // peers' settings that differ, by node and hash
 }
 

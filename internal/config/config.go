@@ -40,9 +40,9 @@ type Config struct {
 	// no such listener.
 	AdminListen string `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
 	Data        string `yaml:"data" env:"STOA_DATA"`         // directory of the embedded store
-	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty: SQLite in Data
-	// DatabaseListen is where notices of other nodes are received: a postgres:// URL
-	// that leads to the server past a pooler; empty: Database.
+	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty means SQLite in Data
+	// DatabaseListen is the address for receiving notices of other nodes: a postgres:// URL
+	// that leads to the server past a pooler; empty means Database.
 	DatabaseListen Secret `yaml:"databaseListen" env:"STOA_DATABASE_LISTEN"`
 
 	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
@@ -218,7 +218,7 @@ type RequestLog struct {
 type Telemetry struct {
 	Profiles       bool   `yaml:"profiles" env:"STOA_PROFILES"`                  // /debug/pprof/ on adminListen
 	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // accounts with their own metrics
-	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty: no traces
+	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty means no traces
 	TraceHeaders   Secret `yaml:"traceHeaders" env:"OTEL_EXPORTER_OTLP_HEADERS"` // for it: name=value,…
 }
 

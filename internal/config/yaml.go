@@ -47,18 +47,18 @@ func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 func (r *reader) syntax(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
-		return &Problem{Where: r.place(e.GetToken().Position.Line, e.GetToken().Position.Column), Message: e.GetMessage()}
+		return &Problem{Where: r.position(e.GetToken().Position.Line, e.GetToken().Position.Column), Message: e.GetMessage()}
 	}
 	return &Problem{Where: r.file, Message: strings.SplitN(err.Error(), "\n", 2)[0]}
 }
 
-func (r *reader) place(line, column int) string {
+func (r *reader) position(line, column int) string {
 	return fmt.Sprintf("%s:%d:%d", r.file, line, column)
 }
 
 func (r *reader) at(n ast.Node) string {
 	if t := n.GetToken(); t != nil && t.Position != nil {
-		return r.place(t.Position.Line, t.Position.Column)
+		return r.position(t.Position.Line, t.Position.Column)
 	}
 	return r.file
 }

@@ -37,15 +37,15 @@ type Config struct {
 	File        string     // the file's name in Dir, such as core.db; on PostgreSQL it names the table of migrations
 	PostgresURL string     // postgres://…
 	Migrations  fs.FS      // *.sql in the form of goose, at its root; nil means none
-	Durability  Durability // empty: Full
-	Readers     int        // read-only connections of SQLite; 0: 4
-	Connections int        // connections to PostgreSQL; 0: 16
+	Durability  Durability // empty means Full
+	Readers     int        // read-only connections of SQLite; 0 means 4
+	Connections int        // connections to PostgreSQL; 0 means 16
 	ReadOnly    bool       // writes and migrations are refused; for reading a file that a server uses
 
 	// Fence begins each write transaction on PostgreSQL; it may be nil.
 	Fence *Fence
 
-	// WriteTimeout ends a write transaction that runs longer; 0: 30 s.
+	// WriteTimeout ends a write transaction that runs longer; 0 means 30 s.
 	WriteTimeout time.Duration
 	// SlowWrite is the duration of a write transaction after which [DB.Health] reports it;
 	// 0 means 5 s.
@@ -85,7 +85,7 @@ type DB struct {
 	slow     time.Duration // of a write transaction, for Health
 	observed func(query string)
 
-	stopCheck func() // waits for checkPages; nil: it never ran
+	stopCheck func() // waits for checkPages; nil if it never ran
 }
 
 // engine has the operations that differ between SQLite and PostgreSQL.

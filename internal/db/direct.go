@@ -25,7 +25,7 @@ const (
 // disk.
 type Direct struct {
 	cfg  *pgx.ConnConfig
-	conn *pgx.Conn // nil: not connected
+	conn *pgx.Conn // nil means not connected
 
 	shared bool // see [Direct.Share]
 }

@@ -27,7 +27,7 @@ type latch struct {
 	set atomic.Bool // whether err is not nil
 
 	mu      sync.Mutex
-	err     error // for callers; nil: the database commits
+	err     error // for callers; nil means the database commits
 	damaged bool
 	probed  time.Time
 	probing bool

@@ -61,7 +61,7 @@ func TestALimitEndsATransaction(t *testing.T) {
 	}
 }
 
-// Whoever gets no connection is refused and does not wait for as long as others take.
+// A call without a connection is refused early and does not wait for slow others.
 func TestNobodyQueuesForAConnection(t *testing.T) {
 	t.Parallel()
 	cfg := committing(postgresSchema(t))

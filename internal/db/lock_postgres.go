@@ -18,7 +18,7 @@ const (
 	// before version 600 while they run.
 	shareLock = `SELECT pg_try_advisory_lock_shared(hashtext('stoa'), hashtext(current_schema()::text))`
 	ownLock   = `SELECT pg_try_advisory_lock(hashtext('stoa'), hashtext(current_schema()::text))`
-	// Whoever migrates has this lock.
+	// The migrating process holds this lock.
 	migrationLock = `SELECT pg_try_advisory_lock(hashtext('stoa migrations'), hashtext(current_schema()::text))`
 )
 

@@ -197,16 +197,16 @@ func newEnough(version string) bool {
 // write hands a closure to the writer and waits for its commit. See
 // [DB.Write].
 func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
-	return s.hand(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
+	return s.enqueue(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
 }
 
 // writeLow is write at low priority. See [DB.WriteLow].
 func (s *sqliteDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
-	return s.hand(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
+	return s.enqueue(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
 }
 
-// hand adds a job to one of the writer's queues and waits for its commit.
-func (s *sqliteDB) hand(to chan *job, j *job) error {
+// enqueue adds a job to one of the writer's queues and waits for its commit.
+func (s *sqliteDB) enqueue(to chan *job, j *job) error {
 	if s.jobs == nil {
 		return ErrReadOnly
 	}

@@ -7,15 +7,15 @@ type Call struct {
 	Instructions    string    // system text before all messages
 	Messages        []Message // in order
 	Tools           []Tool
-	Choice          *Choice  // of the tools; nil: the model decides. See [Call.ToolChoice].
+	Choice          *Choice  // of the tools; nil means the model decides. See [Call.ToolChoice].
 	NoParallel      bool     // at most one tool call in a reply
-	Format          *Format  // of the reply's text; nil: plain text. See [Call.TextFormat].
+	Format          *Format  // of the reply's text; nil means plain text. See [Call.TextFormat].
 	Summary         bool     // a summary of the reasoning is requested
-	MaxOutputTokens int64    // reasoning included; 0: the default of the wire
-	Temperature     *float64 // 0 to 2; nil: not set
-	TopP            *float64 // 0 to 1; nil: not set
-	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty: not set
-	Verbosity       string   // low, medium, high; empty: not set
+	MaxOutputTokens int64    // reasoning included; 0 means the default of the wire
+	Temperature     *float64 // 0 to 2; nil if not set
+	TopP            *float64 // 0 to 1; nil if not set
+	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty if not set
+	Verbosity       string   // low, medium, high; empty if not set
 	// Stateful means that the reply is sent back in later calls, with its reasoning. Then
 	// the vendor is asked for the data that it needs to continue, and earlier messages are
 	// sent again unchanged, each separately and in its place.
@@ -67,7 +67,7 @@ func (c *Call) Forget() {
 // A Choice restricts the tools that a model may call, and says whether it must call one.
 type Choice struct {
 	Mode ChoiceMode
-	Only []string // names of the tools that it may call; nil: all
+	Only []string // names of the tools that it may call; nil means all
 	// Named means that Only has one name, and that the caller requested this function
 	// instead of a set of allowed tools. Mode is then [ChoiceRequired].
 	Named bool
@@ -89,7 +89,7 @@ type Format struct {
 	Name        string // of a schema; may be empty
 	Description string // of a schema; may be empty
 	Schema      string // a JSON Schema, as text; of a schema only
-	Strict      *bool  // nil: the caller did not say
+	Strict      *bool  // nil if not set
 }
 
 // A FormatKind is a kind of [Format].
@@ -175,10 +175,10 @@ type Media struct {
 	Base64 string // of the bytes; empty for a URL
 	URL    string // https; empty for data
 	Name   string // of a file: one in the request ends in .pdf, from which vendors derive its type; empty for a URL without a name
-	Detail string // of an image: low, high, auto, original; empty: not set
+	Detail string // of an image: low, high, auto, original; empty if not set
 	Tokens int64  // estimated; 0 means the model's trait
-	Pages  int64  // of a PDF, estimated; 0: unknown
-	Width  int64  // of an image, in pixels; 0: unknown, as of a URL
+	Pages  int64  // of a PDF, estimated; 0 if unknown
+	Width  int64  // of an image, in pixels; 0 if unknown, as of a URL
 	Height int64
 }
 
@@ -187,7 +187,7 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  string // a JSON Schema, as text
-	Strict      *bool  // the arguments have to fit the schema; nil: not said
+	Strict      *bool  // the arguments have to fit the schema; nil if not set
 }
 
 // A ToolCall is a tool invocation requested by the model.

@@ -156,7 +156,7 @@ type Charge struct {
 	AgentID    string
 	SessionID  string
 	StartedAt  time.Time
-	FirstToken time.Duration // from start to the first text; 0: there was none
+	FirstToken time.Duration // from start to the first text; 0 if none
 	Duration   time.Duration
 }
 

@@ -109,7 +109,7 @@ type Error struct {
 	Code       Code
 	Message    string        // one or two sentences: the problem and the remedy
 	Param      string        // the member of the request at fault, if any
-	RetryAfter time.Duration // 0: unknown, or a retry does not help
+	RetryAfter time.Duration // 0 if unknown, or a retry does not help
 	Err        error         // the cause, for the log only
 }
 

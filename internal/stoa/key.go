@@ -15,12 +15,12 @@ type Key struct {
 	Hint              string    `db:"hint"`          // first and last four characters of the secret
 	Scopes            []string  `db:"scopes,fields"` // see [Scopes]
 	RequestsPerMinute int       `db:"rpm"`           // 0 means only the plan's limit
-	MaxCreditsPerDay  Credits   `db:"max_per_day"`   // 0: no cap of the key's own
-	ExpiresAt         time.Time `db:"expires_at"`    // zero: never
-	RevokedAt         time.Time `db:"revoked_at"`    // zero: in force
-	LastUsedAt        time.Time `db:"last_used_at"`  // zero: never; kept to the minute
+	MaxCreditsPerDay  Credits   `db:"max_per_day"`   // 0 means no cap of the key's own
+	ExpiresAt         time.Time `db:"expires_at"`    // zero means never
+	RevokedAt         time.Time `db:"revoked_at"`    // zero means in force
+	LastUsedAt        time.Time `db:"last_used_at"`  // zero means never; kept to the minute
 	CreatedAt         time.Time `db:"created_at"`
-	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty: its own
+	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty means its own
 	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty if none did or if it is unknown
 	KeepsMade         bool      `db:"keeps_made"` // the objects that it created continue although it is revoked
 }

@@ -15,13 +15,13 @@ type Model struct {
 	Gated             bool     `json:"gated"`
 	Aliases           []string `json:"aliases"`
 	DeprecatedAliases []string `json:"deprecatedAliases"` // accepted, but a newer name is better
-	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0: unknown
-	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0: unknown
-	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0: [DefaultOutput]
+	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0 if unknown
+	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0 if unknown
+	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]
 	Price             Price    `json:"price"`
 	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
-	Traits            Traits   `json:"traits"`       // on the wire of its own vendor
-	Routes            []Route  `json:"-"`            // in order of preference; empty: no provider
+	Traits            Traits   `json:"traits"`       // on the wire of its vendor
+	Routes            []Route  `json:"-"`            // in order of preference; empty means no provider
 }
 
 // DefaultOutput is the limit in output tokens of a call that sets none, if the model has no
@@ -113,7 +113,7 @@ type Provider struct {
 	Dialect     string // of chat: openai, deepseek, compatible
 	BaseURL     string
 	APIKey      string // secret; never logged
-	MaxInFlight int    // calls at the same time; 0: 16,384
+	MaxInFlight int    // calls at the same time; 0 means 16,384
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto, always or never; empty means auto.
 	WholeReplies string

@@ -7,10 +7,10 @@ import "time"
 // Unknown fields are zero.
 type Request struct {
 	ID         string // req_…, as in the header x-request-id
-	Route      string // method and path as in the contract; empty: no route fits
+	Route      string // method and path as in the contract; empty means no route fits
 	StartedAt  time.Time
 	Duration   time.Duration
-	FirstToken time.Duration // from the start to the first text; 0: there was none
+	FirstToken time.Duration // from the start to the first text; 0 if none
 
 	AccountID string
 	KeyID     string // even of a request that was refused for a missing scope

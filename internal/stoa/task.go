@@ -2,7 +2,7 @@ package stoa
 
 import "time"
 
-// A Schedule is when something happens. Type decides which other members apply.
+// A Schedule defines the times of runs. Type decides which other members apply.
 type Schedule struct {
 	Type       string        `db:"schedule_type"` // cron, interval or once
 	Expression string        `db:"expression"`    // cron: five fields, or a word such as @daily
@@ -28,16 +28,16 @@ type ScheduledTask struct {
 	Message         string      `db:"message"`
 	Mode            SessionMode `db:"mode"`
 	Schedule        Schedule
-	StartAt         time.Time     `db:"start_at"` // no instant before; zero: no bound
-	EndAt           time.Time     `db:"end_at"`   // none after; zero: no bound
-	MaxRuns         int64         `db:"max_runs"` // of its schedule; 0: no bound
+	StartAt         time.Time     `db:"start_at"` // no instant before; zero means no limit
+	EndAt           time.Time     `db:"end_at"`   // none after; zero means no limit
+	MaxRuns         int64         `db:"max_runs"` // of its schedule; 0 means no limit
 	Enabled         bool          `db:"enabled"`
 	PauseReason     string        `db:"pause_reason"`   // the reason why it is not enabled: user or failures
 	SessionPolicy   string        `db:"session_policy"` // new or reuse
 	MissedPolicy    string        `db:"missed_policy"`  // run_latest, skip or run_all
 	CatchUpWindow   time.Duration `db:"catch_up_window"`
 	OverlapPolicy   string        `db:"overlap_policy"`   // skip, queue or allow
-	PauseAfter      int           `db:"pause_after"`      // failures in a row; 0: never
+	PauseAfter      int           `db:"pause_after"`      // failures in a row; 0 means never
 	MaxCredits      Credits       `db:"max_credits"`      // of one run; 0 means no limit besides the agent's
 	SessionID       string        `db:"session_id"`       // that is reused; empty before the first run
 	Anchor          time.Time     `db:"anchor"`           // an interval is counted from here
@@ -100,7 +100,7 @@ type TaskRun struct {
 	Delay                 time.Duration // from the instant to the session
 	Revision              int64
 	CreatedAt             time.Time
-	StartedAt, FinishedAt time.Time // of the session; zero: not yet
+	StartedAt, FinishedAt time.Time // of the session; zero until then
 }
 
 // The triggers of a run.

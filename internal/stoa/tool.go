@@ -24,7 +24,7 @@ type AgentTool struct {
 	TimeoutSeconds int64  // that a call waits for its output
 	OnTimeout      string // TimeoutTells or TimeoutFails
 	Visitors       bool   // it is offered in chats of visitors as well
-	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty: never
+	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty means never
 
 	ConnectionID string     `json:",omitzero"` // this and the following: only for ToolConnection
 	Allow        []string   `json:",omitzero"` // names of tools, as the server has them
@@ -192,7 +192,7 @@ type ExternalCall struct {
 	Resolution          string        `db:"resolution"`        // a person's finding: done or not_done
 	Note                string        `db:"note"`              // of the resolution
 	ResolvedBy          string        `db:"resolved_by"`       // the id of the key
-	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty: never
+	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty means never
 	ApprovalInputID     string        `db:"approval_input_id"` // of the latest request for an approval
 	Decision            Decision      `db:"decision"`
 	DecidedBy           string        `db:"decided_by"` // the id of the key; empty for an expiry
@@ -206,7 +206,7 @@ type ExternalCall struct {
 	ConfirmedAt         time.Time     `db:"confirmed_at"`
 	CreatedAt           time.Time     `db:"created_at"`
 	ExpiresAt           time.Time     `db:"expires_at"`
-	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero: never
+	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero means never
 	FinishedAt          time.Time     `db:"finished_at"`
 	ResolvedAt          time.Time     `db:"resolved_at"`
 }

@@ -55,9 +55,9 @@ type Turn struct {
 	Failure       *Failure
 	Spent         Credits
 	CreatedAt     time.Time
-	StartedAt     time.Time // zero: not yet
-	FinishedAt    time.Time // zero: not yet
-	DeadlineAt    time.Time // zero: before its first claim, and while it waits for input
+	StartedAt     time.Time // zero until then
+	FinishedAt    time.Time // zero until then
+	DeadlineAt    time.Time // zero before its first claim, and while it waits for input
 }
 
 // A Failure is the reason why a turn failed, as reported to its owner.
@@ -75,8 +75,8 @@ type Step struct {
 	Text         string
 	Calls        []ToolCall
 	Reasoning    []Segment     // in order; of one reply, so all by one route
-	Stop         Stop          // empty: broken off by a cancel or deadline
-	Results      []*ToolResult // as long as Calls; nil: not there yet
+	Stop         Stop          // empty means broken off by a cancel or deadline
+	Results      []*ToolResult // as long as Calls; nil until they arrive
 	CreatedAt    time.Time
 }
 
@@ -142,7 +142,7 @@ func StepID(session string, turn, step int64) string {
 	return string(strconv.AppendInt(b, step, 10))
 }
 
-// The kinds of a session's messages. Beside the user's own there is at most one
+// The kinds of a session's messages. Besides the user's own there is at most one
 // message per step and one per input.
 const (
 	KindMessage  = "message"  // of the user
@@ -155,7 +155,7 @@ const (
 // A SessionMessage is one message of a conversation.
 type SessionMessage struct {
 	ID, SessionID string
-	Turn, Step    int64  // turn 0: queued; step 0: the user's
+	Turn, Step    int64  // turn 0 means queued; step 0 means the user's
 	Role          Role   // user or assistant
 	Kind          string // see the kinds
 	Status        MessageStatus
@@ -210,7 +210,7 @@ type Input struct {
 	CallID        string // of the tool call that the answer is the result of
 	Kind, Prompt  string
 	Options       []string
-	Default       *string // the answer when it expires; nil: the turn fails then
+	Default       *string // the answer when it expires; nil means the turn fails then
 	Status        InputStatus
 	Answer        string
 	CreatedAt     time.Time

@@ -15,7 +15,7 @@ type WireInfo struct {
 	Unversioned []string
 	Endpoints   []string // last names of the paths of its endpoints, which end no base URL
 	BaseEnds    []string // redundant ends of base URLs, which are dropped: the longest first
-	StrictTools int      // largest number of tools of a call that are held to their schemas; 0: no limit
+	StrictTools int      // largest number of tools of a call that are held to their schemas; 0 means no limit
 	// CacheWrite and CacheWriteLong are the vendor's rates for input that it writes to its
 	// cache for a short and for a long lifetime, in percent of its rate of input; 0 means
 	// that rate.

@@ -35,7 +35,7 @@ type AccountRow struct {
 	stoa.Account
 	Funds
 	Spent    stoa.Credits // charged in the last 30 days of UTC, today included
-	LastUsed time.Time    // when a key of it was used last, to within a minute; zero: never
+	LastUsed time.Time    // last use of its keys, to within a minute; zero means never
 }
 
 // An AccountFilter narrows a list of accounts. Empty members do not.

@@ -161,7 +161,7 @@ func (tx *Tx) version(ctx context.Context, accountID, id string, version int64, 
 }
 
 // AgentVersions lists the versions of an account's agent by number, newest
-// first unless asc. It starts after the version number after; 0: at the start.
+// first unless asc. It starts after the version number after; 0 means at the start.
 func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
 	if _, err := tx.Agent(ctx, accountID, id); err != nil {
 		return nil, false, err

@@ -11,16 +11,16 @@ type Secret struct {
 	Kind           string    `db:"kind"`        // such as SecretBearer
 	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
 	Origin         string    `db:"origin"`      // that it is sent to
-	Hint           string    `db:"hint"`        // the last characters of the value; empty: it is short
+	Hint           string    `db:"hint"`        // the last characters of the value; empty if it is short
 	Sealed         string    `db:"sealed"`
 	Version        int64     `db:"version"` // number of values set so far
 	CreatedAt      time.Time `db:"created_at"`
 	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
-	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty: all
+	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty means all
 	ExternalUserID string    `db:"external_user_id"` // the only user in whose sessions it is sent; empty means all
-	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero: never
-	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero: never
-	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero: it was not deleted
+	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero means never
+	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero means never
+	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero if it was not deleted
 }
 
 // Expired reports whether the secret is not sent any more at a time.
@@ -44,17 +44,17 @@ type Connection struct {
 	Name           string            `db:"name"`
 	URL            string            `db:"url"`          // empty before the OpenAPI document that contains it is read
 	DocumentURL    string            `db:"document_url"` // of an OpenAPI document; empty if there is none, or if its text is stored
-	SecretID       string            `db:"secret_id"`    // empty: requests carry none
+	SecretID       string            `db:"secret_id"`    // empty if requests carry none
 	Headers        map[string]string `db:"headers,json"`
 	Metadata       map[string]string `db:"metadata,json"`
 	Protocol       string            `db:"protocol"` // version at the last refresh; empty before the first one
 	ServerName     string            `db:"server_name"`
 	ServerVersion  string            `db:"server_version"`
 	Instructions   string            `db:"instructions"` // the server's own description
-	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty: it was well
+	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty on success
 	ErrorMessage   string            `db:"error_message"`
 	Revision       int64             `db:"revision"`
-	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero: there was none
+	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero if none
 	CreatedAt      time.Time         `db:"created_at"`
 	UpdatedAt      time.Time         `db:"updated_at"`
 	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
@@ -64,7 +64,7 @@ type Connection struct {
 	PerSession     string            `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
 	Disabled       bool              `db:"enabled,not"`             // disabled: its server is not contacted
 	Authorized     bool              // there are tokens; not stored with it
-	Authorization  *Authorization    // the newest one; nil: there was none. Not stored with it
+	Authorization  *Authorization    // the newest one; nil if none. Not stored with it
 	Tools          map[ToolState]int // numbers of tools; not stored with it
 }
 
@@ -72,7 +72,7 @@ type Connection struct {
 type OAuth struct {
 	Grant    string   `json:"grant"` // GrantCode or GrantClient
 	Scopes   []string `json:"scopes,omitempty"`
-	ClientID string   `json:"clientId,omitempty"` // empty: the client registers itself
+	ClientID string   `json:"clientId,omitempty"` // empty means the client registers itself
 }
 
 // The grants of OAuth.
@@ -154,12 +154,12 @@ type ConnectionTool struct {
 	ApprovedDefinition  string    `db:"approved_definition"` // empty if none is approved
 	ApprovedSHA256      string    `db:"approved_sha256"`
 	RejectedSHA256      string    `db:"rejected_sha256"`
-	Approval            string    `db:"approval"`               // as reviewed; empty: not yet
-	Effects             string    `db:"effects"`                // as reviewed; empty: not yet
+	Approval            string    `db:"approval"`               // as reviewed; empty until then
+	Effects             string    `db:"effects"`                // as reviewed; empty until then
 	Visitors            string    `db:"visitors"`               // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
 	VisitorTitle        string    `db:"visitor_title"`          // of the question to a visitor; empty means that of the definition
 	PublicFields        []string  `db:"public_fields,optional"` // JSON Pointers to the arguments that a visitor may see
-	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty: not yet
+	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty until then
 	IdempotencyArgument string    `db:"idempotency_argument"`   // as reviewed: the argument that contains the id of a call; may be empty
 	State               ToolState `db:"state"`
 }

@@ -26,7 +26,7 @@ type Delivery struct {
 	Attempts   int            `db:"attempts"`     // all of them
 	Log        []Attempt      `db:"log,optional"` // the newest of them, oldest first
 	FirstAt    time.Time      `db:"first_at"`     // the first attempt of the round; zero before it
-	FinishedAt time.Time      `db:"finished_at"`  // zero: not yet
+	FinishedAt time.Time      `db:"finished_at"`  // zero until then
 	CreatedAt  time.Time      `db:"created_at"`   // when it happened
 }
 
@@ -48,7 +48,7 @@ type Attempt struct {
 	Number int       `json:"n"`
 	At     time.Time `json:"at"`
 	Millis int64     `json:"ms"`
-	Status int       `json:"status,omitzero"` // of the reply; 0: there was none
+	Status int       `json:"status,omitzero"` // of the reply; 0 if none
 	Error  string    `json:"error,omitzero"`  // the kind of failure; empty on success
 	Reply  string    `json:"reply,omitzero"`  // the beginning of its body
 }

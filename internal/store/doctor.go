@@ -13,7 +13,7 @@ import (
 type Finding struct {
 	AccountID, ID string
 	Detail        string
-	Since         time.Time // zero: not known
+	Since         time.Time // zero if unknown
 }
 
 func scanFinding(rows *sql.Rows) (f Finding, err error) {

@@ -53,7 +53,7 @@ func (tx *Tx) LeaseMore(ctx context.Context, accountID, nodeID string, need, chu
 // A Return is credits of an open lease that go back to the balance.
 type Return struct {
 	LeaseID, AccountID string
-	Amount             stoa.Credits // 0: nothing can be spared
+	Amount             stoa.Credits // 0 means nothing can be spared
 	Done               bool         // result: the lease is open and had as much unspent
 }
 

@@ -135,7 +135,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	wantInOrder(t, peers[1])
 }
 
-// Nothing that a dead node begins to write is committed, whatever it believes.
+// No write of a dead node is committed, even if the node does not yet know of its death.
 func TestADeadNodeWritesNothing(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)

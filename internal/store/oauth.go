@@ -21,7 +21,7 @@ type Tokens struct {
 	Resource     string    `db:"resource"`
 	Sealed       string    `db:"sealed"`
 	Version      int64     `db:"version"`    // number of replacements
-	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero: not known
+	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero if unknown
 	RefreshedAt  time.Time `db:"refreshed_at"`
 	Lease        string    `db:"lease"` // the current refresher; may be empty
 	LeaseUntil   time.Time `db:"lease_until"`
@@ -116,7 +116,7 @@ type Authorization struct {
 	Status    string    `db:"status"`  // such as AuthorizationPending
 	Message   string    `db:"message"` // the reason for its outcome; empty if it is pending or successful
 	StartedAt time.Time `db:"started_at"`
-	EndedAt   time.Time `db:"ended_at"` // zero: it is pending
+	EndedAt   time.Time `db:"ended_at"` // zero while pending
 }
 
 // The statuses of an authorization.
@@ -146,7 +146,7 @@ func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id,
 	return err
 }
 
-// Authorization returns the newest authorization of a connection; nil: there was none.
+// Authorization returns the newest authorization of a connection; nil if none.
 // One whose time is over has failed.
 func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
 	a, err := authorizations.find(ctx, tx, `account_id = $1 AND connection_id = $2`, accountID, connectionID)

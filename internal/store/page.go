@@ -12,9 +12,9 @@ import (
 
 // A Page selects part of a list in order of creation, newest first.
 type Page struct {
-	Limit int    // most rows; 0: 20
+	Limit int    // most rows; 0 means 20
 	Asc   bool   // oldest first
-	After Cursor // the last row of the previous page; zero: from the start
+	After Cursor // the last row of the previous page; zero means from the start
 }
 
 // A Cursor is the position of a row in a list ordered by creation.
@@ -83,7 +83,7 @@ type test struct {
 // rows returns the SELECT for the rows of a page and one row more, with its arguments. With
 // further conditions it reads the first maxLooked rows.
 func (f filtered) rows(p Page) (query string, args []any) {
-	if !f.looks() {
+	if !f.hasTests() {
 		where, order, more := p.clause(len(f.args) + 1)
 		return `SELECT * ` + f.from + where + order, append(slices.Clip(f.args), more...)
 	}
@@ -114,8 +114,8 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 	return rows, next, err
 }
 
-// looks reports whether there are further conditions.
-func (f filtered) looks() bool {
+// hasTests reports whether there are further conditions.
+func (f filtered) hasTests() bool {
 	for i := 1; i < len(f.rest); i += 2 {
 		if f.rest[i] != "" {
 			return true
@@ -131,7 +131,7 @@ func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Curs
 	if more {
 		return last, nil
 	}
-	if !f.looks() {
+	if !f.hasTests() {
 		return Cursor{}, nil
 	}
 	where, order, args := p.from(len(f.args) + 1)

@@ -118,7 +118,7 @@ func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
 }
 
 // InsertRequests writes rows of the request log and then removes the oldest of each
-// of their accounts that has more than most; 0: no bound. scratch is memory for the
+// of their accounts that has more than most; 0 means no limit. scratch is memory for the
 // arguments that is used again.
 func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
 	if len(rows) == 0 {
@@ -198,7 +198,7 @@ func (tx *Tx) Request(ctx context.Context, accountID, id string) (RequestRow, er
 // A RequestFilter narrows a list of requests. Empty members do not.
 type RequestFilter struct {
 	KeyID, Model, Provider string // Model: requested or served
-	MinStatus, MaxStatus   int    // 0: any
+	MinStatus, MaxStatus   int    // 0 means any
 	Code                   stoa.Code
 	MinDuration            time.Duration
 	From, To               time.Time // written at or after From, before To

@@ -54,7 +54,7 @@ func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error 
 }
 
 // Messages returns messages of a session in their order, or newest first with
-// desc. It starts after the place after; 0: at the start.
+// desc. It starts after the place after; 0 means at the start.
 func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
 	p := Page{Limit: limit}
 	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`

@@ -56,7 +56,7 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 }
 
 // Turns returns turns of a session by number, or the newest first with desc. It
-// starts after the number after; 0: at the start.
+// starts after the number after; 0 means at the start.
 func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
 	p := Page{Limit: limit}
 	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`

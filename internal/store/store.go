@@ -47,15 +47,15 @@ func Migrations() fs.FS {
 type Config struct {
 	Dir         string        // data directory with core.db
 	PostgresURL string        // postgres://…
-	Durability  db.Durability // empty: db.Full
-	Readers     int           // read-only connections of SQLite; 0: 4
-	Connections int           // connections to PostgreSQL; 0: 16
+	Durability  db.Durability // empty means db.Full
+	Readers     int           // read-only connections of SQLite; 0 means 4
+	Connections int           // connections to PostgreSQL; 0 means 16
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
 	Node     cluster.NodeInfo // the information of this process
 	Life     cluster.Times    // of this process's node, on PostgreSQL
-	Quota    Quota            // zero: no bounds
+	Quota    Quota            // zero means no limit
 	Trace    func(db.Trace)   // see [db.Config]; may be nil
 	Observe  func(string)     // see [db.Config]; may be nil
 	Logger   *slog.Logger     // nil means no log

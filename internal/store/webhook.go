@@ -142,7 +142,7 @@ func (tx *Tx) DisableWebhook(ctx context.Context, accountID, id, reason string) 
 // A CreditsWatch is a webhook that subscribes to the end of its account's credits.
 type CreditsWatch struct {
 	WebhookID, AccountID string
-	Low                  stoa.Credits // 0: the default
+	Low                  stoa.Credits // 0 means the default
 	Unspent              stoa.Credits // of the account
 }
 

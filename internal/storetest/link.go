@@ -129,9 +129,9 @@ func (l *Link) breakAll() {
 	}
 }
 
-// note keeps a connection for breakAll until the function that it returns is called,
+// track registers a connection for breakAll until the returned function is called,
 // which closes it.
-func (l *Link) note(c net.Conn) (closed func()) {
+func (l *Link) track(c net.Conn) (closed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[c] = struct{}{}
@@ -150,7 +150,7 @@ func (l *Link) gate() {
 }
 
 func (l *Link) relay(from net.Conn) {
-	defer l.note(from)()
+	defer l.track(from)()
 	if l.away.Load() {
 		return
 	}
@@ -158,7 +158,7 @@ func (l *Link) relay(from net.Conn) {
 	if err != nil {
 		return
 	}
-	defer l.note(to)()
+	defer l.track(to)()
 	var lost atomic.Bool // later answers of the server
 	answers := make(chan struct{})
 	go func() {

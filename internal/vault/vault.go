@@ -50,7 +50,7 @@ type Vault struct {
 func Open(keys []seal.MasterKey, path string) (*Vault, error) {
 	v := &Vault{set: keys, path: path}
 	if path == "" {
-		return v, v.use(nil)
+		return v, v.setRing(nil)
 	}
 	kept, err := readKeys(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,11 +59,11 @@ func Open(keys []seal.MasterKey, path string) (*Vault, error) {
 	if v.err = err; err != nil {
 		kept = nil
 	}
-	return v, v.use(kept)
+	return v, v.setRing(kept)
 }
 
-// use sets the ring from the keys of the settings and those of the file.
-func (v *Vault) use(kept [][]byte) error {
+// setRing sets the ring from the keys of the settings and those of the file.
+func (v *Vault) setRing(kept [][]byte) error {
 	keys := append([]seal.MasterKey(nil), v.set...)
 	for _, k := range kept {
 		sum := sha256.Sum256(k)
@@ -132,7 +132,7 @@ func (v *Vault) sealing() (*seal.Ring, error) {
 	}
 	kept, err := KeepKeys(v.path)
 	if err == nil {
-		err = v.use(kept)
+		err = v.setRing(kept)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read or create %s in the data directory: %w", KeyFile, err)
