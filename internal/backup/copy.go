@@ -361,7 +361,7 @@ func (c *copier) table(ctx context.Context, p pair) (t CopiedTable, err error) {
 			}
 		}
 	}
-	t.From = sum.total()
+	t.From = sum.result()
 	c.Progress(p.name, sum.rows, true)
 	return t, nil
 }
@@ -409,7 +409,7 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 			}
 			sum.add(row)
 		}
-		done.Tables[i].To = sum.total()
+		done.Tables[i].To = sum.result()
 		if done.Tables[i].From != done.Tables[i].To {
 			wrong = append(wrong, done.Tables[i].String())
 		}

@@ -44,8 +44,8 @@ func (s *sum) add(row []any) {
 	s.rows++
 }
 
-// total returns the sum of all rows added so far.
-func (s *sum) total() TableSum {
+// result returns the sum of all rows added so far.
+func (s *sum) result() TableSum {
 	var b []byte
 	for _, n := range s.total {
 		b = binary.BigEndian.AppendUint64(b, n)
