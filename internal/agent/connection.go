@@ -68,7 +68,7 @@ const alteredText = "The tool is not offered any more, or its definition has cha
 // carryOut carries out calls of connections' tools: the one at a place and, if it is
 // read-only, the read-only ones that follow it, several at a time. It returns how many it
 // carried out. waits is set if a person must first decide about a call that may have been
-// carried out, or if a call has ended the turn. See docs/decisions/0048-calls-of-servers.md.
+// carried out, or if a call has ended the turn. See docs/decisions/0048-repeat-a-servers-tool-call-only-if-that-is-safe.md.
 func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
 	step := t.last()
 	group := []*stoa.ExternalCall{t.planned(place)}

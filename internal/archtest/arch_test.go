@@ -20,7 +20,7 @@ import (
 
 // layers assigns each package below internal/ its layer: a package may import packages on
 // lower layers only. A missing package fails the test. See
-// docs/decisions/0001-layered-packages.md.
+// docs/decisions/0001-packages-import-lower-layers-only.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
 	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1,

@@ -1,11 +1,10 @@
-// Package auth authenticates callers: it creates API keys, stores their hashes,
-// and resolves an Authorization header to a [stoa.Caller]. The tokens of embeds
-// belong to package embed.
+// Package auth authenticates callers: it creates API keys, stores their hashes, and
+// resolves an Authorization header to a [stoa.Caller]. The tokens of embeds belong to
+// package embed.
 //
-// It never logs or stores a secret, never repeats one in an error, and knows
-// nothing about credits. Start with [Keys.Verify]; manage.go has the operations
-// of the key endpoints, secret.go the format of a key, cache.go the cache of
-// verified keys.
+// It never logs or stores a secret, never repeats one in an error, and does not handle
+// credits. Start with [Keys.Verify]; manage.go has the operations of the key endpoints,
+// secret.go the format of a key, cache.go the cache of verified keys.
 package auth
 
 import (
@@ -26,20 +25,20 @@ import (
 )
 
 const (
-	// freshness is how long a verified key is used from the cache without reading
-	// its row again. Changes made through this process clear the cache when they
-	// commit, and give a hint on which other nodes clear theirs; freshness bounds all
-	// others, such as a revocation whose hint was lost. Expiry and revocation times
-	// are compared at every use, and unknown keys are not cached, since a guesser
-	// would fill the cache. Measured: 0.2 to 0.3 µs per verification.
+	// freshness is the time for which a verified key is used from the cache without reading
+	// its row again. Changes made through this process clear the cache when they commit,
+	// and send a hint so that other nodes clear theirs; freshness limits the delay of all
+	// others, such as a revocation whose hint was lost. Expiry and revocation times are
+	// compared at every use. Unknown keys are not cached, since guesses would fill the
+	// cache. Measured: 0.2 to 0.3 µs per verification.
 	//
 	// The choice would be wrong if reads of keys dominated the readers' time, or if a
 	// revoked key worked a second later.
 	freshness = 900 * time.Millisecond
 	// renewal is the age from which one caller reads the row again while the others
-	// go on, so that a busy key never makes them all wait at once.
+	// continue with the cached one, so that they never all wait.
 	renewal = 500 * time.Millisecond
-	// flushEvery is how often the times of last use are stored.
+	// flushEvery is the interval at which the times of last use are stored.
 	flushEvery = 15 * time.Second
 )
 
@@ -55,7 +54,7 @@ type Keys struct {
 	loads   singleflight.Group
 
 	mu   sync.Mutex
-	used map[string]time.Time // last use by key id, to the minute, as far as it is not stored
+	used map[string]time.Time // unstored times of last use by key id, to the minute
 }
 
 // known is a key with its account as read from the store.
@@ -67,8 +66,8 @@ type known struct {
 	noted   atomic.Int64 // the minute of the last recorded use, since 1970
 }
 
-// New returns Keys over an open store. plans returns the plan with that id, also
-// for one that is not configured; it is called at each verification.
+// New returns Keys over an open store. plans returns the plan with an id, even if it is not
+// configured; it is called at each verification.
 func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
 	k := &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
 	st.OnHint(cluster.HintKeys, func(string) { k.Forget() })
@@ -76,11 +75,10 @@ func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
 	return k
 }
 
-// Verify authenticates an Authorization header. Every fault of it is
-// CodeUnauthorized, whose message says what is wrong: that a key was revoked or has
-// expired is told only to who has its secret. A key of a suspended account is
-// CodeSuspended. With an error the caller says whose key it was, as far as that is
-// known, for the logs alone.
+// Verify authenticates an Authorization header. Every fault of it is CodeUnauthorized with
+// a message that explains it; only the holder of the secret learns that a key was revoked
+// or has expired. A key of a suspended account is CodeSuspended. With an error the caller
+// contains the owner of the key if it is known, only for the logs.
 func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Caller, error) {
 	secret, ok := bearer(authorizationHeader)
 	switch {
@@ -116,7 +114,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	if e.account.Suspended {
 		return caller, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
 	}
-	k.note(e, now)
+	k.recordUse(e, now)
 	caller.Plan = k.plans(e.account.Plan)
 	return caller, nil
 }
@@ -140,8 +138,8 @@ func bearer(header string) (string, bool) {
 // maxSecret bounds the work done for an unauthenticated request, in bytes.
 const maxSecret = 512
 
-// load reads a key's row, once for all concurrent callers. It returns nil if
-// there is none.
+// load reads a key's row, once for all concurrent callers. It returns nil if the key does
+// not exist.
 func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error) {
 	// The number of changes is part of the flight's name: a caller after a change
 	// must not share a row read before it.
@@ -180,15 +178,15 @@ func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) 
 	return e, nil
 }
 
-// Forget clears the cache of keys and accounts, so that a committed change takes
-// effect at once. Changes of accounts made through the store need it; inside
-// their transaction use [Keys.ForgetAfter].
+// Forget clears the cache of keys and accounts, so that a committed change takes effect
+// immediately. Changes of accounts made through the store need it; inside their transaction
+// use [Keys.ForgetAfter].
 func (k *Keys) Forget() {
 	k.changes.Add(1)
 	k.cache.clear()
 }
 
-// ForgetAfter calls [Keys.Forget] once tx is committed, on this node and soon on
+// ForgetAfter calls [Keys.Forget] once tx is committed, on this node and soon afterwards on
 // the others.
 func (k *Keys) ForgetAfter(tx *store.Tx) {
 	tx.AfterCommit(func() {
@@ -197,8 +195,8 @@ func (k *Keys) ForgetAfter(tx *store.Tx) {
 	})
 }
 
-// note records the use of a key, once a minute.
-func (k *Keys) note(e *known, now time.Time) {
+// recordUse records the use of a key, once a minute.
+func (k *Keys) recordUse(e *known, now time.Time) {
 	minute := now.Unix() / 60
 	last := e.noted.Load()
 	if last >= minute || !e.noted.CompareAndSwap(last, minute) {
@@ -209,8 +207,8 @@ func (k *Keys) note(e *known, now time.Time) {
 	k.used[e.key.ID] = time.Unix(minute*60, 0).UTC()
 }
 
-// Run stores the times of last use every 15 seconds until ctx ends, and once
-// more then. Nothing else depends on it.
+// Run stores the times of last use every 15 seconds until ctx ends, and then once more.
+// Nothing else depends on it.
 func (k *Keys) Run(ctx context.Context) error {
 	t := time.NewTicker(flushEvery)
 	defer t.Stop()
@@ -254,7 +252,7 @@ func (k *Keys) Flush(ctx context.Context) error {
 	return err
 }
 
-// lastUsed returns the key with a time of last use that is not stored yet.
+// lastUsed returns the key with its time of last use, even if that is not stored yet.
 func (k *Keys) lastUsed(key stoa.Key) stoa.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()

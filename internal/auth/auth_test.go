@@ -22,7 +22,7 @@ func plans(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: id == "p
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m)) }
 
-// service is a store with an owner, and a second account with a key of its own.
+// service is a store with an owner, and a second account with its own key.
 type service struct {
 	t      *testing.T
 	st     *store.Store
@@ -314,8 +314,8 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 	}
 }
 
-// TestANarrowKeyCannotEndAWiderOne: a leaked key with keys:write alone must not
-// lock the owner out.
+// TestANarrowKeyCannotEndAWiderOne: a leaked key with only keys:write must not lock the
+// owner out.
 func TestANarrowKeyCannotEndAWiderOne(t *testing.T) {
 	t.Parallel()
 	h := newService(t, storetest.New(t))
@@ -348,8 +348,8 @@ func TestANarrowKeyCannotEndAWiderOne(t *testing.T) {
 	h.want(narrowSecret, stoa.CodeUnauthorized)
 }
 
-// TestKeysShareTheBookOfTheirRoot: limits do not multiply with the keys that a
-// limited key creates, nor begin anew when it is rotated.
+// TestKeysShareTheBookOfTheirRoot: limits neither multiply with the keys that a limited key
+// creates, nor restart when it is rotated.
 func TestKeysShareTheBookOfTheirRoot(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -379,7 +379,7 @@ func TestKeysShareTheBookOfTheirRoot(t *testing.T) {
 			}
 		}
 		h.want(secret, stoa.CodeUnauthorized)
-		// Keys of a key without limits are budgets of their own.
+		// Keys of a key without limits have separate budgets.
 		budget, _ := child(h.first)
 		if budget.Root() != budget.ID {
 			t.Errorf("a key of an unlimited one counts in the book of %s", budget.Root())
@@ -521,7 +521,7 @@ func TestOtherNodesForgetAChangedKeyAtOnce(t *testing.T) {
 	h := newService(t, database)
 	peer := database.Open()
 	other := auth.New(peer, plans)
-	now := time.Now() // the other's clock stands still: only a hint makes it read again
+	now := time.Now() // the other node's clock is fixed: only a hint makes it read again
 	other.SetNow(func() time.Time { return now })
 	for _, st := range []*store.Store{h.st, peer} {
 		begun := make(chan struct{}, 1)

@@ -5,21 +5,19 @@ import (
 	"sync"
 )
 
-// cacheSize is how many keys are cached. An entry is of use for [freshness]
-// only, so a service that verifies more keys than that within a second reads
-// some of them again.
+// cacheSize is the maximum number of cached keys. An entry is used only for [freshness], so
+// a service that verifies more keys than that within a second reads some of them again.
 const cacheSize = 20_000
 
-// A keyCache holds keys by the hash of their secret, at most cacheSize. It is
-// safe for concurrent use.
+// A keyCache stores keys by the hash of their secret, at most cacheSize. It is safe for
+// concurrent use.
 //
-// A map behind a lock that drops any one entry when it is full takes 345 to
-// 455 ns per verification on one goroutine and 290 to 305 on eight (two shared
-// cores); a cache with an eviction policy (otter, twelve packages) took 460 to
-// 790 and 455 to 540, and made the binary 840 kB larger. An LRU list would
-// need the write lock for each hit. It would be wrong if a mutex profile of a
-// machine with many cores showed keyCache, or if more than cacheSize distinct
-// keys a second were in use.
+// A map with a lock that drops an arbitrary entry when it is full needs 345 to 455 ns per
+// verification on one goroutine and 290 to 305 on eight (two shared cores). A cache with an
+// eviction policy (otter, twelve packages) needed 460 to 790 and 455 to 540, and made the
+// binary 840 kB larger. An LRU list would need the write lock for each hit. The choice
+// would be wrong if a mutex profile of a machine with many cores showed keyCache, or if
+// more than cacheSize distinct keys a second were in use.
 type keyCache struct {
 	mu   sync.RWMutex
 	keys map[[sha256.Size]byte]*known
@@ -32,8 +30,8 @@ func (c *keyCache) get(hash [sha256.Size]byte) (*known, bool) {
 	return e, ok
 }
 
-// set stores an entry. A full cache drops any other one for it: entries live
-// for less than a second, so the order of use is not worth tracking.
+// set stores an entry. A full cache drops an arbitrary other one: entries live for less
+// than a second, so the order of use is not worth tracking.
 func (c *keyCache) set(hash [sha256.Size]byte, e *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

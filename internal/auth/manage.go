@@ -17,8 +17,8 @@ const (
 	MaxOverlap = 30 * 24 * time.Hour
 )
 
-// Create stores a key with that secret. AccountID and Scopes must be set; ID and
-// Hint are filled in. It does not check the caller's rights: see [Within].
+// Create stores a key with the given secret. AccountID and Scopes must be set; ID and Hint
+// are filled in. It does not check the caller's rights: see [Within].
 func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret string) (stoa.Key, error) {
 	if err := check(key, tx.Now); err != nil {
 		return stoa.Key{}, err
@@ -28,10 +28,10 @@ func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret st
 	return tx.InsertKey(ctx, key, Hash(secret))
 }
 
-// CreateWith creates a key on behalf of the holder of the key by: it must be
-// [Within] that one, and shares its book if that one has limits (see
-// [stoa.Key.Root]). With the scope operator a key may create keys of other
-// accounts with any scope but its own limits and expiry bind a new operator key.
+// CreateWith creates a key on behalf of the holder of the key by. It must be [Within] that
+// key, and shares its book if that key has limits (see [stoa.Key.Root]). With the scope
+// operator a key may create keys of other accounts with any scope, but its own limits and
+// expiry bind a new operator key.
 func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, secret string) (stoa.Key, error) {
 	if err := Within(by, key); err != nil {
 		return stoa.Key{}, err
@@ -77,9 +77,9 @@ func tidy(scopes []string) []string {
 	return slices.Compact(s)
 }
 
-// Within returns CodeScope if key could do more than by, the key that requests
-// it: a scope that by lacks, or a higher limit or later expiry than by has. An
-// operator may have any key of another account, unless that is an operator's too.
+// Within returns CodeScope if key could do more than by, the key that requests it: if it
+// has a scope that by lacks, a higher limit or a later expiry. An operator may create any
+// key of another account, unless that account is an operator's too.
 func Within(by, key stoa.Key) error {
 	operator := by.Has(stoa.ScopeOperator)
 	if operator && key.AccountID != by.AccountID && !key.Has(stoa.ScopeOperator) {
@@ -102,14 +102,14 @@ func Within(by, key stoa.Key) error {
 	return nil
 }
 
-// Get returns a key of the account; CodeNotFound if there is none.
+// Get returns a key of the account, or CodeNotFound.
 func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	return k.lastUsed(key), err
 }
 
-// List returns the keys of an account, with revoked and expired ones, and
-// whether there are more.
+// List returns the keys of an account, including revoked and expired ones, and whether
+// there are more.
 func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store.Page) ([]stoa.Key, bool, error) {
 	list, more, err := tx.Keys(ctx, accountID, p)
 	for i := range list {
@@ -118,18 +118,17 @@ func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store
 	return list, more, err
 }
 
-// A Patch changes a key. A nil member changes nothing.
+// A Patch changes a key. A nil field changes nothing.
 type Patch struct {
 	Name              *string
 	Scopes            []string
 	RequestsPerMinute *int
 	MaxCreditsPerDay  *stoa.Credits
-	ExpiresAt         *time.Time // the zero time: never
+	ExpiresAt         *time.Time // the zero time means never
 }
 
-// Patch changes a key and returns it. What it was and what it becomes must be
-// [Within] by, the key of the caller; a key may also narrow itself. The change
-// takes effect at once.
+// Patch changes a key and returns it. Both the old and the new state must be [Within] by,
+// the key of the caller; a key may also narrow itself. The change takes effect immediately.
 func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, p Patch) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	if err != nil {
@@ -174,8 +173,8 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	return k.lastUsed(key), nil
 }
 
-// mayChange returns CodeScope if key is wider than by: whoever holds a narrow key
-// must not be able to end or to narrow a wider one. A key may change itself.
+// mayChange returns CodeScope if key is wider than by: the holder of a narrow key must not
+// be able to revoke or narrow a wider one. A key may change itself.
 func mayChange(by, key stoa.Key) error {
 	if by.ID == key.ID {
 		return nil
@@ -186,8 +185,8 @@ func mayChange(by, key stoa.Key) error {
 	return nil
 }
 
-// Revoke revokes a key now. It must be [Within] by, the key of the caller, or that
-// key itself. A key that is revoked already stays as it is.
+// Revoke revokes a key now. It must be [Within] by, the key of the caller, or that key
+// itself. A key that is already revoked stays unchanged.
 func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	if err != nil {
@@ -244,13 +243,12 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	return key, secret, tx.SetKeySuccessor(ctx, accountID, id, key.ID)
 }
 
-// maxSuccessors bounds how many rotations [EndsWithKey] follows.
+// maxSuccessors is the maximum number of rotations that [EndsWithKey] follows.
 const maxSuccessors = 100
 
-// EndsWithKey reports whether what a key created has ended with it: the key is
-// revoked or expired, and so is every key that it was rotated to, unless who
-// revoked it said that what it created goes on. A key that does
-// not exist any more counts as revoked.
+// EndsWithKey reports whether the objects that a key created have ended with it: the key is
+// revoked or expired, and so is every key that it was rotated to, unless the revocation
+// excluded them. A key that no longer exists counts as revoked.
 func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (bool, error) {
 	for range maxSuccessors {
 		key, err := tx.Key(ctx, accountID, id)
@@ -270,10 +268,10 @@ func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at tim
 	return true, nil
 }
 
-// Bootstrap creates the owner account of an empty store, on that plan and with
-// that grant, and a first key with every scope. The key has the given secret, or
-// a new one if that is empty; printedSecret is to be shown once. In a store that
-// has an account it does nothing, and created is false.
+// Bootstrap creates the owner account of an empty store, with the given plan and grant, and
+// a first key with every scope. The key has the given secret, or a new one if that is
+// empty; printedSecret must be shown once. If the store already has an account it does
+// nothing, and created is false.
 func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits, plan string) (account stoa.Account, key stoa.Key, printedSecret string, created bool, err error) {
 	err = k.st.Write(ctx, func(tx *store.Tx) error {
 		account, key, printedSecret, created = stoa.Account{}, stoa.Key{}, "", false

@@ -26,7 +26,7 @@ func Mint() (secret string) {
 	for len(b) < len(prefix)+randomChars {
 		rand.Read(random[:]) // never fails (crypto/rand)
 		for _, r := range random {
-			// Bytes from 248 on would bias the choice, as 256 is no multiple of 62.
+			// Bytes from 248 on would bias the choice, as 256 is not a multiple of 62.
 			if r < 248 && len(b) < len(prefix)+randomChars {
 				b = append(b, base62[r%62])
 			}
@@ -46,9 +46,9 @@ func checkOf(s string) string {
 	return string(out[:])
 }
 
-// CheckDigits reports whether a secret has the format of [Mint] with the right
-// check characters. False is likely a typing error, but it may also be a key
-// chosen by the operator, so callers may only warn.
+// CheckDigits reports whether a secret has the format of [Mint] with the right check
+// characters. False probably means a typing error, but the operator may also have chosen
+// the key, so callers may only warn.
 func CheckDigits(secret string) bool {
 	if len(secret) != secretChars || !strings.HasPrefix(secret, prefix) {
 		return false
@@ -57,8 +57,8 @@ func CheckDigits(secret string) bool {
 	return secret[len(body):] == checkOf(body)
 }
 
-// Hash returns what is stored for a secret: its SHA-256 in hex. With 190 random
-// bits no slower hash is needed.
+// Hash returns the stored form of a secret: its SHA-256 in hex. With 190 random bits no
+// slower hash is needed.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

@@ -83,8 +83,8 @@ func Create(ctx context.Context, dir, file, version string) (m Manifest, err err
 }
 
 // publish renames a finished file to its name, which must be free. It links instead of
-// renaming, so that a file that has appeared meanwhile is not overwritten; where
-// the file system has no links, it checks first and renames.
+// renaming, so that a file created in the meantime is not overwritten; if the file system
+// has no links, it checks first and renames.
 func publish(part, file string) error {
 	err := os.Link(part, file)
 	if err == nil || errors.Is(err, fs.ErrExist) {

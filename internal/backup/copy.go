@@ -15,24 +15,24 @@ import (
 	"stoa/internal/store"
 )
 
-// CopyOptions are what [Copy] copies, and where to.
+// CopyOptions are the options of [Copy].
 type CopyOptions struct {
 	From, To store.Config // of each: Dir, or PostgresURL
 	Drives   store.DriveTables
 
-	// ReplaceText replaces what a text of PostgreSQL cannot hold, NUL characters and
-	// what is not UTF-8, by U+FFFD. Without it such a row is an error.
+	// ReplaceText replaces characters that PostgreSQL cannot store in a text (NUL
+	// characters and invalid UTF-8) by U+FFFD. Without it such a row is an error.
 	ReplaceText bool
-	// Progress is called now and then with how many rows of a table have been copied,
-	// and once more when all have; nil: none.
+	// Progress is called regularly with the number of copied rows of a table, and once more
+	// after the last one; it may be nil.
 	Progress func(table string, rows int64, done bool)
 }
 
-// A Copied says what [Copy] did.
+// A Copied is the result of [Copy].
 type Copied struct {
 	Tables      []CopiedTable
 	Size        store.BooksSize    // of the copy
-	Differences []store.Difference // in the books, on both sides alike; none when they are in order
+	Differences []store.Difference // in the ledger, the same on both sides; empty if it is correct
 }
 
 // A CopiedTable has the number of rows of a table and a hash of all that is in them,
@@ -53,22 +53,19 @@ func (t CopiedTable) String() string {
 	return fmt.Sprintf("%s: %d rows with the hash %s here, %d rows with %s there", t.Name, t.From.Rows, t.From.Hash, t.To.Rows, t.To.Hash)
 }
 
-// Copy copies all rows of a store to another place: from a data directory to
-// PostgreSQL, or back, or to another of the same kind. It takes the locks of both,
-// reads every table of the source that this program's migrations create, and then
-// reads the copy again and compares numbers and hashes of all rows. Tables are
-// found in the schema, so that one added later is copied too. The source is not
-// changed, not even migrated.
+// Copy copies all rows of a store: from a data directory to PostgreSQL, or back, or to
+// another store of the same kind. It acquires the locks of both, copies every table of the
+// source that this program's migrations create, and then reads the copy again: the number
+// of rows and the sum of their SHA-256 must equal those of the source. Tables and columns
+// are read from both schemas, so that a table that is added later is copied without a
+// change here. The source is not changed, not even migrated.
 //
-// The copy is complete or it does not open: it is marked when it is begun, and the
-// mark is removed when all has been compared. A target that holds anything but a
-// copy of the same source that was interrupted is refused; that one is begun again.
+// An incomplete copy cannot be opened: the target is marked at the beginning, and the mark
+// is removed after the comparison. With the mark, a start, a migration and a verification
+// refuse the target. A target with other data is refused; an interrupted copy of the same
+// source is restarted.
 //
-// Books that differ are copied as they are and reported, as [Restore] does.
-// Tables and columns are read from both schemas, so that a table that is added later is
-// copied without a change here. Every row is read back: the number of rows and the sum of
-// their SHA-256 must be those of the source. With the mark, a start, a migration and a
-// verification refuse the target.
+// A ledger with differences is copied unchanged and reported, as in [Restore].
 func Copy(ctx context.Context, o CopyOptions) (done Copied, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, bool) {}
@@ -154,7 +151,7 @@ func (s *side) close() error {
 	return errors.Join(append(errs, s.lock.Release())...)
 }
 
-// lockStore takes the lock that a running service holds.
+// lockStore acquires the lock of a running service.
 func lockStore(ctx context.Context, cfg store.Config) (*db.Lock, error) {
 	if cfg.PostgresURL != "" {
 		return db.LockPostgres(ctx, cfg.PostgresURL, cfg.Logger)
@@ -229,9 +226,9 @@ type pair struct {
 	refilled bool
 }
 
-// pairs returns the tables to copy, each after those that its rows refer to. Tables
-// and columns that only one side has are an error, and so is a table of a SQLite
-// file that the migrations do not create; a PostgreSQL schema may hold others'.
+// pairs returns the tables to copy, each after the tables that its rows refer to. Tables
+// and columns that only one side has are an error, and so is a table of a SQLite file that
+// the migrations do not create; a PostgreSQL schema may contain other tables.
 func (c *copier) pairs(ctx context.Context, from, to *side) ([]pair, error) {
 	own := func(names ...string) bool { return slices.Contains(c.Drives.Own, strings.Join(names, ".")) }
 	known, err := c.reference(ctx)
@@ -302,7 +299,7 @@ func tablesOf(ctx context.Context, s *side, known []string) (map[string]placed, 
 	return all, nil
 }
 
-// inOrder returns the tables by name, but each after those that it refers to.
+// inOrder returns the tables by name, each after the tables that it refers to.
 func inOrder(todo []pair) (ordered []pair, err error) {
 	slices.SortFunc(todo, func(a, b pair) int { return strings.Compare(a.name, b.name) })
 	done := map[string]bool{}
@@ -320,10 +317,10 @@ func inOrder(todo []pair) (ordered []pair, err error) {
 	return ordered, nil
 }
 
-// progressRows is how many rows are copied between two calls of Progress.
+// progressRows is the number of rows between two calls of Progress.
 const progressRows = 10_000
 
-// table copies one table and returns what was read of it.
+// table copies one table and returns its number of rows and sum.
 func (c *copier) table(ctx context.Context, p pair) (t CopiedTable, err error) {
 	t.Name = p.name
 	var sum sum
@@ -364,7 +361,7 @@ func (c *copier) table(ctx context.Context, p pair) (t CopiedTable, err error) {
 			}
 		}
 	}
-	t.From = sum.of()
+	t.From = sum.result()
 	c.Progress(p.name, sum.rows, true)
 	return t, nil
 }
@@ -383,8 +380,8 @@ func (c *copier) rows(ctx context.Context, p pair) iter.Seq2[[]any, error] {
 	}
 }
 
-// mend replaces what PostgreSQL cannot hold in a row of a SQLite file, which takes
-// any bytes as text. The service accepts no such texts; versions before it did.
+// mend replaces bytes that PostgreSQL cannot store in a row of a SQLite file, which accepts
+// any bytes as text. The service rejects such texts; earlier versions did not.
 func (c *copier) mend(p pair, row []any) error {
 	for i, v := range row {
 		text, ok := v.(string)
@@ -412,7 +409,7 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 			}
 			sum.add(row)
 		}
-		done.Tables[i].To = sum.of()
+		done.Tables[i].To = sum.result()
 		if done.Tables[i].From != done.Tables[i].To {
 			wrong = append(wrong, done.Tables[i].String())
 		}
@@ -431,7 +428,7 @@ func (c *copier) compare(ctx context.Context, pairs []pair, done *Copied, from, 
 	slices.SortFunc(before, byLine)
 	slices.SortFunc(done.Differences, byLine)
 	if !slices.Equal(before, done.Differences) {
-		return fmt.Errorf("the books of the copy (%d differences) are not those of the source (%d)", len(done.Differences), len(before))
+		return fmt.Errorf("the ledger of the copy (%d differences) differs from that of the source (%d)", len(done.Differences), len(before))
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ type sum struct {
 	buf   []byte
 }
 
-// add adds a row. Each value is hashed with its type and length, so that no two rows
-// are hashed alike.
+// add adds a row. Each value is hashed with its type and length, so that different rows
+// have different hashes.
 func (s *sum) add(row []any) {
 	if s.hash == nil {
 		s.hash = sha256.New()
@@ -44,8 +44,8 @@ func (s *sum) add(row []any) {
 	s.rows++
 }
 
-// of returns the sum of all rows so far.
-func (s *sum) of() TableSum {
+// result returns the sum of all rows added so far.
+func (s *sum) result() TableSum {
 	var b []byte
 	for _, n := range s.total {
 		b = binary.BigEndian.AppendUint64(b, n)

@@ -50,10 +50,10 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 		return err
 	}
 	if marked && before != source {
-		return errors.New("it holds an interrupted copy of another store; choose an empty database, or drop its tables")
+		return errors.New("it contains an interrupted copy of another store; choose an empty database, or drop its tables")
 	}
 	if !marked {
-		names, err := c.ours(ctx, plain)
+		names, err := c.ownTables(ctx, plain)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 		}
 		s.dbs = append(s.dbs, d)
 	}
-	names, err := c.ours(ctx, plain)
+	names, err := c.ownTables(ctx, plain)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 	})
 }
 
-// ours returns the tables of a PostgreSQL schema that this program creates.
-func (c *copier) ours(ctx context.Context, d *db.DB) (names []string, err error) {
+// ownTables returns the tables of a PostgreSQL schema that this program creates.
+func (c *copier) ownTables(ctx context.Context, d *db.DB) (names []string, err error) {
 	known, err := c.reference(ctx)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (c *copier) markDir(ctx context.Context, s *side, source string) error {
 	before, err := os.ReadFile(mark)
 	if err == nil {
 		if strings.TrimSpace(string(before)) != source {
-			return fmt.Errorf("%s holds an interrupted copy of another store; choose an empty directory", dir)
+			return fmt.Errorf("%s contains an interrupted copy of another store; choose an empty directory", dir)
 		}
 		for _, name := range append(store.Files(), store.IdFile) { // of a copy that was interrupted when it was moved
 			for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -18,7 +18,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// oddText has what is special to the databases or to the ways into them.
+// oddText has characters that are special to the databases or to their transfer formats.
 const oddText = "tab\there \\N \\. line\nfeed\r\n 'quoted' \"x\" é 漢字 🙂 \u0001 \\u0000 \ufffd {\"json\": null}"
 
 var copyOwner = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}
@@ -71,7 +71,7 @@ func fullStore(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(tables) > 0 { // those that others refer to first
+	for len(tables) > 0 { // referenced tables first
 		i := slices.IndexFunc(tables, func(a db.Table) bool {
 			return !slices.ContainsFunc(tables, func(b db.Table) bool { return slices.Contains(a.After, b.Name) })
 		})

@@ -83,7 +83,7 @@ func TestIncompleteStoreIsRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)
-		want   string // in the error; empty: the store opens
+		want   string // in the error; empty means the store opens
 	}{
 		"nothing":           {func(*testing.T, string) {}, ""},
 		"no id file":        {remove("store.id"), ""},
@@ -131,8 +131,8 @@ func TestIncompleteStoreIsRefused(t *testing.T) {
 	}
 }
 
-// files lists the files of a directory with their sizes, without the lock and
-// without what SQLite creates to read one.
+// files lists the files of a directory with their sizes, without the lock and without
+// SQLite's temporary files.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

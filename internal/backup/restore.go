@@ -24,30 +24,29 @@ const (
 	restoringName = ".restore" // a directory: the copy that is being checked
 )
 
-// A Restored says what [Restore] did.
+// A Restored is the result of [Restore].
 type Restored struct {
 	Manifest    Manifest
 	Differences []store.Difference // in the restored books; none when they are in order
-	Replaced    string             // the directory that holds the former databases; empty: there were none
+	Replaced    string             // the directory with the former databases; empty if there were none
 }
 
-// Restore puts a backup into a data directory that no server uses. It takes the
-// directory's lock, checks every hash, opens the copy (which migrates its tables)
-// and verifies its books, and only then replaces the databases of the directory.
-// A directory that is not empty is refused without force; with it, the former
-// databases are kept in a directory beside the new ones.
+// Restore puts a backup into a data directory that no server uses. It acquires the
+// directory's lock, checks every hash, opens the copy (which migrates its tables) and
+// verifies its ledger, and only then replaces the databases of the directory. A directory
+// that is not empty is refused without force; with it, the former databases are kept in a
+// directory next to the new ones.
 //
 // drives has the migrations of drive.db. A backup without accounts, or with tables,
 // triggers or views that the migrations do not create, is refused.
 //
-// When it is interrupted, either nothing has changed, or the store refuses to
-// open until Restore has been run again.
+// After an interruption, either nothing has changed, or the store refuses to open until
+// Restore has been run again.
 //
-// Books that differ are reported in [Restored].Differences and restored all
-// the same: a backup with a wrong row is better than none, and the operator
-// must know. Replacing without keeping the former files was rejected, since a
-// wrong file named in a hurry would be the end of the data; the price is disk
-// space for two copies.
+// Differences in the ledger are reported in [Restored].Differences, and the backup is
+// restored all the same: a backup with a wrong row is better than none, and the operator
+// must be informed. Replacing the former files without keeping them was rejected, since a
+// mistyped file name could destroy the data; the price is disk space for two copies.
 func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r Restored, err error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -82,7 +81,7 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	return r, err
 }
 
-// empty returns an error, with what to do, when a directory holds more than a lock.
+// empty returns an error with advice if a directory contains more than a lock.
 func empty(dir, instead string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -90,7 +89,7 @@ func empty(dir, instead string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != db.LockFile && e.Name() != restoringName {
-			return fmt.Errorf("the data directory %s is not empty (it holds %s); %s", dir, e.Name(), instead)
+			return fmt.Errorf("the data directory %s is not empty (it contains %s); %s", dir, e.Name(), instead)
 		}
 	}
 	return nil
@@ -178,8 +177,8 @@ func prove(ctx context.Context, dir string, drives fs.FS) (diffs []store.Differe
 	return diffs, err
 }
 
-// replace moves the databases of a directory aside and the new ones in. A marker
-// file exists meanwhile, so that a mixture of both is never opened.
+// replace moves the databases of a directory aside and the new ones in. A marker file
+// exists in the meantime, so that a mixture of both is never opened.
 func replace(dir, work string) (kept string, err error) {
 	marker := filepath.Join(dir, store.UnfinishedRestore)
 	if err := store.WriteSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {

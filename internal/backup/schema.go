@@ -34,14 +34,14 @@ func checkSchemas(ctx context.Context, dir string, migrationsOf map[string]fs.FS
 		}
 		for _, object := range slices.Sorted(maps.Keys(got)) {
 			if columns, known := want[object]; !known {
-				return fmt.Errorf("%s has a %s, which this program does not create; use a backup that nobody has changed", name, object)
+				return fmt.Errorf("%s has a %s, which this program does not create; use an unmodified backup", name, object)
 			} else if columns != got[object] {
-				return fmt.Errorf("the %s of %s is not as this program creates it; use a backup that nobody has changed", object, name)
+				return fmt.Errorf("the %s of %s is not as this program creates it; use an unmodified backup", object, name)
 			}
 		}
 		for _, object := range slices.Sorted(maps.Keys(want)) {
 			if _, there := got[object]; !there {
-				return fmt.Errorf("%s has no %s; use a backup that nobody has changed", name, object)
+				return fmt.Errorf("%s has no %s; use an unmodified backup", name, object)
 			}
 		}
 	}

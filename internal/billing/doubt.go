@@ -15,7 +15,7 @@ import (
 // charge is stored, the caller learns neither that the reply is complete nor that it has
 // failed, which would mean that it is free: the charge is written again under its id as soon
 // as the store commits again or, if this node is dead, looked up. See
-// docs/decisions/0043-a-charge-in-doubt-is-looked-for.md.
+// docs/decisions/0043-resolve-a-charge-in-doubt-before-answering.md.
 
 const (
 	// doubtPause is the interval between attempts to resolve charges in doubt.

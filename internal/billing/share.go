@@ -17,7 +17,7 @@ import (
 // so that it lasts about a second, but by no more than a third of the balance. The unused
 // lease of an idle account is returned. Before a call is refused, the other nodes are asked
 // to return the credits that no hold covers. See give.go for the other side and
-// docs/decisions/0041-leases-are-parts-of-a-balance.md.
+// docs/decisions/0041-lease-parts-of-a-balance-to-each-node.md.
 
 const (
 	// askFor is the maximum wait of a call for the answers of other nodes.

@@ -1,12 +1,11 @@
-// Package catalog holds the models: their identifiers, aliases, families,
-// gates, prices and routes, and the list behind "auto". It resolves the name in
-// a request to the models that may serve the call.
+// Package catalog defines the models: their identifiers, aliases, families, gates, prices
+// and routes, and the list behind "auto". It resolves the name in a request to the models
+// that may serve the call.
 //
-// The shipped list is data (models.json); the operator's settings change it or
-// add to it through [Options]. The package never opens a socket, never reads a
-// file and does not track the health of routes: its caller passes that in. A
-// Catalog is immutable; new settings need a new one. Start at [New] and
-// [Catalog.Resolve].
+// The shipped list is data (models.json); the operator's settings change it or add to it
+// through [Options]. The package never opens a socket, never reads a file and does not
+// track the health of routes: its caller passes that in. A Catalog is immutable; new
+// settings need a new one. Start at [New] and [Catalog.Resolve].
 package catalog
 
 import (
@@ -40,28 +39,27 @@ type Options struct {
 	Providers []stoa.Provider
 	Families  map[string][]stoa.Route     // which providers serve a family, in order of preference
 	Models    map[string]stoa.ModelChange // changes of shipped models, and models of the operator
-	Auto      []string                    // empty: the shipped order
+	Auto      []string                    // empty means the shipped order
 	Sandbox   string                      // auto (also ""), always or off
 }
 
-// A Problem is one setting that is wrong. Its path is that of the configuration
-// file: "auto[1]", "models.my-model.price".
+// A Problem is an invalid setting. Its path is that of the configuration file: "auto[1]",
+// "models.my-model.price".
 type Problem struct {
 	Path    string
 	Message string
 }
 
-// Error returns the path of the setting and what is wrong with it.
+// Error returns the path of the setting and the message.
 func (p *Problem) Error() string { return p.Path + ": " + p.Message }
 
 // SettingPath returns the path of the setting, so that package config can add
 // the line of the file to the message.
 func (p *Problem) SettingPath() string { return p.Path }
 
-// A Catalog holds every model that may be requested. It is safe for concurrent
-// use.
+// A Catalog contains every model that may be requested. It is safe for concurrent use.
 type Catalog struct {
-	models    []entry           // in the shipped order, then those of the operator by identifier
+	models    []entry           // in the shipped order, then the operator's models by identifier
 	byID      map[string]int    // identifier → index in models
 	aliases   map[string]string // alias → identifier
 	auto      []int             // indexes in models
@@ -72,13 +70,13 @@ type Catalog struct {
 	created   time.Time
 }
 
-// Created returns when the shipped list of models was made.
+// Created returns the creation time of the shipped list of models.
 func (c *Catalog) Created() time.Time { return c.created }
 
-// entry is a model with what only the catalog needs to know about it.
+// entry is a model with the catalog's internal data.
 type entry struct {
 	stoa.Model
-	ownRoutes bool // its routes are not those of its family
+	ownRoutes bool // its routes differ from those of its family
 }
 
 // family is a shipped family, or one of the operator (all but the name empty).
@@ -122,7 +120,7 @@ func (c *Catalog) Models() []stoa.Model {
 	return models
 }
 
-// Offered returns the identifiers that a plan may ask for and be served by:
+// Offered returns the identifiers that a plan may request and that a provider serves:
 // "auto" first, then by name.
 func (c *Catalog) Offered(plan stoa.Plan) []string {
 	var ids []string
@@ -138,13 +136,12 @@ func (c *Catalog) Offered(plan stoa.Plan) []string {
 	return ids
 }
 
-// Identifier returns the identifier that an alias stands for; other names are
-// returned unchanged.
+// Identifier returns the identifier of an alias; other names are returned unchanged.
 func (c *Catalog) Identifier(name string) string { return cmp.Or(c.aliases[name], name) }
 
-// DefaultModel returns the model that "auto" resolves to while everything is
-// healthy: the first of its list that has a route; empty when there is none. The
-// list holds no gated model, so the result is the same on every plan.
+// DefaultModel returns the model that "auto" resolves to while everything is healthy: the
+// first of its list that has a route, or "" if none has one. The list contains no gated
+// model, so the result is the same for every plan.
 func (c *Catalog) DefaultModel(stoa.Plan) string {
 	for _, i := range c.auto {
 		if m := c.models[i]; len(m.Routes) > 0 {

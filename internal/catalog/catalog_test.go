@@ -193,10 +193,10 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	haiku := stoa.Traits{Sampling: "one", StrictTools: true, Schema: "native", Vision: true, ImageURL: true, ImageTokens: 1600, PDF: true}
 	want := []stoa.Route{
 		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
-		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: nothing is known of it
+		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: its traits are unknown
 		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: haiku},                        // another model of the vendor
-		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator knows
-		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind somebody's proxy
+		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator's setting applies
+		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind a third-party proxy
 		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible"},                         // the same wire, another dialect
 		{Provider: "anthropic", Model: "deepseek-v4-pro", Wire: "messages"},                                        // another vendor's model on this family's wire
 	}
@@ -215,7 +215,7 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		opts Options
-		want string // provider of alpha-haiku-4-5; empty: unavailable
+		want string // provider of alpha-haiku-4-5; empty means unavailable
 	}{
 		{"no provider", Options{}, "sandbox"},
 		{"no provider, off", Options{Sandbox: "off"}, ""},
@@ -286,22 +286,22 @@ func TestProblemsOfSettings(t *testing.T) {
 		want   string
 	}{
 		{"auto with an unknown model", func(o *Options) { o.Auto = []string{"gamma-6-lune"} }, `auto[0]: there is no model "gamma-6-lune"; did you mean "gamma-6-luna"?`},
-		{"auto with a gated model", func(o *Options) { o.Auto = []string{"gamma-6-luna", "alpha-opus-5"} }, `auto[1]: alpha-opus-5-5 is gated, and auto never holds a gated model: every plan may ask for it; take it out or set models.alpha-opus-5-5.gated: false`},
+		{"auto with a gated model", func(o *Options) { o.Auto = []string{"gamma-6-luna", "alpha-opus-5"} }, `auto[1]: alpha-opus-5-5 is gated, and auto must not contain a gated model, because every plan may request it; remove it or set models.alpha-opus-5-5.gated: false`},
 		{"auto with a model twice", func(o *Options) { o.Auto = []string{"gamma-6-luna", "gamma-5.6-luna"} }, `auto[1]: gamma-6-luna is in the list twice`},
-		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which never holds a gated model; set auto as well`},
+		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which must not contain a gated model; set auto as well`},
 		{"an own model without a price", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
 		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Price{}}} }, `models.mine.family: a model of your own needs a family; any word will do, such as "local"`},
 		{"an own model nobody knows upstream", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"mine": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local"}}}}
-		}, `models.mine.routes[0].model: say which model of local serves mine, for instance model: llama3.2`},
+		}, `models.mine.routes[0].model: set the model of local that serves mine, for instance model: llama3.2`},
 		{"an identifier with a space", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"my model": {Family: "x", Price: &stoa.Price{}}}
 		}, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
 		{"a model named auto", func(o *Options) { o.Models = map[string]stoa.ModelChange{"auto": {Family: "x", Price: &stoa.Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
 		{"a price below zero", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: -1, CachedInput: -1}}}
-		}, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is no price; use 0 to 1000000000
-models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no price; use 0 to 1000000000`},
+		}, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is not a price; use 0 to 1000000000
+models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is not a price; use 0 to 1000000000`},
 		{"a cache that costs more", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 1, CachedInput: 2}}}
 		}, `models.gamma-6-luna.price.cachedInput: cached input costs more (2) than input (1); a cache may only make it cheaper`},
@@ -487,8 +487,9 @@ func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
 	}
 }
 
-// TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: who cannot
-// be forced to call a tool, who takes no media, and whose system text may be added to.
+// TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: those that
+// cannot be forced to call a tool, that accept no media, or whose system text may be
+// extended.
 func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]stoa.Traits{

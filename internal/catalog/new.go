@@ -208,7 +208,7 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 		rate stoa.Credits
 	}{{"input", p.Input}, {"cachedInput", p.CachedInput}, {"cacheWrite", p.CacheWrite}, {"cacheWriteLong", p.CacheWriteLong}, {"output", p.Output}} {
 		if r.rate < 0 || r.rate > stoa.MaxRate {
-			b.problem(path+"."+r.name, "%d micro-credits per million tokens is no price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
+			b.problem(path+"."+r.name, "%d micro-credits per million tokens is not a price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
 		}
 	}
 	if p.CachedInput > p.Input && p.Input >= 0 {
@@ -225,8 +225,8 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 }
 
 // addCacheWrites sets the rates of cache writes that neither the shipped list nor the
-// operator gives, and the version of the operator's prices: a hash of all rates, so that
-// receipts of two price lists can be told apart.
+// operator sets, and the version of the operator's prices: a hash of all rates, so that
+// receipts distinguish price lists.
 func (b *builder) addCacheWrites() {
 	for i := range b.models {
 		m := &b.models[i]
@@ -250,9 +250,9 @@ func (b *builder) addCacheWrites() {
 	}
 }
 
-// cacheWritePercent returns what a vendor asks for input that it writes to its cache
-// for a short and for a long life, in percent of its rate of input. Where a model has
-// routes on several wires the highest counts, so that no route sells below cost.
+// cacheWritePercent returns a vendor's rates for input that it writes to its cache for a
+// short and for a long lifetime, in percent of its rate of input. For a model with routes
+// on several wires the highest rate applies, so that no route sells below cost.
 func cacheWritePercent(wire, dialect string) (short, long int64) {
 	w := stoa.WireNamed(vendor(wire, dialect))
 	return max(100, w.CacheWrite), max(100, w.CacheWriteLong)
@@ -276,7 +276,7 @@ func (b *builder) addAliases() {
 				other, isAlias := b.aliases[alias]
 				switch {
 				case !isIdentifier(alias):
-					b.problem(path, "%q is no identifier", alias)
+					b.problem(path, "%q is not an identifier", alias)
 				case alias == Auto || isModel:
 					b.problem(path, "%q is a model of its own; an alias needs another name", alias)
 				case isAlias:
@@ -288,7 +288,8 @@ func (b *builder) addAliases() {
 	}
 }
 
-// sandboxTraits are those of the built-in model: it does all that a call can ask for.
+// sandboxTraits are the traits of the built-in model, which supports everything that a call
+// can request.
 var sandboxTraits = stoa.Traits{
 	ParallelSwitch: true, StrictTools: true, Schema: "native", MidSystem: true,
 	Vision: true, ImageURL: true, PDF: true,
@@ -330,14 +331,13 @@ func (b *builder) checkProvider(r stoa.Route, path string) {
 	}
 }
 
-// route completes a configured route. Its traits (which settings the model
-// refuses) are, in this order: those the operator wrote; those of the shipped
-// model with that very upstream name, if the route's wire and dialect are its
-// provider's own; those of the requested model, if the wire is its family's own and
-// the name is unknown (a dated snapshot); else none. Always taking the requested
-// model's traits would send what only that model accepts when a route falls back
-// to a smaller model of the same provider. It would be wrong if providers began
-// to serve one name with two behaviours.
+// route completes a configured route. Its traits (the settings that the model refuses) are,
+// in this order: those of the operator; those of the shipped model with that exact upstream
+// name, if the route's wire and dialect are its provider's own; those of the requested
+// model, if the wire is its family's own and the name is unknown (a dated snapshot); else
+// none. Using the requested model's traits in all cases would send settings that only that
+// model accepts when a route falls back to a smaller model of the same provider. The choice
+// would be wrong if providers began to serve one name with two behaviours.
 func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
 	p, ok := b.providers[r.Provider]
 	if !ok {
@@ -349,7 +349,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 		name = upstreamName(m.ID, f)
 	}
 	if name == "" {
-		b.problem(path+".model", "say which model of %s serves %s, for instance model: llama3.2", r.Provider, m.ID)
+		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
 		return stoa.Route{}, false
 	}
 	route := stoa.Route{Provider: p.Name, Model: name, Wire: p.Wire, Dialect: p.Dialect}
@@ -364,7 +364,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 	return route, true
 }
 
-// vendor returns a name for the vendor that a wire with its dialect stands for.
+// vendor returns the name of the vendor that uses a wire with this dialect.
 func vendor(wire, dialect string) string {
 	return cmp.Or(stoa.WireNamed(wire).Vendor(dialect), wire)
 }
@@ -386,10 +386,10 @@ func (b *builder) addAuto(shippedAuto []string) {
 			b.problem(path, "there is no model %q%s", id, b.didYouMean(id))
 			continue
 		case b.models[i].Gated && own:
-			b.problem(path, "%s is gated, and auto never holds a gated model: every plan may ask for it; take it out or set models.%s.gated: false", id, id)
+			b.problem(path, "%s is gated, and auto must not contain a gated model, because every plan may request it; remove it or set models.%s.gated: false", id, id)
 			continue
 		case b.models[i].Gated:
-			b.problem("models."+id+".gated", "%s is in the shipped list auto, which never holds a gated model; set auto as well", id)
+			b.problem("models."+id+".gated", "%s is in the shipped list auto, which must not contain a gated model; set auto as well", id)
 			continue
 		case slices.Contains(b.auto, i):
 			b.problem(path, "%s is in the list twice", id)

@@ -9,31 +9,31 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The reasons why another model serves than the requested one.
+// The reasons for serving a different model than the requested one.
 const (
 	ReasonAlias = "alias" // the name is an alias
 	ReasonAuto  = "auto"  // the caller left the choice to the service
-	ReasonPlan  = "plan"  // the model is gated and the caller's plan lacks it
+	ReasonPlan  = "plan"  // the model is gated and not in the caller's plan
 )
 
-// A Resolution is what a requested name resolves to at this moment.
+// A Resolution is the current result for a requested name.
 type Resolution struct {
 	Asked  string
 	Models []stoa.Model // candidates in order, at least one; each has routes
-	Reason string       // empty: the model was asked for by its identifier
+	Reason string       // empty if the model was requested by its identifier
 	// Requested is the model the caller named, after its alias: its price caps
 	// the charge when another model serves. Its ID is empty for "auto".
 	Requested stoa.Model
 }
 
-// Resolve returns the models that may serve a call. An explicit model stands
-// alone; "auto", and a gated model that the plan does not include, resolve to
-// the list of auto: healthy models first, then those with routes that are not
-// healthy. A nil healthy counts every model as healthy.
+// Resolve returns the models that may serve a call. An explicit model is the only
+// candidate; "auto", and a gated model that the plan does not include, resolve to the list
+// of auto: healthy models first, then those with unhealthy routes. A nil healthy counts
+// every model as healthy.
 //
-// It fails with [stoa.CodeModelNotFound] for a name that is neither an
-// identifier nor an alias (exactly, case included), and with
-// [stoa.CodeModelUnavailable] when nothing is configured to serve it.
+// It fails with [stoa.CodeModelNotFound] for a name that is neither an identifier nor an
+// alias (an exact match, including case), and with [stoa.CodeModelUnavailable] if nothing
+// is configured to serve it.
 func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model) bool) (Resolution, error) {
 	res := Resolution{Asked: asked}
 	if asked == Auto {
@@ -83,11 +83,11 @@ func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Re
 	return res, nil
 }
 
-// listed is the most identifiers that an error message lists.
+// listed is the maximum number of identifiers in an error message.
 const listed = 20
 
-// notFound returns the error for an unknown name, with what exists instead. The
-// requested name is cut to 64 characters and quoted, as it may hold anything.
+// notFound returns the error for an unknown name, with the existing identifiers. The
+// requested name is cut to 64 characters and quoted, since it may contain anything.
 func (c *Catalog) notFound(asked string) error {
 	ids := []string{Auto}
 	for _, m := range c.models {

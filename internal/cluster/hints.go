@@ -13,55 +13,56 @@ import (
 	"stoa/internal/db"
 )
 
-// A HintKind says what a hint is about.
+// A HintKind is the subject of a hint.
 type HintKind string
 
-// The kinds of hints, and what the text of each is.
+// The kinds of hints, with the meaning of their text.
 const (
 	HintKeys     HintKind = "keys"     // a key, an account or a plan has changed; no text
 	HintSession  HintKind = "session"  // a session has new events: its id and the number of the newest
-	HintAsked    HintKind = "asked"    // credits of an account are wanted by another node: its id
+	HintAsked    HintKind = "asked"    // another node needs credits of an account: its id
 	HintReturned HintKind = "returned" // credits of an account have been returned: its id
 )
 
 const (
-	maxHints = 4096                  // that wait to be sent; further ones are dropped
-	hintGap  = 10 * time.Millisecond // between two sends, in which hints collect
+	maxHints = 4096                  // maximum of pending hints; further ones are dropped
+	hintGap  = 10 * time.Millisecond // between two sends, to collect hints
 )
 
-// Hints are messages between the nodes of one database, which make them faster than
-// polling rows. A hint may be lost, repeated or late, and means only that rows
-// are worth reading; see docs/decisions/0041-leases-are-parts-of-a-balance.md.
+// Hints are messages between the nodes of one database, which reduce the delay of polling
+// rows. A hint may be lost, repeated or late, and means only that rows are worth reading;
+// see docs/decisions/0041-lease-parts-of-a-balance-to-each-node.md.
 type Hints struct {
 	node    string
-	address string // of PostgreSQL; empty: SQLite, where nothing is sent
+	address string // of PostgreSQL; empty on SQLite, where nothing is sent
 	db      *db.DB
 	log     *slog.Logger
-	alone   atomic.Bool // no other node is known: nothing is sent
+	alone   atomic.Bool // no other node is known, so nothing is sent
 
 	mu       sync.Mutex
-	waiting  map[hint]string // the text of the latest, by what is told
+	waiting  map[hint]string // the latest text by subject
 	wake     chan struct{}
 	handlers map[HintKind]func(text string)
 	began    []func()
 }
 
-// hint is what is told: the same is told once, with the latest text.
+// hint is the subject of a message: several hints about it are sent once, with the latest
+// text.
 type hint struct {
 	kind HintKind
 	name string
 }
 
-// NewHints returns the hints of a node. address is that of PostgreSQL; empty: SQLite,
-// where nothing is sent.
+// NewHints returns the hints of a node. address is that of PostgreSQL; if it is empty the
+// store is SQLite and nothing is sent.
 func NewHints(node, address string, log *slog.Logger) *Hints {
 	return &Hints{node: node, address: address, log: log, waiting: map[hint]string{}, wake: make(chan struct{}, 1), handlers: map[HintKind]func(string){}}
 }
 
-// Hint tells the other nodes something soon. It never waits, and what is not sent
-// yet is sent once for each name. Call it after the commit, as with
-// [db.Tx.AfterCommit]. The text has at most 256 bytes and no line break. On SQLite
-// it does nothing.
+// Hint sends a hint to the other nodes soon. It never waits, and pending hints with the
+// same kind and name are sent once. Call it after the commit, for example with
+// [db.Tx.AfterCommit]. The text has at most 256 bytes and no line break. On SQLite it does
+// nothing.
 func (h *Hints) Hint(kind HintKind, name, text string) {
 	if !h.HasPeers() {
 		return
@@ -82,32 +83,31 @@ func (h *Hints) Hint(kind HintKind, name, text string) {
 // HasPeers reports whether a hint could reach another node.
 func (h *Hints) HasPeers() bool { return h.address != "" && !h.alone.Load() }
 
-// OnHint sets the function that is called with the name and the text, separated by
-// a space, of each hint of that kind that another node gave. It must be quick.
-// There is one for each kind; set them before [Hints.Listen] runs.
+// OnHint sets the function that receives the name and the text, separated by a space, of
+// each hint of that kind from another node. It must be quick. Each kind has one function;
+// set them before [Hints.Listen] runs.
 func (h *Hints) OnHint(kind HintKind, fn func(text string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handlers[kind] = fn
 }
 
-// OnListening adds a function that is called whenever the node begins to receive
-// hints: earlier ones may have been lost. It must be quick.
+// OnListening adds a function that is called whenever the node begins to receive hints,
+// because earlier ones may have been lost. It must be quick.
 func (h *Hints) OnListening(fn func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.began = append(h.began, fn)
 }
 
-// Alone records whether this node is the only one, as far as is known: then hints
-// are not sent.
+// Alone records whether no other node is known; then hints are not sent.
 func (h *Hints) Alone(alone bool) { h.alone.Store(alone) }
 
-// Open sets the database. Nothing is sent before.
+// Open sets the database. Nothing is sent before it.
 func (h *Hints) Open(d *db.DB) { h.db = d }
 
-// Listen sends and receives hints until ctx ends: it keeps one connection to the
-// address, or to that of the store where it is empty. On SQLite it returns at once.
+// Listen sends and receives hints until ctx ends: it keeps one connection to the address,
+// or to that of the store if it is empty. On SQLite it returns immediately.
 func (h *Hints) Listen(ctx context.Context, address string) error {
 	if h.address == "" {
 		return nil
@@ -118,12 +118,12 @@ func (h *Hints) Listen(ctx context.Context, address string) error {
 		defer close(sent)
 		h.sendHints(ctx)
 	}()
-	err := db.Listen(ctx, address, h.db.Channel(), h.log, h.listening, h.heard)
+	err := db.Listen(ctx, address, h.db.Channel(), h.log, h.listening, h.receive)
 	<-sent
 	return err
 }
 
-// sendHints sends what waits, at most once in hintGap.
+// sendHints sends pending hints, at most once per hintGap.
 func (h *Hints) sendHints(ctx context.Context) {
 	for {
 		select {
@@ -131,7 +131,7 @@ func (h *Hints) sendHints(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := h.db.Notify(ctx, h.take(h.node)); err != nil && ctx.Err() == nil {
+		if err := h.db.Notify(ctx, h.drain(h.node)); err != nil && ctx.Err() == nil {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "hints for other nodes were not sent", slog.Any("error", err))
 		}
 		gap := time.NewTimer(hintGap)
@@ -144,12 +144,12 @@ func (h *Hints) sendHints(ctx context.Context) {
 	}
 }
 
-// noticeBytes is the most bytes of one notice of hints.
+// noticeBytes is the maximum size of one notice of hints.
 const noticeBytes = 7800
 
-// take returns what waits as notices: the node on the first line, then a hint on
-// each: kind, name, text.
-func (h *Hints) take(node string) (notices []string) {
+// drain removes the pending hints and returns them as notices: the node on the first line,
+// then one hint per line: kind, name, text.
+func (h *Hints) drain(node string) (notices []string) {
 	h.mu.Lock()
 	waiting := h.waiting
 	h.waiting = map[hint]string{}
@@ -183,8 +183,8 @@ func (h *Hints) listening() {
 	}
 }
 
-// heard passes on the hints of a notice, unless they are this node's own.
-func (h *Hints) heard(notice string) {
+// receive dispatches the hints of a notice, unless they are this node's own.
+func (h *Hints) receive(notice string) {
 	node, rest, _ := strings.Cut(notice, "\n")
 	if node == h.node {
 		return

@@ -1,10 +1,9 @@
-// Package cluster keeps the node of a process alive on PostgreSQL: it renews the
-// node's life, suspends the process while it cannot, declares other nodes dead, and
-// passes hints between nodes. On SQLite, which one process has to itself, there is
-// none of it.
+// Package cluster keeps the node of a process alive on PostgreSQL: it renews the node's
+// lease, suspends the process while it cannot, declares other nodes dead, and passes hints
+// between nodes. On SQLite, which only one process uses, none of this happens.
 //
-// It does not know what a node holds: [Rows] returns that. Start at [New], then
-// [Hints].
+// The package does not know the resources of a node: [Rows] releases them. Start at [New],
+// then [Hints].
 package cluster
 
 import (
@@ -20,14 +19,14 @@ import (
 	"stoa/internal/db"
 )
 
-// Times of a node's life on PostgreSQL. Zeros mean the defaults in
-// brackets. Expiry, by the node's own clock, has to be well below Death, by the
-// database's. See docs/decisions/0038-the-life-of-a-node.md.
+// Times are the intervals of a node's lease on PostgreSQL. Zeros mean the defaults in
+// brackets. Expiry, by the node's own clock, must be well below Death, by the database's.
+// See docs/decisions/0038-fence-nodes-that-stop-renewing-their-lease.md.
 type Times struct {
 	Every  time.Duration // between two renewals [1 s]
 	Expiry time.Duration // without a renewal, after which the node acknowledges nothing [5 s]
 	Death  time.Duration // without a renewal, after which others may declare it dead [10 s]
-	GiveUp time.Duration // after Expiry, for which the node goes on trying to renew [30 s]
+	GiveUp time.Duration // after Expiry, for which the node keeps trying to renew [30 s]
 }
 
 func (l Times) withDefaults() Times {
@@ -38,10 +37,10 @@ func (l Times) withDefaults() Times {
 	return l
 }
 
-// NodeInfo is what a node tells of itself to its peers and to operators.
+// NodeInfo is the information of a node for its peers and for operators.
 type NodeInfo struct {
 	Version    string // of the program
-	Address    string // that it listens on
+	Address    string // of its listener
 	ConfigHash string // of the settings that all nodes should have in common
 }
 
@@ -63,14 +62,14 @@ const clock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`
 // PostgreSQL, so there are far fewer.
 const maxNodes = 1000
 
-// Rows has the rows of nodes and what belongs to them.
+// Rows manages the rows of nodes and of their resources.
 type Rows interface {
-	// EndNode ends the node of this process and returns what it had.
+	// EndNode ends the node of this process and releases its resources.
 	EndNode(ctx context.Context, id string) error
-	// EndExpired ends a node that has not renewed its life for that long. It reports
-	// whether this was so.
+	// EndExpired ends a node that has not renewed its lease for the given time. It reports
+	// whether it did.
 	EndExpired(ctx context.Context, id string, after time.Duration) (bool, error)
-	// ForgetNodes removes the dead nodes that nothing names.
+	// ForgetNodes removes dead nodes without references.
 	ForgetNodes(ctx context.Context) error
 }
 
@@ -80,36 +79,36 @@ type Config struct {
 	Info   NodeInfo
 	Times  Times
 	Rows   Rows
-	Direct *db.Direct   // a connection of its own, used by no one else
-	Logger *slog.Logger // nil: none
+	Direct *db.Direct   // a dedicated connection
+	Logger *slog.Logger // nil means no log
 }
 
-// A Member is the node of this process on PostgreSQL. It renews its life over a
-// connection of its own and declares others dead. It is safe for concurrent use.
+// A Member is the node of this process on PostgreSQL. It renews its lease over a dedicated
+// connection and declares others dead. It is safe for concurrent use.
 type Member struct {
 	id     string
 	rows   Rows
 	times  Times
 	log    *slog.Logger
-	direct *db.Direct         // of run alone while it runs
+	direct *db.Direct         // used only by run while it runs
 	cancel context.CancelFunc // of run
-	tasks  sync.WaitGroup     // run, and burials
+	tasks  sync.WaitGroup     // run, and endings of dead nodes
 	lost   chan struct{}
 	lose   func()
 
 	began   time.Time    // of the monotonic clock
-	renewed atomic.Int64 // when the latest renewal that succeeded was sent; since began
-	burying atomic.Bool
+	renewed atomic.Int64 // send time of the latest successful renewal, since began
+	ending  atomic.Bool
 
 	mu        sync.Mutex
-	suspended chan struct{} // nil while the node lives as far as it knows; otherwise closed when that changes
+	suspended chan struct{} // nil while the node is alive as far as it knows; otherwise closed when that changes
 	expired   bool          // suspended for longer than Expiry
 	onExpiry  func()
 	calls     func() int64
 	info      NodeInfo
 
-	// Of run alone.
-	steady time.Time       // when renewals last began to succeed again; zero: all have
+	// Used only by run.
+	steady time.Time       // when renewals last began to succeed again; zero means all have
 	warned map[string]bool // peers' settings that differ, by node and hash
 }
 
@@ -138,8 +137,8 @@ func (m *Member) Begin(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	if expired, err := m.lookAtPeers(ctx); err == nil { // what they left is free when the first call comes
-		m.bury(ctx, expired)
+	if expired, err := m.expiredPeers(ctx); err == nil { // their resources are free before the first call arrives
+		m.endExpired(ctx, expired)
 	}
 	m.tasks.Go(func() { m.run(running) })
 	return m.rows.ForgetNodes(ctx)
@@ -151,8 +150,8 @@ func (m *Member) Lost() <-chan struct{} { return m.lost }
 // Lose records that the node is dead.
 func (m *Member) Lose() { m.lose() }
 
-// OnExpiry sets what is called, on a goroutine of its own, when the node has not been
-// able to renew its life for [Times.Expiry].
+// OnExpiry sets the function that is called, on a separate goroutine, when the node could
+// not renew its lease for [Times.Expiry].
 func (m *Member) OnExpiry(fn func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +179,7 @@ func (m *Member) Expiry() time.Duration { return m.times.Expiry }
 // core's and the drives'), its life, the notices of others, and two while it starts.
 const nodeConnections = 2*db.DefaultConnections + 4
 
-// checkConnections warns where the nodes that live, this one included, may need more
+// checkConnections logs a warning if the live nodes, including this one, may need more
 // connections than PostgreSQL gives to users who are not superusers.
 func (m *Member) checkConnections(ctx context.Context) error {
 	return m.direct.Query(ctx, func(scan func(...any) error) error {
@@ -215,7 +214,7 @@ func (m *Member) End() error {
 	return err
 }
 
-// age returns for how long the node has not been renewed, by the monotonic clock.
+// age returns the time since the latest renewal, by the monotonic clock.
 func (m *Member) age() time.Duration { return time.Since(m.began) - time.Duration(m.renewed.Load()) }
 
 // run renews until ctx ends or the node is dead.
@@ -236,14 +235,14 @@ func (m *Member) run(ctx context.Context) {
 			m.lose()
 			return
 		}
-		m.lookAround(ctx)
+		m.checkPeers(ctx)
 	}
 }
 
-// renew says that the node lives. Only the answer shows that it does, from when the
-// statement was sent; a node that is dead stays dead.
+// renew renews the node's lease. Only the answer proves that the node is alive, from the
+// time at which the statement was sent; a dead node stays dead.
 func (m *Member) renew(ctx context.Context) error {
-	limit := m.times.Expiry - m.age() // so that what is under way ends in time
+	limit := m.times.Expiry - m.age() // so that running work ends in time
 	if limit <= 0 {
 		limit = m.times.Expiry
 	}
@@ -265,8 +264,8 @@ func (m *Member) renew(ctx context.Context) error {
 	return nil
 }
 
-// renewAgain tries to renew after a failure: new work is refused at once, after
-// Expiry what is under way ends, and after GiveUp more the node ends. It returns why.
+// renewAgain retries the renewal after a failure. New work is refused immediately, after
+// Expiry running work ends, and GiveUp later the node ends. It returns the reason.
 func (m *Member) renewAgain(ctx context.Context, cause error) error {
 	if errors.Is(cause, errDeclaredDead) {
 		return cause
@@ -317,7 +316,7 @@ func (m *Member) resume() {
 	m.suspended, m.expired = nil, false
 }
 
-// expire ends what is under way: who waits to write is told that it cannot.
+// expire ends running work: waiting writers receive an error.
 func (m *Member) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -327,13 +326,13 @@ func (m *Member) expire() {
 	m.expired = true
 	close(m.suspended)
 	m.suspended = make(chan struct{})
-	m.log.LogAttrs(context.Background(), slog.LevelError, "the node has not renewed its life in time; what is under way ends", slog.Duration("age", m.age()))
+	m.log.LogAttrs(context.Background(), slog.LevelError, "the node has not renewed its lease in time; running work ends", slog.Duration("age", m.age()))
 	go m.onExpiry()
 }
 
-// Away returns nil while the node lives as far as it knows. Otherwise it returns a
-// channel that is closed when that changes, and reports whether what is under way
-// has ended. A process that was paused is away until its next renewal.
+// Away returns nil while the node is alive as far as it knows. Otherwise it returns a
+// channel that is closed when that changes, and reports whether running work has ended. A
+// process that was paused is away until its next renewal.
 func (m *Member) Away() (changed <-chan struct{}, expired bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -343,28 +342,28 @@ func (m *Member) Away() (changed <-chan struct{}, expired bool) {
 	return m.suspended, m.expired
 }
 
-// lookAround looks at the other nodes and buries the dead. After an interruption of
-// its own, which may have been everybody's, this node gives the others as long to
-// come back as a node has before it is dead.
-func (m *Member) lookAround(ctx context.Context) {
-	expired, err := m.lookAtPeers(ctx)
+// checkPeers ends dead peers. After an interruption of its own, which may have affected all
+// nodes, this node gives the others as much time to recover as a node has before it is
+// dead.
+func (m *Member) checkPeers(ctx context.Context) {
+	expired, err := m.expiredPeers(ctx)
 	if err != nil || len(expired) == 0 || !m.steady.IsZero() && time.Since(m.steady) < m.times.Death {
 		return
 	}
-	if m.burying.Swap(true) {
+	if m.ending.Swap(true) {
 		return
 	}
 	m.tasks.Go(func() { // it may wait for locks, which renewals may not
-		defer m.burying.Store(false)
-		m.bury(ctx, expired)
+		defer m.ending.Store(false)
+		m.endExpired(ctx, expired)
 	})
 }
 
-// lookAtPeers returns the other nodes whose time is over, and warns of settings that
-// differ from this node's. A node that has just started cannot know whether PostgreSQL
-// was away before: the others have as long to come back, unless they would have given
-// up by then. None is over while PostgreSQL has just started.
-func (m *Member) lookAtPeers(ctx context.Context) (expired []string, err error) {
+// expiredPeers returns the other nodes whose time is over, and warns of settings that
+// differ from this node's. A node that has just started cannot know whether PostgreSQL was
+// unavailable before: the others get the same time to recover, unless they would already
+// have given up. While PostgreSQL has just started, no node is expired.
+func (m *Member) expiredPeers(ctx context.Context) (expired []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.times.Expiry)
 	defer cancel()
 	after := m.times.Death
@@ -392,8 +391,8 @@ func (m *Member) lookAtPeers(ctx context.Context) (expired []string, err error) 
 	return expired, err
 }
 
-// bury declares nodes dead whose time is over; see [Rows].
-func (m *Member) bury(ctx context.Context, ids []string) {
+// endExpired declares nodes dead whose time is over; see [Rows].
+func (m *Member) endExpired(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		if ctx.Err() != nil {
 			return

@@ -8,7 +8,7 @@
 // [Translation.Error].
 //
 // Start at [Chat] and [Messages]. See
-// docs/decisions/0044-other-formats-are-translated-into-one.md.
+// docs/decisions/0044-translate-other-formats-into-responses-requests.md.
 package compat
 
 import (

@@ -27,8 +27,8 @@ func (c *checker) problem(path, format string, args ...any) {
 	c.list = append(c.list, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// Check returns every problem of the settings, in a fixed order. Package catalog
-// checks what needs the list of models: models, prices, auto.
+// Check returns every problem of the settings, in a fixed order. Package catalog checks the
+// settings that need the list of models: models, prices, auto.
 func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
 	k.address()
@@ -53,8 +53,8 @@ func isPostgres(text Secret) bool {
 	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && (u.Host != "" || u.Query().Get("host") != "")
 }
 
-// address checks where the service listens and where it keeps its data.
-// Nothing is opened or created.
+// address checks the listen addresses and the locations of the data. It opens and creates
+// nothing.
 func (c *checker) address() {
 	if !isAddress(c.Listen) {
 		c.problem("listen", "%q is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface", c.Listen)
@@ -92,12 +92,11 @@ func (c *checker) address() {
 	}
 	if key := string(c.BootstrapKey); key != "" && (!strings.HasPrefix(key, "sk_") || len(key) < 32 ||
 		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
-		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and none but visible ASCII"})
+		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and contain only visible ASCII characters"})
 	}
 }
 
-// isEmail reports whether text has the form of an email address alone, which can be
-// put into a link.
+// isEmail reports whether text is a bare email address that can be part of a link.
 func isEmail(text string) bool {
 	name, host, ok := strings.Cut(text, "@")
 	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
@@ -110,10 +109,10 @@ func isAddress(text string) bool {
 	return err == nil && perr == nil && n >= 0 && n <= 65535 && !strings.ContainsAny(host, "/ ")
 }
 
-// MaxAccountMetrics is the most accounts that may have metrics of their own.
+// MaxAccountMetrics is the maximum number of accounts with their own metrics.
 const MaxAccountMetrics = 1000
 
-// telemetry checks what operators see.
+// telemetry checks the settings of metrics, traces and profiles.
 func (c *checker) telemetry() {
 	if address, _ := c.Admin(); address != "" && !isAddress(address) {
 		c.problem("adminListen", "%q is not an address; write host:port, such as 127.0.0.1:9090, or off", c.AdminListen)
@@ -193,7 +192,7 @@ func (c *checker) words() {
 		{"extensionOptions.tools.foreign", c.ExtensionOptions.Tools.Foreign, []string{"refuse", "ignore"}},
 	} {
 		if !slices.Contains(w.allowed, w.word) {
-			c.problem(w.path, "%q is none of %s", w.word, strings.Join(w.allowed, ", "))
+			c.problem(w.path, "%q is not one of %s", w.word, strings.Join(w.allowed, ", "))
 		}
 	}
 }
@@ -237,7 +236,7 @@ func (c *checker) durations() {
 	}
 }
 
-// sizes checks what the contract bounds in replies that list the configuration.
+// sizes checks the sizes that the contract limits in replies that list the configuration.
 func (c *checker) sizes() {
 	for _, n := range []struct {
 		path      string
@@ -251,12 +250,12 @@ func (c *checker) sizes() {
 		{"plans", len(c.Plans), 500},
 	} {
 		if n.len > n.most {
-			c.problem(n.path, "%d is more than the interface takes; use up to %d", n.len, n.most)
+			c.problem(n.path, "%d is more than the API allows; use up to %d", n.len, n.most)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Plans)) {
 		if name := c.Plans[id].Name; len(name) > 1000 {
-			c.problem("plans."+id+".name", "%d bytes are more than the interface takes; use up to 1000", len(name))
+			c.problem("plans."+id+".name", "%d bytes are more than the API allows; use up to 1000", len(name))
 		}
 	}
 }
@@ -284,13 +283,13 @@ func (c *checker) limits() {
 	}
 	const most = 1 << 30
 	if c.Limits.Body > most {
-		c.problem("limits.body", "%v is more than one request can take; use up to 1GiB", c.Limits.Body)
+		c.problem("limits.body", "%v is more than one request can have; use up to 1GiB", c.Limits.Body)
 	}
 	if c.Limits.DrivePath > 1024 {
-		c.problem("limits.drivePath", "%v is longer than any drive takes; use up to 1024", c.Limits.DrivePath)
+		c.problem("limits.drivePath", "%v is longer than any drive allows; use up to 1024", c.Limits.DrivePath)
 	}
 	if c.Limits.DriveSegment > 255 {
-		c.problem("limits.driveSegment", "%v is longer than any drive takes; use up to 255", c.Limits.DriveSegment)
+		c.problem("limits.driveSegment", "%v is longer than any drive allows; use up to 255", c.Limits.DriveSegment)
 	}
 	// The contract has these as the greatest lengths of its texts.
 	for _, text := range []struct {
@@ -303,7 +302,7 @@ func (c *checker) limits() {
 		{"limits.messageCharacters", c.Limits.MessageCharacters, 1_000_000},
 	} {
 		if text.value > text.most {
-			c.problem(text.path, "%d is more than the interface takes; use up to %d", text.value, text.most)
+			c.problem(text.path, "%d is more than the API allows; use up to %d", text.value, text.most)
 		}
 	}
 	if c.Limits.DriveSegment > c.Limits.DrivePath {
@@ -356,18 +355,18 @@ func (c *checker) providers() {
 		case p.Name == "sandbox":
 			c.problem(path+".name", "\"sandbox\" is the built-in model; choose another name")
 		case !isName(p.Name):
-			c.problem(path+".name", "%q is no name; use small letters, digits, - and _", p.Name)
+			c.problem(path+".name", "%q is not a valid name; use lowercase letters, digits, - and _", p.Name)
 		case seen[p.Name]:
 			c.problem(path+".name", "there are two providers named %q; rename one", p.Name)
 		}
 		seen[p.Name] = true
 		switch w := stoa.WireNamed(p.Wire); {
 		case w.Name == "":
-			c.problem(path+".wire", "%q is none of %s", p.Wire, wireNames(func(stoa.WireInfo) bool { return true }))
+			c.problem(path+".wire", "%q is not one of %s", p.Wire, wireNames(func(stoa.WireInfo) bool { return true }))
 		case p.Dialect != "" && len(w.Dialects) == 0:
-			c.problem(path+".dialect", "only the wire %s has dialects; take it out", wireNames(func(w stoa.WireInfo) bool { return len(w.Dialects) > 0 }))
+			c.problem(path+".dialect", "only the wire %s has dialects; remove it", wireNames(func(w stoa.WireInfo) bool { return len(w.Dialects) > 0 }))
 		case p.Dialect != "" && !slices.Contains(w.Dialects, p.Dialect):
-			c.problem(path+".dialect", "%q is none of %s", p.Dialect, strings.Join(w.Dialects, ", "))
+			c.problem(path+".dialect", "%q is not one of %s", p.Dialect, strings.Join(w.Dialects, ", "))
 		default:
 			c.baseURL(p, path+".baseURL")
 		}
@@ -381,13 +380,13 @@ func (c *checker) providers() {
 			c.problem(path, "%s are set; keep one of them", strings.Join(keys, " and "))
 		}
 		if strings.ContainsFunc(or(p.key), func(r rune) bool { return r <= ' ' || r > '~' }) {
-			c.problem(path, "the key of %s has characters that no key has (a line break, a quote?); check where it is kept", p.Name)
+			c.problem(path, "the key of %s has characters that are invalid in a key (a line break, a quote?); check its source", p.Name)
 		}
 		if p.MaxInFlight < 0 {
 			c.problem(path+".maxInFlight", "%d is below zero; use 0 for the default of %d", p.MaxInFlight, DefaultInFlight)
 		}
 		if p.WholeReplies != "" && !slices.Contains([]string{"auto", "always", "never"}, p.WholeReplies) {
-			c.problem(path+".wholeReplies", "%q is none of auto, always, never", p.WholeReplies)
+			c.problem(path+".wholeReplies", "%q is not one of auto, always, never", p.WholeReplies)
 		}
 		for _, t := range []struct {
 			name  string
@@ -411,8 +410,8 @@ func wireNames(is func(stoa.WireInfo) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// baseURL checks that a URL has the form that the vendor's own library takes. A
-// version segment too many or too few leads to a 404 that is hard to explain.
+// baseURL checks that a URL has the form that the vendor's own library accepts. A missing
+// or an extra version segment would lead to a 404 that is hard to explain.
 func (c *checker) baseURL(p Provider, path string) {
 	text := p.baseURL()
 	if text == "" {
@@ -428,16 +427,16 @@ func (c *checker) baseURL(p Provider, path string) {
 		c.problem(path, "a URL must not hold credentials; use apiKeyEnv or apiKeyFile")
 		return
 	case u.RawQuery != "" || u.Fragment != "":
-		c.problem(path, "the URL must end with its path; take out what follows ? or #")
+		c.problem(path, "the URL must end with its path; remove the part after ? or #")
 		return
 	}
 	last := u.Path[strings.LastIndex(u.Path, "/")+1:]
 	isEndpoint := func(w stoa.WireInfo) bool { return slices.Contains(w.Endpoints, last) }
 	switch {
 	case slices.ContainsFunc(stoa.Wires(), isEndpoint):
-		c.problem(path, "the URL holds the name of the endpoint; write what comes before it, such as %s", exampleURL(p))
+		c.problem(path, "the URL contains the name of the endpoint; write the part before it, such as %s", exampleURL(p))
 	case stoa.WireNamed(p.Wire).Versioned && regexp.MustCompile(`^v[0-9]+(alpha|beta)?[0-9]*$`).MatchString(last):
-		c.problem(path, "the wire %s adds the version itself; take %q out, such as %s", p.Wire, "/"+last, exampleURL(p))
+		c.problem(path, "the wire %s adds the version itself; remove %q, such as %s", p.Wire, "/"+last, exampleURL(p))
 	}
 }
 
@@ -481,7 +480,7 @@ func (c *checker) routes() {
 			c.problem(path, "a family's name has small letters, digits, - and _ only")
 		}
 		if len(c.Families[name]) == 0 {
-			c.problem(path, "the list is empty; name a provider, or take the family out")
+			c.problem(path, "the list is empty; name a provider, or remove the family")
 		}
 		c.routeList(c.Families[name], path)
 	}
@@ -491,15 +490,15 @@ func (c *checker) routes() {
 			c.problem("models."+id, "a model's identifier has at most 128 bytes")
 		}
 		if m := c.Models[id]; len(m.Family) > 512 {
-			c.problem("models."+id+".family", "%d bytes are more than the interface takes; use up to 512", len(m.Family))
+			c.problem("models."+id+".family", "%d bytes are more than the API allows; use up to 512", len(m.Family))
 		} else if n := len(m.Aliases) + len(m.DeprecatedAliases); n > 900 {
-			c.problem("models."+id+".aliases", "%d are more than the interface takes; use up to 900", n)
+			c.problem("models."+id+".aliases", "%d are more than the API allows; use up to 900", n)
 		}
 		routes += len(c.Models[id].Routes)
 		c.routeList(c.Models[id].Routes, "models."+id+".routes")
 	}
 	if routes > 4000 {
-		c.problem("models", "%d routes are more than the interface takes; use up to 4000", routes)
+		c.problem("models", "%d routes are more than the API allows; use up to 4000", routes)
 	}
 }
 
@@ -519,7 +518,7 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 			c.problem(p+".provider", "there is no provider named %q%s", r.Provider, hint)
 		}
 		if len(r.Model) > 512 {
-			c.problem(p+".model", "%d bytes are more than the interface takes; use up to 512", len(r.Model))
+			c.problem(p+".model", "%d bytes are more than the API allows; use up to 512", len(r.Model))
 		}
 		if r.Override != nil {
 			c.traits(*r.Override, p+".traits")
@@ -530,20 +529,20 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 // traits checks the words of a route's traits.
 func (c *checker) traits(t stoa.Traits, path string) {
 	if !slices.Contains([]string{"", "one", "none", "unless_thinking"}, t.Sampling) {
-		c.problem(path+".sampling", "%q is none of one, none, unless_thinking", t.Sampling)
+		c.problem(path+".sampling", "%q is not one of one, none, unless_thinking", t.Sampling)
 	}
 	if !slices.Contains([]string{"", "disabled", "between_tools"}, t.ThinkingOff) {
-		c.problem(path+".thinkingOff", "%q is none of disabled, between_tools", t.ThinkingOff)
+		c.problem(path+".thinkingOff", "%q is not one of disabled, between_tools", t.ThinkingOff)
 	}
 	efforts := []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	for i, e := range t.Efforts {
 		if !slices.Contains(efforts, e) {
-			c.problem(fmt.Sprintf("%s.efforts[%d]", path, i), "%q is none of %s", e, strings.Join(efforts, ", "))
+			c.problem(fmt.Sprintf("%s.efforts[%d]", path, i), "%q is not one of %s", e, strings.Join(efforts, ", "))
 		}
 	}
 }
 
-// warn collects warnings about what is probably not intended.
+// warn collects warnings about settings that are probably not intended.
 func (c *Config) warn() {
 	used := map[string]bool{}
 	for _, routes := range c.Families {

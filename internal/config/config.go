@@ -1,24 +1,23 @@
-// Package config holds the settings of the service: one struct, every default,
-// where each value was set, and the checks on them.
+// Package config defines the settings of the service: one struct, every default, the source
+// of each value, and the checks.
 //
-// Settings come from four sources; a later one wins: defaults, a YAML file, the
-// environment, flags. The package reads neither files nor the environment
-// itself: its caller passes both in. It builds nothing from the settings and
-// knows no model (package catalog checks those). It never prints a secret.
+// Settings come from four sources; a later one overrides an earlier one: defaults, a YAML
+// file, the environment, flags. The package reads neither files nor the environment itself:
+// its caller passes both in. It builds nothing from the settings and has no list of models
+// (package catalog checks those). It never prints a secret.
 //
-// A default has its one place here, in [Defaults]; packages that can be used
-// without a configuration take it from there. Start at [Config] and [Load];
-// docs/configuration.md describes every setting.
+// [Defaults] is the only place of defaults; packages that can be used without a
+// configuration read them there. Start at [Config] and [Load]; docs/configuration.md
+// describes every setting.
 //
-// The YAML library only parses; the package walks the syntax tree and sets the
-// struct itself, with the function that also sets what comes from the
-// environment and the flags. The walk remembers where every setting was set,
-// so that a check made much later (by the catalog, say) can still name the
-// line: [Config.Where], [Config.Explain]. The library's own strict decoding
-// stops at the first unknown name, words its errors after Go types and forgets
-// positions; a second library for the environment would read durations by
-// another rule. Anchors and aliases work, merge keys are refused by name. It
-// would be wrong if the walk fell behind what the library understands of YAML.
+// The YAML library only parses; the package walks the syntax tree and sets the struct
+// itself, with the function that it also uses for the environment and the flags. The walk
+// records the position of every setting, so that a much later check (for example by the
+// catalog) can still name the line: [Config.Where], [Config.Explain]. The library's own
+// strict decoding stops at the first unknown name, words its errors after Go types and
+// loses positions; a second library for the environment would read durations by different
+// rules. Anchors and aliases work, merge keys are rejected by name. The choice would be
+// wrong if the walk supported less YAML than the library.
 package config
 
 import (
@@ -33,36 +32,36 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Config is every setting. It comes from [Load] or [Defaults]; a zero in it is
-// meant, it does not stand for the default.
+// Config contains every setting. It comes from [Load] or [Defaults]; a zero value is
+// intended and never means the default.
 type Config struct {
-	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 takes a free one
+	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 means any free port
 	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off": there is
 	// no such listener.
 	AdminListen string `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
 	Data        string `yaml:"data" env:"STOA_DATA"`         // directory of the embedded store
-	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty: SQLite in Data
-	// DatabaseListen is where notices of other nodes are received: a postgres:// URL
-	// that leads to the server past a pooler; empty: Database.
+	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty means SQLite in Data
+	// DatabaseListen is the address for receiving notices of other nodes: a postgres:// URL
+	// that leads to the server past a pooler; empty means Database.
 	DatabaseListen Secret `yaml:"databaseListen" env:"STOA_DATABASE_LISTEN"`
 
 	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
-	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
+	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin for callers; if empty, derived from the listen address
 	Contact    Contact       `yaml:"contact"`
 	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
 	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
 	Log        Log           `yaml:"log"`
-	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
-	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
-	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
+	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // maximum wait of a stop for running calls
+	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
+	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // pause in a stream after which a comment is sent
 	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 	Extensions Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
-	// ExtensionOptions are settings of those extensions.
+	// ExtensionOptions are settings of extensions.
 	ExtensionOptions ExtensionOptions `yaml:"extensionOptions"`
-	// StateKeys seal the state that callers keep between calls, the newest first, with
-	// commas between; empty: a key in the data directory.
+	// StateKeys seal the state that callers keep between calls, newest first, separated by
+	// commas. If empty, a key in the data directory is used.
 	StateKeys Secret `yaml:"stateKeys" env:"STOA_STATE_KEYS"`
-	// Secrets are the keys that stored secrets are encrypted with.
+	// Secrets are the encryption keys of stored secrets.
 	Secrets Secrets `yaml:"secrets"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
@@ -84,8 +83,8 @@ type Config struct {
 	// Warnings are about settings that are valid but probably not intended.
 	Warnings []string `yaml:"-"`
 
-	sources map[string]string // where each setting was set, by its path
-	excused map[string]bool   // paths that are probably meant by names that are no settings
+	sources map[string]string // the source of each setting, by its path
+	excused map[string]bool   // paths that were probably intended by unknown names
 }
 
 // Secrets are the master keys of stored secrets, such as those that sign webhooks.
@@ -95,20 +94,20 @@ type Secrets struct {
 	Keys []SecretsKey `yaml:"keys,omitempty"`
 }
 
-// A SecretsKey is a key under a name that what it encrypted carries.
+// A SecretsKey is a named key; the name is stored with each text that it encrypts.
 type SecretsKey struct {
 	ID   string `yaml:"id"`
-	Env  string `yaml:"env,omitempty"`  // variable that holds the key; one of these two
-	File string `yaml:"file,omitempty"` // file that holds the key
+	Env  string `yaml:"env,omitempty"`  // variable with the key; set one of these two
+	File string `yaml:"file,omitempty"` // file with the key
 
-	key *string // what one of the two gave; a pointer for the reason of Provider's
+	key *string // the key from one of the two; a pointer for the same reason as in Provider
 }
 
 // Value returns the text of the key.
 func (k SecretsKey) Value() string { return or(k.key) }
 
-// Contact is whom callers turn to for more credits and with questions; it is published
-// in GET /api/v1/meta.
+// Contact is the contact for more credits and questions; it is published in GET
+// /api/v1/meta.
 type Contact struct {
 	URL   string `yaml:"url" env:"STOA_CONTACT_URL"` // a page
 	Email string `yaml:"email" env:"STOA_CONTACT_EMAIL"`
@@ -134,22 +133,22 @@ type Provider struct {
 	Name        string `yaml:"name"`
 	Wire        string `yaml:"wire"`                 // messages, gemini, responses or chat
 	Dialect     string `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
-	BaseURL     string `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
+	BaseURL     string `yaml:"baseURL"`              // in the form of the vendor's own library; empty means the vendor's
 	APIKey      Secret `yaml:"apiKey,omitempty"`     // at most one of these three
-	APIKeyEnv   string `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
-	APIKeyFile  string `yaml:"apiKeyFile,omitempty"` // file that holds the key
-	MaxInFlight int    `yaml:"maxInFlight"`          // calls at the same time; 0: [DefaultInFlight]
-	// WholeReplies says which calls of callers without a stream are made without
-	// one: auto (default), always or never.
+	APIKeyEnv   string `yaml:"apiKeyEnv,omitempty"`  // variable with the key
+	APIKeyFile  string `yaml:"apiKeyFile,omitempty"` // file with the key
+	MaxInFlight int    `yaml:"maxInFlight"`          // concurrent calls; 0 means [DefaultInFlight]
+	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
+	// not stream: auto (default), always or never.
 	WholeReplies string        `yaml:"wholeReplies,omitempty"`
 	Timeouts     stoa.Timeouts `yaml:"timeouts"`
 
-	// key is the key that one of the three gave. It is a pointer because fmt does
-	// not call the String method of unexported members.
+	// key is the key from one of these three. It is a pointer because fmt does not call the
+	// String method of unexported fields.
 	key *string
 }
 
-// A Plan is what its accounts may use. A member that is nil has the value of the
+// A Plan limits the use of the service by its accounts. A nil field has the value of the
 // shipped plan of the same name, else false or no limit.
 type Plan struct {
 	Name                        string `yaml:"name,omitempty"`
@@ -161,8 +160,8 @@ type Plan struct {
 	ActiveSessions              *int   `yaml:"activeSessions,omitempty"`
 }
 
-// Limits bound what one request, agent or account may take. They are published
-// in GET /api/v1/meta.
+// Limits are the maximums of a request, an agent or an account. They are published in GET
+// /api/v1/meta.
 type Limits struct {
 	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"`                                     // of a request to one of the operations that take the largest
 	BodiesInFlight           Size          `yaml:"bodiesInFlight" env:"STOA_LIMIT_BODIES_IN_FLIGHT"`               // bytes of all bodies in memory
@@ -182,7 +181,7 @@ type Limits struct {
 	QueuedMessages           int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
 	TurnSteps                int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
 	TurnTime                 time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
-	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // of a turn without a cap of its own; 0: none
+	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // of a turn without its own limit; 0 means no limit
 	InputWait                time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"`                               // for a user's answer
 	SchedulesPerAgent        int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
 	ScheduleInterval         time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
@@ -202,28 +201,29 @@ type Limits struct {
 	RequestsKeptPerAccount   int           `yaml:"requestsKeptPerAccount" env:"STOA_LIMIT_REQUESTS_KEPT_PER_ACCOUNT"` // in the request log
 }
 
-// Retention is how long rows are kept that no caller deletes; 0: for ever.
+// Retention is the time for which rows are kept that callers do not delete; 0 means
+// forever.
 type Retention struct {
-	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the books
-	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the session last moved
+	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the ledger
+	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the last change of the session
 }
 
-// RequestLog is what is kept of calls of the model endpoint.
+// RequestLog configures the log of calls of the model endpoint.
 type RequestLog struct {
-	Keep      time.Duration `yaml:"keep" env:"STOA_REQUEST_LOG_KEEP"`           // 0: nothing is kept
-	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // of clients are kept too
+	Keep      time.Duration `yaml:"keep" env:"STOA_REQUEST_LOG_KEEP"`           // 0 disables the log
+	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // also store the addresses of clients
 }
 
-// Telemetry is what operators see beside the log.
+// Telemetry configures metrics, traces and profiles.
 type Telemetry struct {
 	Profiles       bool   `yaml:"profiles" env:"STOA_PROFILES"`                  // /debug/pprof/ on adminListen
-	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // accounts with metrics of their own
-	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty: no traces
+	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // accounts with their own metrics
+	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty means no traces
 	TraceHeaders   Secret `yaml:"traceHeaders" env:"OTEL_EXPORTER_OTLP_HEADERS"` // for it: name=value,…
 }
 
-// Admin returns where the admin listener listens, and whether that was asked for; the
-// address is empty where there is none.
+// Admin returns the address of the admin listener, and whether it was set explicitly. The
+// address is empty if the listener is disabled.
 func (c Config) Admin() (address string, explicit bool) {
 	if c.AdminListen == "off" {
 		return "", true
@@ -231,44 +231,45 @@ func (c Config) Admin() (address string, explicit bool) {
 	return c.AdminListen, c.Where("adminListen") != ""
 }
 
-// Outbound says where requests may go whose addresses callers choose.
+// Outbound restricts requests to addresses that callers choose.
 type Outbound struct {
-	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // beside public addresses
+	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // allowed besides public addresses
 	Deny  []string `yaml:"deny" env:"STOA_OUTBOUND_DENY"`
-	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // a URL, which may hold a password; empty: none
+	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // a URL, which may contain a password; empty means no proxy
 }
 
-// ProxyURL returns the proxy; nil: none.
+// ProxyURL returns the URL of the proxy, or nil if none is set.
 func (o Outbound) ProxyURL() (*url.URL, error) {
 	if o.Proxy == "" {
 		return nil, nil
 	}
 	u, err := url.Parse(string(o.Proxy))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("this is not the URL of a proxy; write one such as http://proxy.internal:3128") // without the text, which may hold a password
+		return nil, errors.New("not the URL of a proxy; write one such as http://proxy.internal:3128") // without the text, which may hold a password
 	}
 	return u, nil
 }
 
-// Drive is where the content of drives is kept.
+// Drive configures the storage of drives.
 type Drive struct {
 	Store DriveStore `yaml:"store"`
 }
 
-// DriveStore names a place for large content. With none it is in the database.
+// DriveStore is the storage of large content. If it is empty, the database stores all
+// content.
 type DriveStore struct {
 	S3 S3 `yaml:"s3"`
 }
 
-// S3 is a bucket of a service that speaks the protocol of Amazon S3.
+// S3 is a bucket of a service with the protocol of Amazon S3.
 type S3 struct {
-	Endpoint  string        `yaml:"endpoint" env:"STOA_DRIVE_S3_ENDPOINT"` // http or https, host and port; empty: no bucket
+	Endpoint  string        `yaml:"endpoint" env:"STOA_DRIVE_S3_ENDPOINT"` // http or https, host and port; empty means no bucket
 	Bucket    string        `yaml:"bucket" env:"STOA_DRIVE_S3_BUCKET"`
 	Region    string        `yaml:"region" env:"STOA_DRIVE_S3_REGION"`
 	Prefix    string        `yaml:"prefix" env:"STOA_DRIVE_S3_PREFIX"` // of the names of all objects
 	AccessKey Secret        `yaml:"accessKey" env:"STOA_DRIVE_S3_ACCESS_KEY"`
 	SecretKey Secret        `yaml:"secretKey" env:"STOA_DRIVE_S3_SECRET_KEY"`
-	Keep      time.Duration `yaml:"keep" env:"STOA_DRIVE_S3_KEEP"` // how long objects stay that no file needs any more, for backups
+	Keep      time.Duration `yaml:"keep" env:"STOA_DRIVE_S3_KEEP"` // time for which unused objects are kept for backups
 }
 
 // Defaults returns the settings of a service without any configuration.
@@ -333,9 +334,9 @@ func Defaults() Config {
 	}
 }
 
-// DefaultInFlight is how many calls a provider takes at the same time unless its
-// settings say otherwise. It is far above what a vendor's rate limit allows, as
-// most calls of a busy service wait for a model; it bounds memory and sockets.
+// DefaultInFlight is the default maximum of concurrent calls of a provider. It is far above
+// a vendor's rate limit, because most calls of a busy service wait for a model; it limits
+// memory and sockets.
 const DefaultInFlight = 16_384
 
 // DefaultTimeouts returns the timeouts of a provider whose settings have none.
@@ -376,9 +377,8 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 // RateLimited reports whether the limits of the plans are enforced.
 func (c Config) RateLimited() bool { return c.RateLimits != "off" }
 
-// BaseURL returns the origin that callers use: the public URL, or one made from
-// the address of the listener. An address for every interface becomes
-// "localhost".
+// BaseURL returns the origin for callers: the public URL, or one derived from the address
+// of the listener. An address for every interface becomes "localhost".
 func (c Config) BaseURL(address string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL

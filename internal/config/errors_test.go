@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestProblems has the exact message of each mistake: its place, what is wrong,
-// what to do.
+// TestProblems lists the exact message of each mistake: its place, the problem, the remedy.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -17,15 +16,15 @@ func TestProblems(t *testing.T) {
 	}{
 		{
 			name: "an unknown setting", yaml: "data: x\nlisen: 127.0.0.1:1\n",
-			want: `stoa.yaml:2:1: lisen: there is no such setting; did you mean "listen"?`,
+			want: `stoa.yaml:2:1: lisen: unknown setting; did you mean "listen"?`,
 		},
 		{
 			name: "an unknown setting inside a list", yaml: "providers:\n  - name: a\n    wire: messages\n    baseUrl: http://x\n",
-			want: `stoa.yaml:4:5: providers[0].baseUrl: there is no such setting; did you mean "baseURL"?`,
+			want: `stoa.yaml:4:5: providers[0].baseUrl: unknown setting; did you mean "baseURL"?`,
 		},
 		{
 			name: "an unknown setting like no other", yaml: "log: {colour: red}\n",
-			want: `stoa.yaml:1:7: log.colour: there is no such setting; here stand format, level`,
+			want: `stoa.yaml:1:7: log.colour: unknown setting; valid names are format, level`,
 		},
 		{
 			name: "several mistakes at once", yaml: "drain: soon\nlimits:\n  body: 10XB\n",
@@ -42,10 +41,10 @@ func TestProblems(t *testing.T) {
 		{name: "a word in place of a number", yaml: "limits: {turnSteps: many}\n", want: `stoa.yaml:1:21: limits.turnSteps: "many" is not a whole number`},
 		{name: "a word in place of true", yaml: "plans: {pro: {gatedModels: maybe}}\n", want: `stoa.yaml:1:28: plans.pro.gatedModels: "maybe" is neither true nor false`},
 		{name: "money with a point", yaml: "firstGrantMicro: 1.5\n", want: `stoa.yaml:1:18: firstGrantMicro: "1.5" is not a whole number of micro-credits; one credit is 1000000`},
-		{name: "an alias without an anchor", yaml: "listen: *nowhere\n", want: `stoa.yaml:1:9: listen: this alias stands for nothing: it needs an anchor above it`},
+		{name: "an alias without an anchor", yaml: "listen: *nowhere\n", want: `stoa.yaml:1:9: listen: this alias has no anchor above it`},
 		{name: "an alias of itself", yaml: "listen: &a *a\n", want: `stoa.yaml:1:12: unexpected scalar value type`},
-		{name: "a merge key", yaml: "log: &l {level: info}\nlimits:\n  <<: *l\n", want: `stoa.yaml:3:3: limits: only plain names can stand here`},
-		{name: "two documents", yaml: "data: a\n---\ndata: b\n", want: `stoa.yaml: holds several YAML documents; put all settings into one`},
+		{name: "a merge key", yaml: "log: &l {level: info}\nlimits:\n  <<: *l\n", want: `stoa.yaml:3:3: limits: only plain names are allowed here`},
+		{name: "two documents", yaml: "data: a\n---\ndata: b\n", want: `stoa.yaml: contains several YAML documents; put all settings into one`},
 		{name: "a setting written twice", yaml: "data: a\ndata: b\n", want: `stoa.yaml:2:1: mapping key "data" already defined at [1:1]`},
 		{name: "no YAML at all", yaml: "listen: [a\n", want: `stoa.yaml:1:9: sequence end token ']' not found`},
 
@@ -76,7 +75,7 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a proxy that is none", env: []string{"STOA_OUTBOUND_PROXY=proxy.internal:3128"},
-			want: `STOA_OUTBOUND_PROXY: outbound.proxy: this is not the URL of a proxy; write one such as http://proxy.internal:3128`,
+			want: `STOA_OUTBOUND_PROXY: outbound.proxy: not the URL of a proxy; write one such as http://proxy.internal:3128`,
 		},
 		{
 			name: "a bucket without a server", env: []string{"STOA_DRIVE_S3_BUCKET=files"},
@@ -90,8 +89,8 @@ func TestProblems(t *testing.T) {
 			name: "a public URL with a path", yaml: "publicUrl: https://x.example/stoa\n",
 			want: `stoa.yaml:1:12: publicUrl: "https://x.example/stoa" is not an origin; write scheme and host only, such as https://stoa.example.com`,
 		},
-		{name: "a word that is not in the list", flags: Flags{Sandbox: "maybe"}, want: `--sandbox: sandbox: "maybe" is none of auto, always, off`},
-		{name: "an unknown log level", env: []string{"STOA_LOG_LEVEL=loud"}, want: `STOA_LOG_LEVEL: log.level: "loud" is none of debug, info, warn, error`},
+		{name: "a word that is not in the list", flags: Flags{Sandbox: "maybe"}, want: `--sandbox: sandbox: "maybe" is not one of auto, always, off`},
+		{name: "an unknown log level", env: []string{"STOA_LOG_LEVEL=loud"}, want: `STOA_LOG_LEVEL: log.level: "loud" is not one of debug, info, warn, error`},
 		{name: "a duration out of range", yaml: "keepAlive: 1ms\n", want: `stoa.yaml:1:12: keepAlive: 1ms is out of range; use 1s to 10m0s`},
 		{
 			name: "a retention of receipts that is too short", yaml: "retention: {receipts: 7d}\n",
@@ -107,8 +106,8 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "texts longer than the interface takes", yaml: "limits: {nameCharacters: 1001, messageCharacters: 1000001}\n",
-			want: "stoa.yaml:1:26: limits.nameCharacters: 1001 is more than the interface takes; use up to 1000\n" +
-				"stoa.yaml:1:51: limits.messageCharacters: 1000001 is more than the interface takes; use up to 1000000",
+			want: "stoa.yaml:1:26: limits.nameCharacters: 1001 is more than the API allows; use up to 1000\n" +
+				"stoa.yaml:1:51: limits.messageCharacters: 1000001 is more than the API allows; use up to 1000000",
 		},
 		{
 			name: "a model's identifier longer than the interface takes", yaml: "models: {" + strings.Repeat("m", 129) + ": {}}\n",
@@ -116,21 +115,21 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "more aliases than the interface takes", yaml: "models: {m: {family: f, aliases: [" + strings.Repeat("a, ", 901) + "]}}\n",
-			want: "stoa.yaml:1:34: models.m.aliases: 901 are more than the interface takes; use up to 900",
+			want: "stoa.yaml:1:34: models.m.aliases: 901 are more than the API allows; use up to 900",
 		},
 		{
 			name: "a family's name longer than the interface takes", yaml: "models: {m: {family: " + strings.Repeat("f", 513) + "}}\n",
-			want: "stoa.yaml:1:22: models.m.family: 513 bytes are more than the interface takes; use up to 512",
+			want: "stoa.yaml:1:22: models.m.family: 513 bytes are more than the API allows; use up to 512",
 		},
 		{
 			name: "a provider's model longer than the interface takes",
 			yaml: "providers: [{name: p, wire: messages, apiKey: k}]\nfamilies: {alpha: [{provider: p, model: " + strings.Repeat("m", 513) + "}]}\n",
-			want: "stoa.yaml:2:41: families.alpha[0].model: 513 bytes are more than the interface takes; use up to 512",
+			want: "stoa.yaml:2:41: families.alpha[0].model: 513 bytes are more than the API allows; use up to 512",
 		},
 		{
 			name: "more routes than the interface takes",
 			yaml: "providers: [{name: p, wire: messages, apiKey: k}]\nmodels: {m: {routes: [" + strings.Repeat("{provider: p}, ", 4001) + "]}}\n",
-			want: "stoa.yaml:2:9: models: 4001 routes are more than the interface takes; use up to 4000",
+			want: "stoa.yaml:2:9: models: 4001 routes are more than the API allows; use up to 4000",
 		},
 		{name: "a file larger than the drive", yaml: "limits:\n  file: 2GiB\n", want: `stoa.yaml:2:9: limits.file: 2GiB is more than limits.drive (1GiB)`},
 		{
@@ -139,9 +138,9 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a short first key", env: []string{"STOA_BOOTSTRAP_KEY=sk_short"},
-			want: `STOA_BOOTSTRAP_KEY: the first key must begin with sk_, have at least 32 characters, and none but visible ASCII`,
+			want: `STOA_BOOTSTRAP_KEY: the first key must begin with sk_, have at least 32 characters, and contain only visible ASCII characters`,
 		},
-		{name: "a first key in the file", yaml: "bootstrapKey: sk_x\n", want: `stoa.yaml:1:1: bootstrapKey: there is no such setting`},
+		{name: "a first key in the file", yaml: "bootstrapKey: sk_x\n", want: `stoa.yaml:1:1: bootstrapKey: unknown setting`},
 
 		{
 			name: "two providers of one name", yaml: "providers:\n  - {name: a, wire: messages}\n  - {name: a, wire: gemini}\n",
@@ -153,15 +152,15 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "an unknown wire", yaml: "providers: [{name: a, wire: soap}]\n",
-			want: `stoa.yaml:1:29: providers[0].wire: "soap" is none of messages, gemini, responses, chat`,
+			want: `stoa.yaml:1:29: providers[0].wire: "soap" is not one of messages, gemini, responses, chat`,
 		},
 		{
 			name: "an unknown word for whole replies", yaml: "providers: [{name: a, wire: gemini, wholeReplies: often}]\n",
-			want: `stoa.yaml:1:51: providers[0].wholeReplies: "often" is none of auto, always, never`,
+			want: `stoa.yaml:1:51: providers[0].wholeReplies: "often" is not one of auto, always, never`,
 		},
 		{
 			name: "a dialect of the wrong wire", yaml: "providers: [{name: a, wire: gemini, dialect: openai}]\n",
-			want: `stoa.yaml:1:46: providers[0].dialect: only the wire chat has dialects; take it out`,
+			want: `stoa.yaml:1:46: providers[0].dialect: only the wire chat has dialects; remove it`,
 		},
 		{
 			name: "no URL", yaml: "providers: [{name: a, wire: chat}]\n",
@@ -173,15 +172,15 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a version segment too many", env: []string{"ANTHROPIC_API_KEY=a", "ANTHROPIC_BASE_URL=https://api.anthropic.com/v1"},
-			want: `ANTHROPIC_BASE_URL: providers[0].baseURL: the wire messages adds the version itself; take "/v1" out, such as https://api.anthropic.com`,
+			want: `ANTHROPIC_BASE_URL: providers[0].baseURL: the wire messages adds the version itself; remove "/v1", such as https://api.anthropic.com`,
 		},
 		{
 			name: "a Gemini version too many", yaml: "providers: [{name: a, wire: gemini, baseURL: 'https://g.example/v1beta/'}]\n",
-			want: `stoa.yaml:1:46: providers[0].baseURL: the wire gemini adds the version itself; take "/v1beta" out, such as https://generativelanguage.googleapis.com`,
+			want: `stoa.yaml:1:46: providers[0].baseURL: the wire gemini adds the version itself; remove "/v1beta", such as https://generativelanguage.googleapis.com`,
 		},
 		{
 			name: "an endpoint in the URL", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1/chat/completions", "STOA_UPSTREAM_MODEL=m"},
-			want: `STOA_UPSTREAM: providers[0].baseURL: the URL holds the name of the endpoint; write what comes before it, such as http://127.0.0.1:11434/v1`,
+			want: `STOA_UPSTREAM: providers[0].baseURL: the URL contains the name of the endpoint; write the part before it, such as http://127.0.0.1:11434/v1`,
 		},
 		{
 			name: "credentials in the URL", yaml: "providers: [{name: a, wire: messages, baseURL: 'https://u:secret@x.example'}]\n",
@@ -193,13 +192,13 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a key in a variable that is not set", yaml: "providers: [{name: a, wire: messages, apiKeyEnv: NO_KEY}]\n",
-			want: `stoa.yaml:1:50: providers[0].apiKeyEnv: the environment variable NO_KEY is not set; set it, or take apiKeyEnv out if a needs no key`,
+			want: `stoa.yaml:1:50: providers[0].apiKeyEnv: the environment variable NO_KEY is not set; set it, or remove apiKeyEnv if a needs no key`,
 		},
 		{
 			name: "keys of secrets that cannot be told apart", yaml: "secrets: {keys: [{id: a, env: K1}, {id: a, env: K1}, {id: file-1, env: K1}, {id: b}]}\n",
 			env: []string{"K1=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
 			want: `stoa.yaml:1:41: secrets.keys[1].id: there are two keys named "a"; rename one that has encrypted nothing yet` + "\n" +
-				`stoa.yaml:1:59: secrets.keys[2].id: "file-1" is no name of a key; use small letters, digits, - and _, and not file- at its beginning` + "\n" +
+				`stoa.yaml:1:59: secrets.keys[2].id: "file-1" is not a valid key name; use lowercase letters, digits, - and _, and do not begin with file-` + "\n" +
 				`stoa.yaml:1:77: secrets.keys[3]: the key is in a variable or in a file: set env or file, and one of them alone`,
 		},
 		{
@@ -213,7 +212,7 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a key with a line break", env: []string{"OPENAI_API_KEY=a\nb"},
-			want: `OPENAI_API_KEY: providers[0]: the key of openai has characters that no key has (a line break, a quote?); check where it is kept`,
+			want: `OPENAI_API_KEY: providers[0]: the key of openai has characters that are invalid in a key (a line break, a quote?); check its source`,
 		},
 		{
 			name: "a server without a model", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1"},
@@ -227,10 +226,10 @@ func TestProblems(t *testing.T) {
 			name: "a model of an unknown provider", yaml: "models:\n  mine:\n    routes: [{provider: p}]\n",
 			want: `stoa.yaml:3:25: models.mine.routes[0].provider: there is no provider named "p"; add it to providers`,
 		},
-		{name: "a family of nobody", yaml: "families: {alpha: []}\n", want: `stoa.yaml:1:12: families.alpha: the list is empty; name a provider, or take the family out`},
+		{name: "a family of nobody", yaml: "families: {alpha: []}\n", want: `stoa.yaml:1:12: families.alpha: the list is empty; name a provider, or remove the family`},
 		{
 			name: "an unknown trait", yaml: "providers: [{name: a, wire: messages}]\nfamilies:\n  alpha: [{provider: a, traits: {efforts: [low, heroic]}}]\n",
-			want: `stoa.yaml:3:49: families.alpha[0].traits.efforts[1]: "heroic" is none of none, minimal, low, medium, high, xhigh, max`,
+			want: `stoa.yaml:3:49: families.alpha[0].traits.efforts[1]: "heroic" is not one of none, minimal, low, medium, high, xhigh, max`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -242,7 +241,7 @@ func TestProblems(t *testing.T) {
 				t.Fatal("no error")
 			}
 			if tt.name == "a first key in the file" && strings.HasPrefix(err.Error(), tt.want) {
-				return // the list of what may stand there follows
+				return // the list of valid names follows
 			}
 			if err.Error() != tt.want {
 				t.Errorf("got  %s\nwant %s", err, tt.want)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Extensions are what the service offers beyond version 1 of its API. All are off
-// unless the operator switches them on; the contract marks what belongs to one with
-// x-extension and its name here.
+// Extensions are optional features beyond version 1 of the API. All are off unless the
+// operator enables them; the contract marks their parts with x-extension and the name used
+// here.
 type Extensions struct {
 	Models      bool `yaml:"models"`      // GET /models, for clients that list models
 	InputTokens bool `yaml:"inputTokens"` // POST /responses/input_tokens, which counts tokens
@@ -23,7 +23,8 @@ type Extensions struct {
 	Messages        bool `yaml:"messages"`        // POST /messages
 }
 
-// ExtensionOptions are settings of extensions; they count where the extension is on.
+// ExtensionOptions are settings of extensions; they have no effect while the extension is
+// off.
 type ExtensionOptions struct {
 	Tools   ToolsOptions   `yaml:"tools"`
 	Formats FormatsOptions `yaml:"formats"`
@@ -33,33 +34,34 @@ type ExtensionOptions struct {
 
 // ImagesOptions are settings of the extension images.
 type ImagesOptions struct {
-	// URL is what becomes of the address of an image: pass, the vendor fetches it;
-	// fetch, Stoa does; refuse.
+	// URL selects the handling of an image's address: pass (the vendor fetches it), fetch
+	// (Stoa fetches it) or refuse.
 	URL string `yaml:"url" env:"STOA_IMAGES_URL"`
 }
 
 // FilesOptions are settings of the extension files.
 type FilesOptions struct {
-	// URL is as that of [ImagesOptions].
+	// URL is like that of [ImagesOptions].
 	URL string `yaml:"url" env:"STOA_FILES_URL"`
 }
 
 // ToolsOptions are settings of the extension tools.
 type ToolsOptions struct {
-	// Forced is what becomes of a tool_choice that forces a call where the model cannot
-	// be forced: refuse, or auto, which lets the model decide.
+	// Forced selects the handling of a tool_choice that forces a call, for a model that
+	// cannot be forced: refuse, or auto, which lets the model decide.
 	Forced string `yaml:"forced" env:"STOA_TOOLS_FORCED"`
-	// Foreign is what becomes of tools that are not functions: ignore, or refuse.
+	// Foreign selects the handling of tools that are not functions: ignore or refuse.
 	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
 }
 
 // FormatsOptions are settings of the extension formats.
 type FormatsOptions struct {
-	// BestEffort asks a model for JSON in words where its vendor has no such form.
+	// BestEffort requests JSON from a model in words if its vendor does not support the
+	// format.
 	BestEffort bool `yaml:"bestEffort" env:"STOA_FORMATS_BEST_EFFORT"`
 }
 
-// Names returns the names of those that are on, in a fixed order.
+// Names returns the names of the enabled extensions, in a fixed order.
 func (e Extensions) Names() []string {
 	var names []string
 	v := reflect.ValueOf(e)
@@ -71,7 +73,7 @@ func (e Extensions) Names() []string {
 	return names
 }
 
-// AllExtensions returns every extension switched on.
+// AllExtensions returns the extensions with all of them enabled.
 func AllExtensions() Extensions {
 	var all Extensions
 	v := reflect.ValueOf(&all).Elem()
@@ -81,8 +83,8 @@ func AllExtensions() Extensions {
 	return all
 }
 
-// parseExtensions parses names with commas between them: models,v1Alias. "all" is
-// every one, "none" switches off what the file switches on.
+// parseExtensions parses names separated by commas: models,v1Alias. "all" enables every
+// extension, "none" disables those of the file.
 func parseExtensions(text string) (Extensions, error) {
 	switch text {
 	case "all":

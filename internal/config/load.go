@@ -27,12 +27,12 @@ type Flags struct {
 
 // A Problem is one setting that is wrong.
 type Problem struct {
-	Where   string // "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty: unknown
-	Path    string // "limits.body"; empty: the file itself
-	Message string // what is wrong and what to do
+	Where   string // "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty if unknown
+	Path    string // "limits.body"; empty means the file itself
+	Message string // the problem and the remedy
 }
 
-// Error returns place, setting and message, as far as they are known.
+// Error returns the place, the setting and the message; unknown parts are omitted.
 func (p *Problem) Error() string {
 	var parts []string
 	for _, part := range []string{p.Where, p.Path, p.Message} {
@@ -43,9 +43,9 @@ func (p *Problem) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Load reads the settings: defaults, then the file named by --config or
-// STOA_CONFIG, then the environment, then the flags. An empty variable counts
-// as not set. Its error joins one [*Problem] per setting that is wrong.
+// Load reads the settings: defaults, then the file named by --config or STOA_CONFIG, then
+// the environment, then the flags. An empty variable counts as not set. Its error joins one
+// [*Problem] per invalid setting.
 func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c, err := Examine(flags, getenv, readFile)
 	if err != nil {
@@ -54,9 +54,9 @@ func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte
 	return c, nil
 }
 
-// Examine is [Load] for whoever wants to know everything that is wrong: beside
-// its error it returns the settings as far as they could be read, in which what is
-// wrong has its default. They are empty where the file is not readable or not YAML.
+// Examine is like [Load] but reports all problems: in addition to its error it returns the
+// settings that it could read, with defaults in place for invalid ones. The settings are
+// empty if the file is unreadable or not YAML.
 func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c := Defaults()
 	c.sources = map[string]string{}
@@ -95,10 +95,10 @@ func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]b
 	return c, err
 }
 
-// Together joins the errors of two checks, the second of which looked at what the
-// first had complained about as well: its errors about the same settings, or what
-// holds them or is in them, are left out. They are in the order of the lines of the
-// file; what is not of the file comes last.
+// Together joins the errors of two checks that cover the same settings. It omits errors of
+// the second check about settings that the first one reported, and about their parents and
+// children. Errors are in the order of the lines of the file; errors without a line come
+// last.
 func (c Config) Together(first, second error) error {
 	all := flatten(first)
 	for _, err := range flatten(second) {
@@ -113,7 +113,7 @@ func (c Config) Together(first, second error) error {
 	return errors.Join(all...)
 }
 
-// flatten returns the errors that are joined in err.
+// flatten returns the errors joined in err.
 func flatten(err error) (all []error) {
 	if err == nil {
 		return nil
@@ -127,7 +127,7 @@ func flatten(err error) (all []error) {
 	return []error{err}
 }
 
-// pathOf returns the path of the setting that an error is about; empty: of none.
+// pathOf returns the path of the setting that an error concerns, or "" if there is none.
 func pathOf(err error) string {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Path
@@ -139,7 +139,7 @@ func pathOf(err error) string {
 	return ""
 }
 
-// related reports whether two paths name one setting, or one holds the other.
+// related reports whether two paths name the same setting, or one contains the other.
 func related(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -147,8 +147,8 @@ func related(a, b string) bool {
 	return a != "" && strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.' || b[len(a)] == '[')
 }
 
-// position returns line and column of what an error is about; behind every line
-// where it is not about the file.
+// position returns the line and column that an error concerns. Errors without a position
+// sort after all lines.
 func (c Config) position(err error) []int {
 	where := c.Where(pathOf(err))
 	if p, ok := errors.AsType[*Problem](err); ok {
@@ -166,15 +166,15 @@ func (c Config) position(err error) []int {
 	return []int{line, column}
 }
 
-// implied reports whether a path is that of a price which nobody wrote, and which is
-// wrong only because the price of input is, from which it comes.
+// implied reports whether a path is a price that the file does not contain, and that is
+// invalid only because it is derived from the invalid price of input.
 func (c Config) implied(path string) bool {
 	_, written := c.sources[path]
 	return strings.HasSuffix(path, ".price.cachedInput") && !written
 }
 
-// priceCachedInput sets the price of cached input to that of input where the
-// file does not set it.
+// priceCachedInput sets the price of cached input to that of input if the file does not set
+// it.
 func (c *Config) priceCachedInput() {
 	for id, m := range c.Models {
 		if _, set := c.sources["models."+id+".price.cachedInput"]; m.Price != nil && !set {
@@ -216,7 +216,7 @@ func (c *Config) readVariables(getenv func(string) string) (errs []error) {
 	return errs
 }
 
-// readFlags sets what flags name; an empty flag counts as not given.
+// readFlags applies the flags; an empty flag counts as not given.
 func (c *Config) readFlags(flags Flags) (errs []error) {
 	for _, f := range []struct {
 		flag, path, text string
@@ -244,7 +244,7 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 	return errs
 }
 
-// readKeys reads the keys that are kept in a variable or a file.
+// readKeys reads the keys that are stored in variables or files.
 func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]byte, error)) (errs []error) {
 	fail := func(path, format string, args ...any) {
 		errs = append(errs, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
@@ -264,7 +264,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 		p.key = &key
 		if p.APIKeyEnv != "" {
 			if key = getenv(p.APIKeyEnv); key == "" {
-				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or take apiKeyEnv out if %s needs no key", p.APIKeyEnv, p.Name)
+				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or remove apiKeyEnv if %s needs no key", p.APIKeyEnv, p.Name)
 			}
 		}
 		if p.APIKeyFile != "" {
@@ -287,7 +287,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 	return errs
 }
 
-// Where returns where a setting, or the closest one that contains it, was set:
+// Where returns the source of a setting, or of the closest one that contains it:
 // "file:line:column", a variable or a flag. It is empty for a default.
 func (c Config) Where(path string) string {
 	for path != "" {
@@ -299,9 +299,8 @@ func (c Config) Where(path string) string {
 	return ""
 }
 
-// Explain adds to an error the place where the setting at fault was set. It
-// recognizes such errors by a method SettingPath() string, in joined errors
-// too; others are returned unchanged.
+// Explain adds the source of the setting at fault to an error. It recognizes such errors by
+// a method SettingPath() string, also in joined errors, and returns others unchanged.
 func (c Config) Explain(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []error
@@ -335,16 +334,14 @@ func Variables() []string {
 	return names
 }
 
-// UnknownVariables returns a warning for each STOA_… variable in environ (see
-// os.Environ) that nothing reads, which is likely a misspelt setting. Variables
-// of the command line, of tests, and those that Kubernetes creates for a
-// service named "stoa" are not reported.
+// UnknownVariables returns a warning for each STOA_… variable in environ (see os.Environ)
+// that is not a setting, which is probably a misspelt one. Variables of the command line,
+// of tests, and those that Kubernetes creates for a service named "stoa" are not reported.
 //
-// They are warnings while an unknown setting in the file is an error, because
-// the environment is shared: Kubernetes puts STOA_PORT=tcp://… and
-// STOA_SERVICE_HOST into every pod beside a service named "stoa", and an error
-// would keep the service from starting. For the same reason no setting may
-// ever be named STOA_PORT.
+// They are warnings, although an unknown setting in the file is an error, because the
+// environment is shared: Kubernetes sets STOA_PORT=tcp://… and STOA_SERVICE_HOST in every
+// pod next to a service named "stoa", and an error would prevent the start. For the same
+// reason no setting may ever be named STOA_PORT.
 func UnknownVariables(environ []string) []string {
 	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_PROFILE": true, "STOA_WEBHOOK_SECRET": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
 	names := Variables()

@@ -277,8 +277,8 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	}
 }
 
-// Every layer says what is wrong, in the order of the lines, and nothing is said
-// twice or about what nobody wrote.
+// All sources report their problems, in the order of the lines, without repetitions and
+// without problems of derived values.
 func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	const text = `listen: nowhere

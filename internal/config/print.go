@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Print writes the settings in force as YAML that [Load] can read back. Secrets
-// are masked; a key in a variable or a file is shown as that place.
+// Print writes the effective settings as YAML that [Load] can read. Secrets are masked; a
+// key in a variable or a file is printed as that place.
 func (c Config) Print(w io.Writer) error {
 	c.Providers = slices.Clone(c.Providers)
 	for i, p := range c.Providers {
@@ -45,9 +45,9 @@ func (c Config) Print(w io.Writer) error {
 	return err
 }
 
-// Hash returns a short hash of the settings that all nodes of a database should have
-// in common: all but where a node listens and logs, what its operators see of it, where
-// its database is, and the first key. Secrets count.
+// Hash returns a short hash of the settings that all nodes of a database should share,
+// including secrets. It excludes the listen addresses, log, telemetry, database and the
+// first key.
 func (c Config) Hash() string {
 	c.Listen, c.Data, c.Database, c.Durability, c.Log, c.BootstrapKey = "", "", "", "", Log{}, ""
 	c.AdminListen, c.Telemetry = "", Telemetry{}
@@ -55,7 +55,7 @@ func (c Config) Hash() string {
 	text, err := yaml.MarshalWithOptions(c, yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
 		return yaml.Marshal(hex.EncodeToString(hashOf(string(s))))
 	}))
-	if err != nil { // as much as Print can fail
+	if err != nil { // see Print
 		return ""
 	}
 	sum.Write(text)

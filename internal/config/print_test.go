@@ -115,7 +115,7 @@ func TestPrint(t *testing.T) {
 				t.Errorf("the dump differs from %s (-want +got):\n%s", golden, diff)
 			}
 
-			// The output can be loaded and gives the same settings but for the secrets.
+			// The output can be loaded and gives the same settings except the secrets.
 			again, err := Load(Flags{Config: "stoa.yaml"}, tt.env, files(got.String()))
 			if err != nil {
 				t.Fatalf("the dump cannot be read back: %v", err)

@@ -12,8 +12,8 @@ import (
 
 var errStateKey = errors.New("a key is 32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -hex 32 makes one)")
 
-// ParseStateKeys returns keys of 32 bytes, which stand in hexadecimal digits or base64
-// on lines of their own or between commas.
+// ParseStateKeys returns keys of 32 bytes from hexadecimal digits or base64, separated by
+// line breaks or commas.
 func ParseStateKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
@@ -42,7 +42,7 @@ func (c *checker) stateKeys() {
 	}
 }
 
-// secretsKeys checks the keys that stored secrets are encrypted with.
+// secretsKeys checks the encryption keys of stored secrets.
 func (c *checker) secretsKeys() {
 	if n := len(c.Secrets.Keys); n > stoa.MaxSealKeys {
 		c.problem("secrets.keys", "there are %d keys; at most %d are read", n, stoa.MaxSealKeys)
@@ -52,7 +52,7 @@ func (c *checker) secretsKeys() {
 		path := fmt.Sprintf("secrets.keys[%d]", i)
 		switch {
 		case !isName(k.ID) || strings.HasPrefix(k.ID, "file-"):
-			c.problem(path+".id", "%q is no name of a key; use small letters, digits, - and _, and not file- at its beginning", k.ID)
+			c.problem(path+".id", "%q is not a valid key name; use lowercase letters, digits, - and _, and do not begin with file-", k.ID)
 		case seen[k.ID]:
 			c.problem(path+".id", "there are two keys named %q; rename one that has encrypted nothing yet", k.ID)
 		case (k.Env == "") == (k.File == ""):
@@ -60,7 +60,7 @@ func (c *checker) secretsKeys() {
 		}
 		seen[k.ID] = true
 		if k.Value() == "" {
-			continue // reported where it was read
+			continue // already reported by readKeys
 		}
 		if keys, err := ParseStateKeys(k.Value()); err != nil || len(keys) != 1 {
 			c.problem(path, "%v; there is one in each place", errStateKey)

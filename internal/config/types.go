@@ -11,7 +11,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Masked is printed in place of a secret.
+// Masked is printed instead of a secret.
 const Masked = "********"
 
 // A Secret is text that fmt and YAML never print; string(s) returns it.
@@ -73,7 +73,7 @@ func parseSize(text string) (Size, error) {
 	return Size(n) * factor, nil
 }
 
-// parseDuration parses what [time.ParseDuration] does, and whole days ("7d").
+// parseDuration parses the formats of [time.ParseDuration], and whole days ("7d").
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
@@ -87,8 +87,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// setText sets a value from its text; the file, the environment and the flags
-// share these rules. A text that is wrong changes nothing.
+// setText sets a value from its text; the file, the environment and the flags share these
+// rules. An invalid text changes nothing.
 func setText(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:

@@ -23,9 +23,9 @@ func vendors() []vendor {
 	}
 }
 
-// addVendors adds a provider and a family for each vendor key in the
-// environment. A family or provider of the file wins over a key; a key wins
-// over STOA_UPSTREAM, which serves every family that is left.
+// addVendors adds a provider and a family for each vendor key in the environment. A family
+// or provider of the file overrides a key; a key overrides STOA_UPSTREAM, which serves all
+// other families.
 func (c *Config) addVendors(getenv func(string) string) []error {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name })
@@ -64,7 +64,7 @@ func (c *Config) addVendors(getenv func(string) string) []error {
 	return c.addUpstream(getenv, inFile, serve)
 }
 
-// addUpstream lets one OpenAI-compatible server serve the families that are left.
+// addUpstream lets one OpenAI-compatible server serve the families without a provider.
 func (c *Config) addUpstream(getenv func(string) string, inFile func(string) bool, serve func(string, stoa.Route, string)) []error {
 	const name = "upstream"
 	url, model, key := getenv("STOA_UPSTREAM"), getenv("STOA_UPSTREAM_MODEL"), getenv("STOA_UPSTREAM_API_KEY")

@@ -23,8 +23,8 @@ type reader struct {
 	errs    []error
 }
 
-// readYAML applies the text of a file to c and records the place of each setting.
-// It reports whether the whole file could be looked at.
+// readYAML applies the text of a file to c and records the position of each setting. It
+// reports whether the whole file could be read.
 func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 	c.excused = map[string]bool{}
 	r := &reader{file: file, sources: c.sources, excused: c.excused, anchors: map[string]ast.Node{}}
@@ -33,7 +33,7 @@ func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 		return false, []error{r.syntax(err)}
 	}
 	if len(tree.Docs) > 1 {
-		return false, []error{&Problem{Where: file, Message: "holds several YAML documents; put all settings into one"}}
+		return false, []error{&Problem{Where: file, Message: "contains several YAML documents; put all settings into one"}}
 	}
 	for _, doc := range tree.Docs {
 		if doc.Body != nil {
@@ -47,18 +47,18 @@ func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
 func (r *reader) syntax(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
-		return &Problem{Where: r.place(e.GetToken().Position.Line, e.GetToken().Position.Column), Message: e.GetMessage()}
+		return &Problem{Where: r.position(e.GetToken().Position.Line, e.GetToken().Position.Column), Message: e.GetMessage()}
 	}
 	return &Problem{Where: r.file, Message: strings.SplitN(err.Error(), "\n", 2)[0]}
 }
 
-func (r *reader) place(line, column int) string {
+func (r *reader) position(line, column int) string {
 	return fmt.Sprintf("%s:%d:%d", r.file, line, column)
 }
 
 func (r *reader) at(n ast.Node) string {
 	if t := n.GetToken(); t != nil && t.Position != nil {
-		return r.place(t.Position.Line, t.Position.Column)
+		return r.position(t.Position.Line, t.Position.Column)
 	}
 	return r.file
 }
@@ -97,7 +97,7 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	case *ast.NullNode, *ast.CommentGroupNode:
 		return
 	case *ast.AliasNode:
-		r.fail(n, path, "this alias stands for nothing: it needs an anchor above it")
+		r.fail(n, path, "this alias has no anchor above it")
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -166,7 +166,7 @@ func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 			return scalarText(s), true
 		}
 	}
-	r.fail(pair.Key, path, "only plain names can stand here")
+	r.fail(pair.Key, path, "only plain names are allowed here")
 	return "", false
 }
 
@@ -189,7 +189,7 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 		p := join(path, name)
 		i, ok := known[name]
 		if !ok {
-			r.fail(pair.Key, p, "there is no such setting%s", didYouMean(name, names))
+			r.fail(pair.Key, p, "unknown setting%s", didYouMean(name, names))
 			if meant := nearest(name, names); meant != "" {
 				r.excused[join(path, meant)] = true
 			}
@@ -218,7 +218,7 @@ func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// yamlName returns the name of a field in the file; empty: not in the file.
+// yamlName returns the name of a field in the file, or "" if it is not in the file.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	if name == "-" || !f.IsExported() {
@@ -238,7 +238,7 @@ func join(path, name string) string {
 func didYouMean(name string, names []string) string {
 	best := nearest(name, names)
 	if best == "" {
-		return "; here stand " + strings.Join(names, ", ")
+		return "; valid names are " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }

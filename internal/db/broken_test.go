@@ -20,8 +20,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// commit is what a connection sends to run COMMIT: the beginning of a Bind of the
-// statement that pgx has prepared for it, which it names by its hash.
+// commit is the beginning of the message with which a connection runs COMMIT: a Bind of
+// pgx's prepared statement, named by its hash.
 var commit = func() []byte {
 	sum := sha256.Sum256([]byte("COMMIT"))
 	return fmt.Appendf(nil, "\x00stmtcache_%x\x00", sum[:24])

@@ -22,9 +22,9 @@ func leftWAL(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// checkPages looks for damaged pages after a process died, for at most checkTime,
-// beside the work that has begun. It sets the latch when it finds one. A file that
-// is too large to be read in that time stays unchecked beyond.
+// checkPages looks for damaged pages after a process died, for at most checkTime, while the
+// first work runs. It sets the latch if it finds one. The part of a large file that does
+// not fit into that time stays unchecked.
 func (d *DB) checkPages(ctx context.Context, path string, cfg Config) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -60,8 +60,8 @@ func (d *DB) checked(ctx context.Context, err error) {
 	d.log.LogAttrs(ctx, slog.LevelInfo, "the database was checked after an unclean stop", slog.String("file", d.file), slog.Bool("damaged", false), slog.Any("error", err))
 }
 
-// isPageLine reports whether a line of quick_check is about pages. Others are
-// about values, which are no reason to refuse work.
+// isPageLine reports whether a line of quick_check is about pages. Other lines are about
+// values, which are not a reason to refuse work.
 func isPageLine(line string) bool {
 	if line == "ok" {
 		return false

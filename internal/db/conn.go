@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxStatements is how many prepared statements a connection keeps.
+// maxStatements is the maximum number of prepared statements that a connection keeps.
 const maxStatements = 512
 
 // conn is a connection that keeps its prepared statements. It is used by one goroutine

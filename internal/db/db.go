@@ -1,10 +1,10 @@
-// Package db opens a database: a SQLite file in the data directory, or PostgreSQL.
-// It has one interface for both: a closure that runs inside a transaction, one SQL
-// text ($n placeholders, times as integer microseconds), and migrations.
+// Package db opens a database: a SQLite file in the data directory, or PostgreSQL. Both
+// have one interface: a closure that runs inside a transaction, one SQL text ($n
+// placeholders, times as integer microseconds), and migrations.
 //
-// It knows no table and never decides what a statement means. What differs between
-// the two databases is here, behind small functions, and nowhere else. Start with [Open], [DB.Write] and [DB.Read];
-// sqlite.go has the group-committing writer.
+// The package has no tables and never interprets a statement. All differences between the
+// two databases are here, behind small functions. Start with [Open], [DB.Write] and
+// [DB.Read]; sqlite.go has the group-committing writer.
 package db
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Durability is what a commit survives.
+// Durability is the kind of failure that a commit survives.
 type Durability string
 
 // The durabilities. With Full a commit survives a power loss. With Process it
@@ -30,46 +30,45 @@ const (
 	Process Durability = "process"
 )
 
-// Config is what to open. Dir or PostgresURL is required; with both,
-// PostgresURL is used.
+// Config are the options of [Open]. Dir or PostgresURL is required; with both, PostgresURL
+// is used.
 type Config struct {
 	Dir         string     // data directory of the SQLite file
 	File        string     // the file's name in Dir, such as core.db; on PostgreSQL it names the table of migrations
 	PostgresURL string     // postgres://…
-	Migrations  fs.FS      // *.sql in the form of goose, at its root; nil: none are run
-	Durability  Durability // empty: Full
-	Readers     int        // read-only connections of SQLite; 0: 4
-	Connections int        // connections to PostgreSQL; 0: 16
+	Migrations  fs.FS      // *.sql in the form of goose, at its root; nil means none
+	Durability  Durability // empty means Full
+	Readers     int        // read-only connections of SQLite; 0 means 4
+	Connections int        // connections to PostgreSQL; 0 means 16
 	ReadOnly    bool       // writes and migrations are refused; for reading a file that a server uses
 
-	// Fence begins each write transaction on PostgreSQL; nil: none.
+	// Fence begins each write transaction on PostgreSQL; it may be nil.
 	Fence *Fence
 
-	// WriteTimeout ends a write transaction that runs longer; 0: 30 s.
+	// WriteTimeout ends a write transaction that runs longer; 0 means 30 s.
 	WriteTimeout time.Duration
-	// SlowWrite is how long a write transaction may run before [DB.Health] reports
-	// it; 0: 5 s.
+	// SlowWrite is the duration of a write transaction after which [DB.Health] reports it;
+	// 0 means 5 s.
 	SlowWrite time.Duration
-	// Probe writes something as large as real work does and removes it again, to
-	// find out whether the database commits; see [DB.Usable]. Nil: Usable always
-	// returns nil.
+	// Probe writes as much as real work does and removes it again, to check whether the
+	// database commits; see [DB.Usable]. If it is nil, Usable always returns nil.
 	Probe func(ctx context.Context, tx *Tx) error
 
 	// Trace is called after each transaction, on its goroutine. It is for tests and
-	// measurements; nil: none.
+	// measurements, and may be nil.
 	Trace func(Trace)
 
 	// Observe is called with each statement that a transaction runs, for tests; nil:
 	// none.
 	Observe func(query string)
 
-	Logger *slog.Logger // nil: none
+	Logger *slog.Logger // nil means no log
 }
 
-// A Trace tells what a transaction took.
+// A Trace has the costs of a transaction.
 type Trace struct {
 	Write      bool
-	Statements int // without those that begin and end it
+	Statements int // excluding BEGIN and COMMIT
 	Trips      int // messages to PostgreSQL that were waited for; 0 on SQLite
 }
 
@@ -86,15 +85,15 @@ type DB struct {
 	slow     time.Duration // of a write transaction, for Health
 	observed func(query string)
 
-	stopCheck func() // waits for checkPages; nil: it never ran
+	stopCheck func() // waits for checkPages; nil if it never ran
 }
 
-// engine is what SQLite and PostgreSQL do differently as a whole.
+// engine has the operations that differ between SQLite and PostgreSQL.
 type engine interface {
 	write(ctx context.Context, fn func(*Tx) error) error
 	writeLow(ctx context.Context, fn func(*Tx) error) error
 	read(ctx context.Context, fn func(*Tx) error) error
-	writing() time.Time // when the oldest running write transaction began; zero: none
+	writing() time.Time // start of the oldest running write transaction; zero if none runs
 	close() error
 }
 
@@ -111,9 +110,8 @@ var ErrTimeout = errors.New("db: the write transaction took too long")
 // writeTimeout is the default of Config.WriteTimeout.
 const writeTimeout = 30 * time.Second
 
-// Open opens the database and runs its migrations, on PostgreSQL one process at a
-// time. It takes no lock on a data directory, which belongs to one process: that
-// takes [LockDir] first.
+// Open opens the database and runs its migrations, on PostgreSQL in one process at a time.
+// It does not lock the data directory, which belongs to one process: call [LockDir] first.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -176,50 +174,47 @@ func newDB(e engine, cfg Config, connections int) *DB {
 // limitKey is the key of [Limit] in a context.
 type limitKey struct{}
 
-// Limit returns a context under which a transaction on PostgreSQL may take so long,
-// the wait for a connection included, for what somebody waits for who should rather be
-// refused: CodeOverloaded. A write takes at most Config.WriteTimeout in any case. On
-// SQLite it has no effect.
+// Limit returns a context that limits the duration of a transaction on PostgreSQL,
+// including the wait for a connection: CodeOverloaded. It is for work for which a quick
+// refusal is better than a long wait. A write takes at most Config.WriteTimeout in any
+// case. On SQLite it has no effect.
 func Limit(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, limitKey{}, d)
 }
 
-// limitOf returns what [Limit] has set; 0: nothing.
+// limitOf returns the limit that [Limit] has set, or 0.
 func limitOf(ctx context.Context) time.Duration {
 	d, _ := ctx.Value(limitKey{}).(time.Duration)
 	return d
 }
 
-// Write runs fn inside a transaction and returns after its commit. An error or
-// a panic of fn rolls back what fn did and nothing else; it is returned.
+// Write runs fn inside a transaction and returns after its commit. An error or a panic of
+// fn rolls back only the work of fn; it is returned.
 //
-// ctx can end the wait until fn starts, not fn itself: a transaction that has begun
-// is finished even when its caller has gone. fn may run on another goroutine and
-// more than once (after a deadlock, or when another transaction of the same group
-// ran out of time), so it must only use the transaction and variables that it sets
-// anew each time; it must not call Write. A transaction that runs longer than
-// Config.WriteTimeout is stopped and rolled back: [ErrTimeout].
-// See docs/decisions/0011-one-writer-per-sqlite-file.md.
+// ctx can end the wait until fn starts, not fn itself: a transaction that has begun is
+// finished even if its caller has gone. fn may run on another goroutine and more than once
+// (after a deadlock, or when another transaction of the same group timed out), so it must
+// only use the transaction and variables that it sets again each time; it must not call
+// Write. A transaction that runs longer than Config.WriteTimeout is interrupted and rolled
+// back: [ErrTimeout]. See docs/decisions/0011-one-writer-per-sqlite-file.md.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	err := d.write(ctx, d.noted(fn))
 	d.observe(err)
 	return err
 }
 
-// WriteLow is [DB.Write] for what may wait, and what a power loss may take: rows
-// that describe what was done. On SQLite it runs alone, when no other write waits or
-// after lowWait, and its commit does not wait for the disk; so nobody waits longer
-// for it than its statements take. On PostgreSQL its commit does not wait for the
-// disk.
+// WriteLow is like [DB.Write] for rows that may be delayed and that a power failure may
+// lose, such as logs. On SQLite it runs alone, when no other write waits or after lowWait,
+// and its commit does not wait for the disk; so it delays others only by its statements. On
+// PostgreSQL its commit does not wait for the disk.
 func (d *DB) WriteLow(ctx context.Context, fn func(*Tx) error) error {
 	err := d.writeLow(ctx, d.noted(fn))
 	d.observe(err)
 	return err
 }
 
-// Read runs fn inside a read-only transaction: all of it sees one snapshot. On
-// PostgreSQL fn runs again, once, when the connection breaks; so it must set its
-// results anew each time.
+// Read runs fn inside a read-only transaction with one snapshot. On PostgreSQL fn runs once
+// more if the connection breaks; so it must set its results again each time.
 func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	err := d.read(ctx, d.noted(fn))
 	if isDamage(err) {
@@ -239,8 +234,8 @@ func (d *DB) noted(fn func(*Tx) error) func(*Tx) error {
 	}
 }
 
-// Report is [DB.Read] for queries that read many rows: at most half of the
-// connections run them at once, so that short ones never wait for them.
+// Report is like [DB.Read] for queries that read many rows: at most half of the connections
+// run them, so that short queries never wait for them.
 func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
 	leave, err := d.Turn(ctx)
 	if err != nil {
@@ -250,9 +245,8 @@ func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
 	return d.Read(ctx, fn)
 }
 
-// Turn waits until another [DB.Report] may run, in the order in which they came. Until
-// leave is called, [DB.Read] may be called for what would be a report, any number of
-// times one after the other.
+// Turn waits until another [DB.Report] may run, in order of arrival. Until leave is called,
+// the caller may use [DB.Read] for such queries, one after the other.
 func (d *DB) Turn(ctx context.Context) (leave func(), err error) {
 	leave = func() { <-d.reports }
 	select {
@@ -291,9 +285,9 @@ func (c Config) migrationsTable() string {
 // needsSuffix ends the name of every table of [Config.needsTable].
 const needsSuffix = "_needs"
 
-// needsTable returns the name of the table whose one row has the oldest version
-// that a program must know to run on the tables. A migration after which older
-// programs no longer work sets it to its own version.
+// needsTable returns the name of the table whose only row has the oldest version that a
+// program must have to run on the tables. A migration after which older programs no longer
+// work sets it to its own version.
 func (c Config) needsTable() string {
 	return strings.TrimSuffix(c.File, ".db") + needsSuffix
 }

@@ -25,7 +25,7 @@ CREATE TABLE things (id TEXT PRIMARY KEY, n BIGINT NOT NULL CHECK (n >= 0));
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// each runs a test on SQLite and, where there is one, on PostgreSQL.
+// each runs a test on SQLite and, if available, on PostgreSQL.
 func each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})) })
 	t.Run("postgres", func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestErrorOrPanicUndoesItsClosureOnly(t *testing.T) {
 	})
 }
 
-// queuedContext calls queued when Write first waits with it: on SQLite that is
-// when it hands over its closure, on PostgreSQL when it asks for a connection.
+// queuedContext calls queued when Write first waits with it: on SQLite when it queues its
+// closure, on PostgreSQL when it requests a connection.
 type queuedContext struct {
 	context.Context
 	once   sync.Once

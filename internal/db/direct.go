@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// connectWait is how long a start waits for a PostgreSQL that cannot be reached.
+	// connectWait is the maximum wait of a start for an unreachable PostgreSQL.
 	connectWait = 30 * time.Second
 	// Between two attempts to connect.
 	minPause = 50 * time.Millisecond
 	maxPause = 2 * time.Second
-	// goodbye is how long closing a connection may take.
+	// goodbye is the timeout for closing a connection.
 	goodbye = time.Second
 )
 
-// A Direct is one connection to PostgreSQL beside the pool: for statements that must
-// not wait for a free one, and for session locks. It is for one goroutine. Its
-// commits survive the death of this process, and not that of the server: they do not
-// wait for its disk.
+// A Direct is one connection to PostgreSQL outside the pool, for statements that must not
+// wait for a free one and for session locks. It is for one goroutine. Its commits survive
+// the death of this process but not that of the server, because they do not wait for its
+// disk.
 type Direct struct {
 	cfg  *pgx.ConnConfig
-	conn *pgx.Conn // nil: not connected
+	conn *pgx.Conn // nil means not connected
 
 	shared bool // see [Direct.Share]
 }
@@ -77,7 +77,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// connected connects where the connection is not there or has broken.
+// connected connects if the connection does not exist or is broken.
 func (d *Direct) connected(ctx context.Context) error {
 	if d.conn != nil && !d.conn.IsClosed() {
 		return nil
@@ -85,9 +85,9 @@ func (d *Direct) connected(ctx context.Context) error {
 	return d.connect(ctx)
 }
 
-// Exec runs a statement of its own, on a new connection where the former one has
-// broken, and returns how many rows it changed. After an error it may have been
-// carried out all the same.
+// Exec runs a statement in its own transaction, on a new connection if the previous one is
+// broken, and returns the number of changed rows. After an error the statement may have
+// been executed all the same.
 func (d *Direct) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	if err := d.connected(ctx); err != nil {
 		return 0, err
@@ -118,8 +118,8 @@ func (d *Direct) Query(ctx context.Context, row func(scan func(dest ...any) erro
 // errIdle is returned by [Direct.Idle] when the connection was closed from this side.
 var errIdle = errors.New("db: the connection is closed")
 
-// Idle waits until d is over or ctx ends, and returns an error as soon as the
-// connection breaks meanwhile.
+// Idle waits for the duration of pause or until ctx ends, and returns an error as soon as
+// the connection breaks.
 func (d *Direct) Idle(ctx context.Context, pause time.Duration) error {
 	if d.conn == nil || d.conn.IsClosed() {
 		return errIdle

@@ -18,7 +18,7 @@ import (
 	"stoa/internal/db"
 )
 
-// query runs a statement on a connection of its own.
+// query runs a statement on a separate connection.
 func query(t *testing.T, address, statement string, args ...any) (n int) {
 	t.Helper()
 	ctx := context.Background()
@@ -69,7 +69,7 @@ func TestADirectConnectionIsMadeAgain(t *testing.T) {
 		t.Errorf("while it is there: %v", err)
 	}
 	query(t, address, "SELECT COUNT(pg_terminate_backend($1))::int", first)
-	if err := d.Idle(ctx, time.Hour); err == nil { // it ends at once
+	if err := d.Idle(ctx, time.Hour); err == nil { // it ends immediately
 		t.Error("nobody noticed that it broke")
 	}
 	if err := d.Idle(ctx, time.Hour); err == nil {
@@ -115,7 +115,7 @@ func TestOneOfManyStartsMigrates(t *testing.T) {
 	}
 }
 
-// Another process migrates: a start waits and says so.
+// Another process migrates: a start waits and logs it.
 func TestAStartWaitsForMigrations(t *testing.T) {
 	t.Parallel()
 	address := postgresSchema(t)
@@ -157,7 +157,7 @@ func TestAStartWaitsForMigrations(t *testing.T) {
 	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_lock(hashtext('stoa migrations'), hashtext(current_schema()::text))"); err != nil {
 		t.Fatal(err)
 	}
-	open(t, db.Config{PostgresURL: address, Migrations: migrations}) // nothing is missing, so nobody is waited for
+	open(t, db.Config{PostgresURL: address, Migrations: migrations}) // nothing is missing, so it does not wait
 }
 
 // lines is a writer that calls a function with each write.
@@ -165,8 +165,7 @@ type lines func(string)
 
 func (l lines) Write(p []byte) (int, error) { l(string(bytes.TrimSpace(p))); return len(p), nil }
 
-// newer are migrations beyond [migrations] after which a program must know the
-// version that needs says.
+// newer are migrations beyond [migrations] that require a program of the version needs.
 func newer(needs int) fstest.MapFS {
 	return fstest.MapFS{
 		"0001_things.sql": migrations["0001_things.sql"],
@@ -202,7 +201,7 @@ func TestAnOlderProgramRunsWhereItMay(t *testing.T) {
 	}
 }
 
-// fence is a fence over a row of things: it holds while n is 1.
+// fence is a fence over a row of things: it allows writes while n is 1.
 var fence = &db.Fence{Query: "SELECT 1 / COALESCE((SELECT n FROM things WHERE id = $1 FOR KEY SHARE), 0)", Args: []any{"fence"}}
 
 func TestAFenceEndsEveryWrite(t *testing.T) {
@@ -259,7 +258,7 @@ func TestAFenceEndsEveryWrite(t *testing.T) {
 	}
 }
 
-// TestAFenceHoldsUntilTheCommit: what the fence has seen stays so until the commit.
+// TestAFenceHoldsUntilTheCommit: the fenced row cannot change before the commit.
 func TestAFenceHoldsUntilTheCommit(t *testing.T) {
 	t.Parallel()
 	address := postgresSchema(t)

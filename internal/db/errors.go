@@ -126,8 +126,8 @@ func IsPassing(err error) bool {
 	return errors.Is(err, ErrAgain) || errors.Is(err, errDoubt) || isConflict(err) || isBroken(err)
 }
 
-// IsDoubtful reports whether the change of a [DB.Write] that failed may have been made
-// all the same: the answer to its commit is lost.
+// IsDoubtful reports whether the change of a failed [DB.Write] may have been made all the
+// same, because the answer to its commit is lost.
 func IsDoubtful(err error) bool { return errors.Is(err, errDoubt) }
 
 // errUnreached is in the chain of the error of a transaction that could not begin:

@@ -22,5 +22,5 @@ var ErrFenced = errors.New("db: this process may not write any more")
 // isFenced reports whether a fence has failed.
 func isFenced(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "22012" // division_by_zero: no other statement divides by what may be 0
+	return ok && e.Code == "22012" // division_by_zero: no other statement divides by a value that may be 0
 }

@@ -27,7 +27,7 @@ type latch struct {
 	set atomic.Bool // whether err is not nil
 
 	mu      sync.Mutex
-	err     error // for callers; nil: the database commits
+	err     error // for callers; nil means the database commits
 	damaged bool
 	probed  time.Time
 	probing bool
@@ -63,11 +63,11 @@ func (d *DB) observe(err error) {
 // makes no probe write.
 func (d *DB) Latched() bool { return d.latch.set.Load() }
 
-// Usable returns nil while the database commits. After a write failed because the
-// disk is full, a page is damaged, the file cannot be written or PostgreSQL cannot
-// be reached, it returns that error until a probe write succeeds: CodeStorageFull
-// or CodeOverloaded. Probes are at least 250 ms apart and made by callers of
-// Usable. It costs one atomic load while all is well.
+// Usable returns nil while the database commits. After a write failed because the disk is
+// full, a page is damaged, the file cannot be written or PostgreSQL is unreachable, it
+// returns that error until a probe write succeeds: CodeStorageFull or CodeOverloaded.
+// Callers of Usable make the probes, at least 250 ms apart. In normal operation it costs
+// one atomic load.
 func (d *DB) Usable(ctx context.Context) error {
 	l := &d.latch
 	if !l.set.Load() {
@@ -103,8 +103,8 @@ func (d *DB) Usable(ctx context.Context) error {
 	return nil
 }
 
-// Health is [DB.Usable], and an error as well when a write transaction has been
-// running for longer than Config.SlowWrite: the writers behind it wait.
+// Health is like [DB.Usable], and also returns an error if a write transaction has been
+// running for longer than Config.SlowWrite, since the writers after it wait.
 func (d *DB) Health(ctx context.Context) error {
 	if err := d.Usable(ctx); err != nil {
 		return err
@@ -149,6 +149,6 @@ func errUnreachable(err error) error {
 // errUnknown is the error of a transaction whose connection broke after its commit
 // was sent.
 func errUnknown(err error) error {
-	return stoa.Errorf(stoa.CodeOverloaded, "The connection to the database broke while the change was committed, so it may have been made. Look, or try again with the same Idempotency-Key.").
+	return stoa.Errorf(stoa.CodeOverloaded, "The connection to the database broke while the change was committed, so it may have been made. Check, or try again with the same Idempotency-Key.").
 		After(time.Second).Because(fmt.Errorf("%w: %w", errDoubt, err))
 }

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A COMMIT whose answer does not come in time is in doubt: it may have been made.
+// A COMMIT whose answer does not arrive in time is in doubt: it may have been made.
 func TestALateCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	address := postgresSchema(t)
@@ -61,7 +61,7 @@ func TestALimitEndsATransaction(t *testing.T) {
 	}
 }
 
-// Whoever gets no connection is refused and does not wait for as long as others take.
+// A call without a connection is refused early and does not wait for slow others.
 func TestNobodyQueuesForAConnection(t *testing.T) {
 	t.Parallel()
 	cfg := committing(postgresSchema(t))

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/db"
 )
 
-// later is put without waiting for its answer.
+// later inserts a row without waiting for the answer.
 func later(tx *db.Tx, id string, n int64) error {
 	return tx.Later(context.Background(), "INSERT INTO things (id, n) VALUES ($1, $2)", id, n)
 }
@@ -61,8 +61,8 @@ func TestALateErrorIsItsTransactions(t *testing.T) {
 	})
 }
 
-// TestALateErrorUndoesItsSavepoint checks that what stands before and after a
-// savepoint is kept when a statement in it fails, whether it was sent or not.
+// TestALateErrorUndoesItsSavepoint checks that the work before and after a savepoint is
+// kept when a statement in it fails, whether it was sent or not.
 func TestALateErrorUndoesItsSavepoint(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *db.DB) {

@@ -22,7 +22,7 @@ const endless = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 // eachWithLimit runs a test on a database whose write transactions are limited to
 // 100 ms.
 func eachWithLimit(t *testing.T, test func(t *testing.T, d *db.DB)) {
-	const limit = 500 * time.Millisecond // far more than a short statement takes on a busy machine
+	const limit = 500 * time.Millisecond // far more than a short statement needs on a busy machine
 	t.Run("sqlite", func(t *testing.T) {
 		test(t, open(t, db.Config{Dir: t.TempDir(), Migrations: migrations, WriteTimeout: limit}))
 	})
@@ -57,7 +57,7 @@ func TestWriteTimeLimitStopsAStatement(t *testing.T) {
 	})
 }
 
-// ends says that it ends in a moment, and does not.
+// ends has a deadline in a moment, but does not end.
 type ends struct{ context.Context }
 
 func (ends) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
@@ -294,7 +294,7 @@ func TestUncleanStopIsChecked(t *testing.T) {
 		}
 	}
 	d = open(t, db.Config{Dir: dir, Migrations: migrations, Probe: func(context.Context, *db.Tx) error { return nil }})
-	for { // the check runs beside
+	for { // the check runs concurrently
 		if err := d.Usable(ctx); err != nil {
 			if stoa.CodeOf(err) != stoa.CodeOverloaded || !strings.Contains(err.Error(), "damaged") {
 				t.Errorf("after an unclean stop: %v", err)

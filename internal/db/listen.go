@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// maxNotice is the most bytes of one notice; PostgreSQL takes less than 8,000.
+	// maxNotice is the maximum size of one notice, in bytes; PostgreSQL accepts less than
+	// 8,000.
 	maxNotice = 7900
-	// listenPing is how long a silent connection is trusted before it is asked
-	// whether it still works; listenTimeout limits the answer and the connecting.
+	// listenPing is the time without a notice after which the connection is checked;
+	// listenTimeout limits the answer and the connecting.
 	listenPing    = 15 * time.Second
 	listenTimeout = 5 * time.Second
 )
 
-// Channel returns the name under which the processes of this database and schema
-// notify each other; empty on SQLite, where there is one process.
+// Channel returns the name of the channel on which the processes of this database and
+// schema notify each other. It is empty on SQLite, which has one process.
 func (d *DB) Channel() string { return d.channel }
 
 // channelName is the expression of [DB.Channel]: channels are per database, and
 // several schemas may share one.
 const channelName = `SELECT 'stoa_' || substr(md5(current_schema()::text), 1, 16)`
 
-// Notify sends notices to all that listen, this process included, outside of any
-// transaction: inside of one, every commit with a notice would wait for the commits
-// of the others. Whether anybody receives them is unknown. On SQLite it does
-// nothing.
+// Notify sends notices to all listeners, including this process, outside of any
+// transaction: inside of one, every commit with a notice would wait for the other commits.
+// Delivery is not guaranteed. On SQLite it does nothing.
 func (d *DB) Notify(ctx context.Context, notices []string) error {
 	p, ok := d.engine.(*postgresDB)
 	if !ok || len(notices) == 0 {
@@ -44,11 +44,11 @@ func (d *DB) Notify(ctx context.Context, notices []string) error {
 	return classify(err)
 }
 
-// Listen keeps a connection of its own to a PostgreSQL address that receives the
-// notices of a channel, until ctx ends. The address must lead to the server itself
-// or to a pooler that keeps sessions: behind one that shares connections by
-// transaction nothing is received. begun is called whenever a connection begins to
-// listen: notices before it may have been lost. Both functions must be quick.
+// Listen keeps a separate connection to a PostgreSQL address that receives the notices of a
+// channel, until ctx ends. The address must lead to the server itself or to a pooler that
+// keeps sessions: behind one that shares connections by transaction nothing is received.
+// begun is called whenever a connection begins to listen, because earlier notices may have
+// been lost. Both functions must be quick.
 func Listen(ctx context.Context, address, channel string, log *slog.Logger, begun func(), heard func(notice string)) error {
 	pc, err := postgresConfig(address)
 	if err != nil {

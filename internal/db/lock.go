@@ -17,20 +17,20 @@ type Lock struct {
 	once    sync.Once
 }
 
-// ErrLocked is returned when another process holds the lock.
+// ErrLocked is the error if another process holds the lock.
 var ErrLocked = errors.New("another stoa process is using it")
 
 // LockFile is the name of the file in a data directory that its lock is taken on.
 // Its contents mean nothing.
 const LockFile = "stoa.lock"
 
-// errFileLocked is returned by tryLockFile when another process, or another open
-// file of this one, holds the lock.
+// errFileLocked is the error of tryLockFile if another process, or another open file of
+// this one, holds the lock.
 var errFileLocked = errors.New("db: the file is locked")
 
-// LockDir takes the lock of a data directory, and creates the directory when it
-// does not exist. ErrLocked: another process holds it. The kernel releases the
-// lock when the process ends, however it ends.
+// LockDir locks a data directory, and creates the directory if it does not exist. It fails
+// with ErrLocked if another process holds the lock. The kernel releases the lock when the
+// process ends for any reason.
 func LockDir(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -46,8 +46,8 @@ func LockDir(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	// Closing alone would leave the lock to a child process that has the file until it
-	// runs its own program.
+	// Closing alone would leave the lock with a child process that has inherited the file,
+	// until it runs its own program.
 	return &Lock{release: func() error { return errors.Join(unlockFile(f), f.Close()) }}, nil
 }
 

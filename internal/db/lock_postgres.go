@@ -13,20 +13,20 @@ import (
 
 // The locks are per database and schema, so that tests can share a database.
 const (
-	// Every node has the lock of the database together with the others, on its direct
-	// connection. Whoever needs the database for itself has it alone: a copy, and the
-	// programs before version 600 as long as they run.
+	// Every node shares the lock of the database with the others, on its direct connection.
+	// Processes that need exclusive access hold it exclusively: a copy, and the programs
+	// before version 600 while they run.
 	shareLock = `SELECT pg_try_advisory_lock_shared(hashtext('stoa'), hashtext(current_schema()::text))`
 	ownLock   = `SELECT pg_try_advisory_lock(hashtext('stoa'), hashtext(current_schema()::text))`
-	// Whoever migrates has this lock.
+	// The migrating process holds this lock.
 	migrationLock = `SELECT pg_try_advisory_lock(hashtext('stoa migrations'), hashtext(current_schema()::text))`
 )
 
 const (
-	// lockWait is how long a start waits for the database: PostgreSQL takes a moment to
-	// notice that a process was killed.
+	// lockWait is the maximum wait of a start for the database: PostgreSQL needs a moment
+	// to notice that a process was killed.
 	lockWait = 2 * time.Second
-	// migrationWait is how long a start waits for another one's migrations.
+	// migrationWait is the maximum wait of a start for the migrations of another one.
 	migrationWait = 10 * time.Minute
 	lockRetry     = 50 * time.Millisecond
 	lockPing      = time.Second
@@ -38,8 +38,8 @@ func (d *Direct) tryLock(ctx context.Context, statement string) (got bool, err e
 	return got, err
 }
 
-// lock tries to take a lock until limit is over: ErrLocked. It calls wait before it
-// waits; nil: nobody is told.
+// lock tries to acquire a lock until the limit: ErrLocked. It calls wait before it waits,
+// unless wait is nil.
 func (d *Direct) lock(ctx context.Context, statement string, limit time.Duration, waiting func()) error {
 	deadline := time.Now().Add(limit)
 	for first := true; ; first = false {
@@ -59,8 +59,8 @@ func (d *Direct) lock(ctx context.Context, statement string, limit time.Duration
 	}
 }
 
-// LockPostgres takes a database for this process alone, for as long as its connection
-// lives. ErrLocked: a node serves it, or another process has it alone.
+// LockPostgres locks a database exclusively for this process while its connection lives. It
+// fails with ErrLocked if a node serves the database or another process has locked it.
 func LockPostgres(ctx context.Context, address string, log *slog.Logger) (*Lock, error) {
 	d, err := OpenDirect(ctx, address, "-lock", log)
 	if err != nil {
@@ -117,9 +117,9 @@ func lockMigrations(ctx context.Context, cfg Config) (unlock func() error, err e
 	return d.unlock, nil
 }
 
-// Share has every connection, this one included, take the lock of the database
-// together with other nodes. It waits a moment for it; ErrLocked: another process has
-// the database for itself.
+// Share makes every connection, including this one, share the lock of the database with
+// other nodes. It waits a moment for it, and fails with ErrLocked if another process holds
+// it exclusively.
 func (d *Direct) Share(ctx context.Context) error {
 	if err := d.lock(ctx, shareLock, lockWait, nil); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d *Direct) Share(ctx context.Context) error {
 	return nil
 }
 
-// connect makes a new connection, which shares the lock where the former one did.
+// connect opens a new connection, which shares the lock if the previous one did.
 func (d *Direct) connect(ctx context.Context) error {
 	c, err := pgx.ConnectConfig(ctx, d.cfg)
 	if err != nil {

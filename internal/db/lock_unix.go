@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLockFile takes an exclusive lock on an open file without waiting.
+// tryLockFile acquires an exclusive lock on an open file without waiting.
 func tryLockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

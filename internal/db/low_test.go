@@ -29,8 +29,8 @@ func lowThings(t *testing.T, d *db.DB) (n int) {
 	return n
 }
 
-// TestAWriteOfLowPriorityRunsAtLast lets others come without a pause: the one of low
-// priority runs among them, alone in its transaction.
+// TestAWriteOfLowPriorityRunsAtLast sends other writes without a pause: the one of low
+// priority runs between them, alone in its transaction.
 func TestAWriteOfLowPriorityRunsAtLast(t *testing.T) {
 	t.Parallel()
 	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})

@@ -13,9 +13,9 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// migrate runs the missing migrations. A program may run on tables of a later
-// version as long as the migrations that made them say so: [Config.needsTable]
-// holds the oldest version that a program must know.
+// migrate runs the missing migrations. A program may run on tables of a later version
+// unless their migrations forbid it: [Config.needsTable] has the oldest version that a
+// program must have.
 func migrate(ctx context.Context, cfg Config, dialect goose.Dialect, pool *sql.DB) error {
 	if cfg.Migrations == nil {
 		return nil
@@ -33,7 +33,7 @@ func migratePostgres(ctx context.Context, cfg Config, pool *sql.DB) error {
 	if cfg.Migrations == nil {
 		return nil
 	}
-	var exists bool // a look at the version creates its table, which only one may do
+	var exists bool // reading the version creates its table, which only one process may do
 	if err := pool.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cfg.migrationsTable()).Scan(&exists); err != nil {
 		return fmt.Errorf("look for the version of the tables: %w", classify(err))
 	}
@@ -55,10 +55,10 @@ func migratePostgres(ctx context.Context, cfg Config, pool *sql.DB) error {
 	return m.run(ctx)
 }
 
-// A migration is what a program's migrations find.
+// A migration is the state of a database before migrations run.
 type migration struct {
 	provider   *goose.Provider
-	at, newest int64 // versions: of the tables, and the latest that this program knows
+	at, newest int64 // versions: of the tables, and the latest of this program
 }
 
 // newMigration compares the tables with the migrations. It fails when this program
@@ -73,12 +73,12 @@ func newMigration(ctx context.Context, cfg Config, dialect goose.Dialect, pool *
 	sources := m.provider.ListSources()
 	m.newest = sources[len(sources)-1].Version
 	if m.at > m.newest {
-		needs := m.at // where the tables do not say
+		needs := m.at // if the tables have no value
 		if err := pool.QueryRowContext(ctx, "SELECT version FROM "+cfg.needsTable()).Scan(&needs); err != nil {
-			cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the tables do not say which version they need", slog.String("file", cfg.File), slog.Any("error", err))
+			cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the tables have no required version", slog.String("file", cfg.File), slog.Any("error", err))
 		}
 		if needs > m.newest {
-			return m, fmt.Errorf("the tables are of version %d and need a program that knows %d; this one knows %d: run the newer program", m.at, needs, m.newest)
+			return m, fmt.Errorf("the tables are of version %d and require a program that supports %d; this one supports %d: run the newer program", m.at, needs, m.newest)
 		}
 	}
 	if m.at < m.newest && cfg.ReadOnly {
@@ -108,8 +108,8 @@ func provider(cfg Config, dialect goose.Dialect, pool *sql.DB) (*goose.Provider,
 	return p, nil
 }
 
-// Versions returns the version of the tables of a database, 0 where there are none,
-// and the one that cfg.Migrations lead to. It changes nothing.
+// Versions returns the version of the tables of a database, or 0 without tables, and the
+// version that cfg.Migrations lead to. It changes nothing.
 func Versions(ctx context.Context, cfg Config) (at, newest int64, err error) {
 	dialect, query := goose.DialectSQLite3, `SELECT COUNT(*) FROM sqlite_schema WHERE name = $1`
 	var pool *sql.DB

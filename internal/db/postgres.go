@@ -23,11 +23,11 @@ const (
 	// A server that restarts is away for a moment.
 	connectAttempts = 15
 	connectPause    = 100 * time.Millisecond
-	// reachTime is how long a transaction waits for a connection: one of the pool that
-	// is free, or a new one. Whoever waits longer is refused, so that no queue grows.
+	// reachTime is the maximum wait of a transaction for a connection, free in the pool or
+	// new. After it the transaction is refused, so that no queue grows.
 	reachTime = 2 * time.Second
-	// connectTime is how long making a connection may take where the address does not say
-	// (connect_timeout): a server that is stopped accepts it and does not answer.
+	// connectTime is the timeout for connecting if the address does not set one
+	// (connect_timeout): a stopped server accepts the connection but does not answer.
 	connectTime     = 5 * time.Second
 	oldestPostgres  = 150000
 	oldestPostgresV = 15
@@ -38,7 +38,7 @@ type postgresDB struct {
 	config      *pgx.ConnConfig // of its connections
 	connections int
 	readOnly    bool
-	fence       *Fence        // nil: none
+	fence       *Fence        // may be nil
 	limit       time.Duration // of a write transaction
 	trace       func(Trace)   // may be nil
 
@@ -88,10 +88,10 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	return &postgresDB{pool: pool, config: pc, connections: n, readOnly: cfg.ReadOnly, fence: cfg.Fence, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
 }
 
-// write runs a closure in a transaction of its own. It runs again after a deadlock
-// or a serialization failure, and on another connection when its own broke before
-// the commit was sent: then PostgreSQL has undone it or will. When the connection
-// breaks later the transaction may have been committed, and nothing is repeated.
+// write runs a closure in a transaction. It runs again after a deadlock or a serialization
+// failure, and on another connection if its own broke before the commit was sent, since
+// PostgreSQL rolls that back. If the connection breaks later, the transaction may have been
+// committed, and nothing is repeated.
 func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 	if p.readOnly {
 		return ErrReadOnly
@@ -242,8 +242,8 @@ func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fe
 	}
 }
 
-// conn takes a connection of the pool, for which it waits until ctx ends. While a
-// server restarts or has no connection left it tries a few times.
+// conn returns a connection of the pool, and waits for it until ctx ends. While a server
+// restarts or has no connection left it retries a few times.
 func (p *postgresDB) conn(ctx context.Context) (*sql.Conn, error) {
 	for refused := 1; ; refused++ {
 		c, err := p.pool.Conn(ctx)

@@ -27,23 +27,23 @@ func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &pgConn{Conn: made.(*stdlib.Conn)}, nil
 }
 
-// pgConn is a connection that keeps statements back whose result nobody waits for,
-// and sends them with the next one: a transaction then takes as many round trips as
-// it has answers to read. It is used by one transaction at a time; outside of one
-// it is a plain connection.
-// A late error is that of the statement or commit that it was sent with. PostgreSQL runs
-// nothing of a message after a failed statement, so a COMMIT after one does not run. A
-// closure must therefore not use [Tx.Later] where it handles a failure or needs the number
-// of rows.
+// pgConn is a connection that delays statements without an awaited result and sends them
+// with the next one: a transaction then needs only as many round trips as it has answers to
+// read. It is used by one transaction at a time; outside of one it is a plain connection.
+//
+// A late error is reported by the statement or commit with which the statement was sent.
+// PostgreSQL runs nothing of a message after a failed statement, so a COMMIT after one does
+// not run. A closure must therefore not use [Tx.Later] if it handles a failure or needs the
+// number of rows.
 type pgConn struct {
 	*stdlib.Conn
 
-	ctx     context.Context // of the transaction; nil: there is none
+	ctx     context.Context // of the transaction; nil outside of one
 	pending []statement     // not sent yet
 	opening int             // statements that only begin the transaction: BEGIN, and the fence
 	begun   bool            // BEGIN has been sent
 	fenced  bool            // the fence has failed
-	sent    int             // how often statements were sent
+	sent    int             // number of messages with statements
 	unused  bool            // the connection broke with BEGIN: nothing has been done
 }
 
@@ -77,8 +77,8 @@ func (c *pgConn) later(query string, args []any) error {
 	return nil
 }
 
-// send sends what is pending and reads the answers to all but the last statement.
-// The caller reads that and closes the results. An error may be any statement's.
+// send sends pending statements and reads the answers to all except the last. The caller
+// reads that one and closes the results. An error may belong to any statement.
 func (c *pgConn) send() (pgx.BatchResults, error) {
 	b := &pgx.Batch{}
 	for _, s := range c.pending {
@@ -100,7 +100,7 @@ func (c *pgConn) send() (pgx.BatchResults, error) {
 	return results, nil
 }
 
-// exec sends what is pending, a statement last, and returns how many rows that
+// exec sends pending statements and then query, and returns the number of rows that query
 // changed.
 func (c *pgConn) exec(query string, args []any) (rows int64, err error) {
 	if err := c.later(query, args); err != nil {
@@ -117,7 +117,7 @@ func (c *pgConn) exec(query string, args []any) (rows int64, err error) {
 	return tag.RowsAffected(), err
 }
 
-// QueryContext sends what is pending with a query.
+// QueryContext sends pending statements with a query.
 func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if c.ctx == nil {
 		return c.Conn.QueryContext(ctx, query, args)
@@ -144,9 +144,9 @@ func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.N
 // errRolledBack is the error of a COMMIT that PostgreSQL answered with a rollback.
 var errRolledBack = errors.New("db: PostgreSQL rolled the transaction back")
 
-// commit sends what is pending with the COMMIT. A transaction that has sent nothing
-// and has nothing to send does not take place. After an error doubt reports whether
-// it may have been committed.
+// commit sends pending statements with the COMMIT. A transaction that has sent nothing and
+// has nothing pending is not executed at all. After an error doubt reports whether it may
+// have been committed.
 func (c *pgConn) commit() (doubt bool, err error) {
 	if !c.begun && len(c.pending) == c.opening {
 		return false, nil
@@ -154,7 +154,7 @@ func (c *pgConn) commit() (doubt bool, err error) {
 	c.pending = append(c.pending, statement{query: "COMMIT"})
 	results, err := c.send()
 	c.unused = false
-	if err != nil { // of a statement before it: if the server says so, what follows is not run
+	if err != nil { // of an earlier statement: if the server reports it, the rest is not run
 		_, told := errors.AsType[*pgconn.PgError](err)
 		return !told, err
 	}
@@ -164,23 +164,23 @@ func (c *pgConn) commit() (doubt bool, err error) {
 		return false, errRolledBack
 	}
 	_, told := errors.AsType[*pgconn.PgError](err)
-	return !told || isBroken(err), err // a server that stops may have committed before it says so
+	return !told || isBroken(err), err // a server may commit before it reports its shutdown
 }
 
-// finish ends the transaction: what is not committed is rolled back.
+// finish ends the transaction and rolls back uncommitted work.
 func (c *pgConn) finish() {
 	clear(c.pending)
 	c.pending = c.pending[:0]
 	conn := c.Conn.Conn()
 	if c.begun && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollbackTime)
-		conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll() // where it fails, the connection is not used again
+		conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll() // if it fails, the connection is not used again
 		cancel()
 	}
 	c.ctx = nil
 }
 
-// rollbackTime is how long a rollback may take before its connection is closed.
+// rollbackTime is the timeout of a rollback, after which its connection is closed.
 const rollbackTime = 5 * time.Second
 
 // A mark is a place among the statements of a transaction.
@@ -188,7 +188,7 @@ type mark struct{ sent, pending int }
 
 func (c *pgConn) mark() mark { return mark{c.sent, len(c.pending)} }
 
-// undo undoes the statements since a mark, of which the first made the savepoint.
+// undo rolls back the statements since a mark, of which the first created the savepoint.
 func (c *pgConn) undo(m mark, savepoint string) error {
 	if c.sent == m.sent { // none was sent
 		clear(c.pending[m.pending:])

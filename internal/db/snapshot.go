@@ -13,26 +13,24 @@ import (
 
 const (
 	pinAttempts  = 1000 // at a moment in which no file but the last is written
-	pagesPerStep = 1024 // copied between two looks at ctx
+	pagesPerStep = 1024 // copied between two checks of ctx
 )
 
-// Snapshot copies SQLite files of a data directory, as they all were at one
-// moment, into another directory, while their server goes on writing. Neither
-// the server's writers nor its readers wait for it. A file that does not exist
-// is left out; the names of those copied are returned.
+// Snapshot copies SQLite files of a data directory, as of one moment, into another
+// directory, while their server continues to write. Neither the server's writers nor its
+// readers wait for it. It skips files that do not exist and returns the names of the copied
+// ones.
 //
-// It opens a read transaction on each file and then checks whether anybody has
-// committed to any of them in between (PRAGMA data_version on a second
-// connection); if so it lets go and tries again. The window is some tens of
-// microseconds and a commit takes about a millisecond, so few attempts are
-// needed. The pages are copied with SQLite's backup API from the pinned
-// transactions.
+// It opens a read transaction on each file and then checks whether any of them was
+// committed to in between (PRAGMA data_version on a second connection); if so it releases
+// them and tries again. The window is some tens of microseconds and a commit takes about a
+// millisecond, so few attempts are needed. SQLite's backup API copies the pages from the
+// pinned transactions.
 //
-// Taking both write locks was rejected: SQLite's lock is not fair, and every
-// charge would wait. VACUUM INTO cannot run inside a transaction, so two files
-// cannot be pinned together. An endpoint of the server would not work when the
-// server does not. It would be wrong if a backup failed with "written to
-// without a pause" in real use.
+// Acquiring both write locks was rejected: SQLite's lock is not fair, and every charge
+// would wait. VACUUM INTO cannot run inside a transaction, so two files cannot be pinned
+// together. An endpoint of the server would not work while the server is down. The choice
+// would be wrong if a backup failed with "written to without a pause" in real use.
 func Snapshot(ctx context.Context, dir string, files []string, to string) (copied []string, err error) {
 	var pins []*pin
 	defer func() {
@@ -62,8 +60,8 @@ func Snapshot(ctx context.Context, dir string, files []string, to string) (copie
 	return copied, nil
 }
 
-// A pin holds a snapshot of a file: reader has a read transaction open; watch shows
-// whether anybody has committed since its last query.
+// A pin pins a snapshot of a file: reader has a read transaction open; watch detects
+// commits since its last query.
 type pin struct {
 	name          string
 	pool          *sql.DB
@@ -97,7 +95,7 @@ func (p *pin) close() {
 	p.pool.Close()
 }
 
-// hold begins the read transaction: from now on reader sees this moment.
+// hold begins the read transaction: from now on reader has this snapshot.
 func (p *pin) hold(ctx context.Context) error {
 	if _, err := p.reader.ExecContext(ctx, "BEGIN"); err != nil {
 		return classify(err)
@@ -117,9 +115,9 @@ func (p *pin) version(ctx context.Context) (n int64, err error) {
 	return n, classify(err)
 }
 
-// pinTogether holds all files at one moment: when nobody has committed to any
-// of them between the first hold and the last, then all of them were in this state
-// when the last was held. Otherwise it tries again.
+// pinTogether pins all files at one moment: if none of them was committed to between the
+// first hold and the last, all of them were in this state at the last hold. Otherwise it
+// tries again.
 func pinTogether(ctx context.Context, pins []*pin) error {
 	before := make([]int64, len(pins))
 	for range pinAttempts {
@@ -157,7 +155,7 @@ func pinTogether(ctx context.Context, pins []*pin) error {
 	return errors.New("db: the files are written to without a pause; try again when there is less to do")
 }
 
-// copy writes what the pin holds to a new file.
+// copy writes the pinned content to a new file.
 func (p *pin) copy(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists", path)

@@ -23,13 +23,13 @@ const (
 	defaultReaders = 4
 	maxGroup       = 256 // closures in one commit
 
-	// turns is how often whoever is ready to run comes before a commit: those whom the
-	// last one answered, and others whose rows then go with this one. Nobody waits if
-	// nobody is ready, and no timer is set.
-	turns = 3
+	// yields is the number of scheduler yields before a commit, so that callers that the
+	// last commit answered, and others that are ready, can join this group. It costs
+	// nothing if no goroutine is ready, and sets no timer.
+	yields = 3
 
-	// lowWait is how long a closure of low priority waits at most while others come
-	// without a pause.
+	// lowWait is the maximum wait of a closure of low priority while others arrive without
+	// a pause.
 	lowWait = 100 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ type sqliteDB struct {
 	readers chan *conn
 	nread   int
 	limit   time.Duration // of a write transaction
-	began   atomic.Int64  // when the writer's transaction began, in ns since 1970; 0: none runs
+	began   atomic.Int64  // start of the writer's transaction, in ns since 1970; 0 if none runs
 	log     *slog.Logger
 	trace   func(Trace) // may be nil
 
@@ -130,8 +130,8 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	return s, nil
 }
 
-// makePrivate creates the file if it does not exist, readable by its owner alone;
-// SQLite creates its WAL with the same permissions.
+// makePrivate creates the file if it does not exist, readable only by its owner; SQLite
+// creates its WAL with the same permissions.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -140,10 +140,10 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// sqlitePool returns a pool of connections with the settings that every
-// connection needs. A slow disk stops those who wait for a commit. It stops the whole
-// process where a page of the index of the WAL, which is mapped, has to wait for the disk:
-// network and FUSE file systems do that, so the data directory belongs on a local one.
+// sqlitePool returns a pool of connections with the settings that every connection needs. A
+// slow disk delays the writers that wait for a commit. It stops the whole process if a page
+// of the WAL's memory-mapped index has to wait for the disk. This happens on network and
+// FUSE file systems, so the data directory belongs on a local disk.
 func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	sync := "FULL"
 	if cfg.Durability == Process {
@@ -159,8 +159,8 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 		cache = 1000
 		pragmas = append(pragmas, "query_only(1)")
 	}
-	// trusted_schema: functions in a schema that came with a backup do not run with
-	// more rights than the tables need.
+	// trusted_schema: functions in the schema of a restored backup do not run with more
+	// rights than the tables need.
 	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache))
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	connector, err := sqlite.NewConnector(u.String())
@@ -197,16 +197,16 @@ func newEnough(version string) bool {
 // write hands a closure to the writer and waits for its commit. See
 // [DB.Write].
 func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
-	return s.hand(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
+	return s.enqueue(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
 }
 
 // writeLow is write at low priority. See [DB.WriteLow].
 func (s *sqliteDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
-	return s.hand(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
+	return s.enqueue(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
 }
 
-// hand puts a job into one of the writer's queues and waits for its commit.
-func (s *sqliteDB) hand(to chan *job, j *job) error {
+// enqueue adds a job to one of the writer's queues and waits for its commit.
+func (s *sqliteDB) enqueue(to chan *job, j *job) error {
 	if s.jobs == nil {
 		return ErrReadOnly
 	}
@@ -222,14 +222,14 @@ func (s *sqliteDB) hand(to chan *job, j *job) error {
 		s.mu.RUnlock()
 		return j.ctx.Err()
 	}
-	// No select on ctx here: the closure may be running, and it uses variables of
-	// the caller. One that has not begun is answered when its turn comes.
+	// No select on ctx here: the closure may be running, and it uses variables of the
+	// caller. A closure that has not begun is answered when its turn comes.
 	return <-j.done
 }
 
-// commitLoop is the only writer of the file. What was queued during one commit
-// becomes the next commit. A job of low priority runs between two of them. todo is
-// what a previous loop has left.
+// commitLoop is the only writer of the file. Jobs that were queued during one commit form
+// the next one. A job of low priority runs between two of them. todo are the jobs that a
+// previous loop has left.
 func (s *sqliteDB) commitLoop(todo []*job) {
 	finished := false
 	var group []*job
@@ -239,8 +239,8 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 			close(s.done)
 			return
 		}
-		// A closure ended this goroutine (runtime.Goexit). The other callers must not
-		// hang: the group is rolled back, and another goroutine goes on.
+		// A closure ended this goroutine (runtime.Goexit). The other callers must not hang:
+		// the group is rolled back, and another goroutine continues.
 		s.w.ExecContext(context.Background(), "ROLLBACK")
 		if low != nil {
 			group = append(group, low)
@@ -274,7 +274,7 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 				group = append(group, j)
 			}
 		}
-		for range turns {
+		for range yields {
 			runtime.Gosched()
 		}
 	fill:
@@ -282,7 +282,7 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 			select {
 			case j, ok := <-s.jobs:
 				if !ok {
-					break fill // the outer receive sees it again
+					break fill // the outer receive returns again
 				}
 				group = append(group, j)
 			default:
@@ -309,9 +309,9 @@ func (s *sqliteDB) commitLow(j *job) {
 	}
 }
 
-// commit runs a group of closures in one transaction and answers them. It returns
-// those that have to run in another: because they were not begun, or because one
-// of the group ran out of time and all were rolled back.
+// commit runs a group of closures in one transaction and answers them. It returns those
+// that have to run in another one, because they did not begin, or because one of the group
+// timed out and all were rolled back.
 func (s *sqliteDB) commit(group []*job) (rest []*job) {
 	ctx := context.Background()
 	ready := group[:0:0]
@@ -370,8 +370,8 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 	return append(rest, ready[ran:]...)
 }
 
-// run runs one closure of a group. It returns why the transaction has to be rolled
-// back as a whole; nil: it can go on, whatever became of the closure.
+// run runs one closure of a group. It returns an error if the whole transaction has to be
+// rolled back, and nil if it can continue, whatever the outcome of the closure.
 func (s *sqliteDB) run(j *job, at time.Time, alone bool) (broken error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
@@ -428,8 +428,7 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 	return fn(tx)
 }
 
-// close waits for the writer to finish what it has begun and closes the
-// connections.
+// close waits for the writer to finish its running work and closes the connections.
 func (s *sqliteDB) close() error {
 	s.mu.Lock()
 	if s.closed {

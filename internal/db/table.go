@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Kind is what the values of a column are, in Go's types. Any other type of a
-// database is a Kind of its own name, which [DB.Rows] refuses.
+// A Kind is the Go type of the values of a column. Any other type of a database is a Kind
+// with that type's name, which [DB.Rows] rejects.
 type Kind string
 
 // The kinds that both databases keep.
@@ -57,9 +57,8 @@ func (t Table) Key() (key []string) {
 	return key
 }
 
-// Tables returns the tables of the file or of the PostgreSQL schema, by name,
-// without those of this package and of SQLite itself: virtual tables and what they
-// keep.
+// Tables returns the tables of the file or of the PostgreSQL schema, by name, except those
+// of this package and of SQLite itself: virtual tables and their shadow tables.
 func (d *DB) Tables(ctx context.Context) (tables []Table, err error) {
 	query := sqliteColumns
 	if d.postgres {
@@ -135,9 +134,9 @@ const (
 // errRowsAgain ends a [DB.Rows] whose connection broke: it cannot begin again.
 var errRowsAgain = errors.New("db: the connection broke while rows were read")
 
-// Rows reads all rows of a table, of these columns, as they are in one snapshot and
-// without keeping any. Each row is a slice of its own of int64, string, []byte and
-// nil. A value that is not of the kind of its column is an error.
+// Rows reads the given columns of all rows of a table in one snapshot, without buffering
+// them. Each row is a new slice of int64, string, []byte and nil. A value that does not
+// have the kind of its column is an error.
 func (d *DB) Rows(ctx context.Context, t Table) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		for _, c := range t.Columns {
@@ -222,9 +221,9 @@ const (
 	loadBytes = 4 << 20
 )
 
-// Load adds rows to a table, as many as there are, and returns how many. PostgreSQL
-// gets them with COPY, all or none. On SQLite each thousand is a transaction. It is
-// for a database that nobody uses yet.
+// Load adds rows to a table and returns their number. PostgreSQL receives them with COPY,
+// all or none. On SQLite each thousand is a transaction. It is for a database that is not
+// in use yet.
 func (d *DB) Load(ctx context.Context, table string, columns []string, rows iter.Seq2[[]any, error]) (n int64, err error) {
 	if d.postgres {
 		return d.engine.(*postgresDB).load(ctx, table, columns, rows)
@@ -297,8 +296,8 @@ func (p *postgresDB) load(ctx context.Context, table string, columns []string, r
 	return n, classify(err)
 }
 
-// LastNumber returns the highest number that the database has given to a row of a
-// table whose column numbers itself; 0: none.
+// LastNumber returns the highest number that the database has assigned in a table with a
+// numbering column, or 0.
 func (d *DB) LastNumber(ctx context.Context, table, column string) (last int64, err error) {
 	err = d.Read(ctx, func(tx *Tx) error {
 		last = 0

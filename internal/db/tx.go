@@ -15,7 +15,7 @@ type Tx struct {
 	// Now is the moment the transaction began, in UTC, to the microsecond.
 	Now time.Time
 
-	ctx      context.Context // of a write, in place of the caller's; nil for reads
+	ctx      context.Context // of a write, instead of the caller's; nil for reads
 	limit    time.Duration   // of a write
 	own      bool            // limit is that of [Limit]
 	on       runner
@@ -28,7 +28,7 @@ type Tx struct {
 	observed func(query string)
 }
 
-// runner is what the connections to both databases have in common.
+// runner is the common interface of connections to both databases.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -41,7 +41,7 @@ func (t *Tx) context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Exec runs a statement and returns how many rows it changed.
+// Exec runs a statement and returns the number of changed rows.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	if t.broken != nil || t.overdue() {
 		return 0, t.broken
@@ -58,11 +58,10 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return n, t.fail(err)
 }
 
-// Later runs a statement whose result nobody needs: one that changes a row for
-// certain, and whose failure the closure does not handle. On PostgreSQL it travels
-// with the next statement or the COMMIT, and its error is that one's; on SQLite it
-// runs at once. An error always rolls back what the statement belongs to: the
-// savepoint or the transaction.
+// Later runs a statement whose result is not needed: it must be certain to change a row,
+// and the closure must not handle its failure. On PostgreSQL it is sent with the next
+// statement or the COMMIT, which reports its error; on SQLite it runs immediately. An error
+// always rolls back the enclosing savepoint or transaction.
 func (t *Tx) Later(ctx context.Context, query string, args ...any) error {
 	if t.pg == nil {
 		_, err := t.Exec(ctx, query, args...)
@@ -112,8 +111,8 @@ func (t *Tx) Get(ctx context.Context, query string, args []any, dest ...any) (bo
 	return found, err
 }
 
-// Savepoint runs fn so that its error or panic undoes only what fn did; the
-// error is returned and the transaction goes on.
+// Savepoint runs fn so that its error or panic rolls back only the work of fn; the error is
+// returned and the transaction continues.
 func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	t.depth++
 	defer func() { t.depth-- }()
@@ -216,10 +215,10 @@ func (t *Tx) ForShare() string {
 	return ""
 }
 
-// LimitTime has PostgreSQL end the next statements of the transaction when ctx ends
-// by its deadline: the end of a context alone would break the connection. The error
-// of such a statement is [context.DeadlineExceeded], also where it comes just before
-// ctx ends. SQLite is interrupted by the end of the context that each statement gets.
+// LimitTime makes PostgreSQL end the next statements of the transaction at the deadline of
+// ctx: the end of a context itself would break the connection. The error of such a
+// statement is [context.DeadlineExceeded], even if it arrives just before ctx ends. On
+// SQLite the context of each statement interrupts it.
 func (t *Tx) LimitTime(ctx context.Context) error {
 	end, ok := ctx.Deadline()
 	if !ok || !t.postgres {

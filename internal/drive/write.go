@@ -158,7 +158,7 @@ func unindexed(err error) error {
 // Apply performs the ops in order, all or none. Each op sees the effects of the previous
 // ones. The error of an op is an [OpError].
 //
-// See docs/decisions/0017-creation-and-stored-reply-in-one-transaction.md. A version's number
+// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A version's number
 // is the drive's revision after the write: numbers per path would start again when history
 // was pruned and a file is created again. If writers to one drive wait for each other
 // noticeably, the lock has to become finer than a drive.

@@ -6,7 +6,7 @@
 // names and a JSON body, and can change neither the host nor the path's segments nor add a
 // header. Nothing is sent twice, no redirect is followed.
 //
-// See docs/decisions/0049-an-http-tool-is-pinned-with-its-request.md. Start with
+// See docs/decisions/0049-pin-an-http-tool-together-with-its-request.md. Start with
 // [Server.Catalog] and [Server.Call].
 package httptool
 

@@ -34,7 +34,7 @@ const (
 )
 
 // Config are the bounds of a listener.
-// See docs/decisions/0031-bounds-of-connections-and-bodies.md.
+// See docs/decisions/0031-limit-connections-and-bodies-by-their-progress.md.
 type Config struct {
 	Connections int // maximum in all; 0: no bound
 	// PerAddress is the maximum of connections from one IPv4 address or one IPv6

@@ -8,7 +8,7 @@
 // call it is known whether the server may have received it. Nothing is repeated that the
 // server may have carried out.
 //
-// See docs/decisions/0047-the-official-sdk-behind-our-own-requests.md. The package stores
+// See docs/decisions/0047-use-the-official-mcp-sdk-with-our-own-transport.md. The package stores
 // nothing and decides nothing about the data. Start with [Server.Catalog] and [Server.Call].
 package mcp
 

@@ -7,7 +7,7 @@
 // one. The package stores nothing. Its errors are [*Error], whose texts are for owners of
 // connections and contain no token.
 //
-// See docs/decisions/0050-oauth-exchanges-of-our-own.md. Start with [Client.Discover],
+// See docs/decisions/0050-implement-the-oauth-exchanges-ourselves.md. Start with [Client.Discover],
 // [Client.AuthorizeURL] and [Client.Token].
 package oauth
 

@@ -62,7 +62,7 @@ func (c *steadiness) warn() bool {
 // correct moves back the cursors of tasks that are ahead of the clock, once that is trusted:
 // a clock that was ahead has been corrected, or one that was right has been set back. Both
 // look the same, and in both no instant runs twice. See
-// docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
+// docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (s *Scheduler) correct(ctx context.Context) error {
 	since, now, check := s.clock.check()
 	if !check {

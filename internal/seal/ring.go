@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// A MasterKey is a key under a name that what it sealed carries.
+// A MasterKey is a named key; the name is part of each text that it sealed.
 type MasterKey struct {
 	ID  string // letters, digits, - and _
 	Key []byte // [KeyBytes] bytes
 }
 
-// A Ring seals what is stored, each row under a key of its own, which is derived from
-// a master key. It is safe for use by several goroutines.
+// A Ring seals stored secrets, each row under a separate key that is derived from a master
+// key. It is safe for concurrent use.
 type Ring struct{ keys []MasterKey }
 
 const (
@@ -28,8 +28,8 @@ const (
 	ringLabel  = "stoa.stored.2"
 )
 
-// NewRing returns a ring. It seals with the first key and opens what any of them
-// sealed.
+// NewRing returns a ring that seals with the first key and opens texts sealed with any of
+// them.
 func NewRing(keys ...MasterKey) (*Ring, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("1 to %d keys are needed", MaxKeys)
@@ -68,8 +68,8 @@ func (r *Ring) Seal(plain []byte, bound ...string) (string, error) {
 	return ringPrefix + k.ID + "." + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Open returns what [Ring.Seal] sealed with the same bound. It reports false where none
-// of the keys opens it, or it was changed.
+// Open returns the text that [Ring.Seal] sealed with the same bound. It reports false if no
+// key opens it, or if it was changed.
 func (r *Ring) Open(sealed string, bound ...string) ([]byte, bool) {
 	id, text, ok := parts(sealed)
 	if !ok {
@@ -106,8 +106,8 @@ func parts(sealed string) (id, text string, ok bool) {
 	return id, text, ours && ok
 }
 
-// derive returns the cipher of one row, and the data that is authenticated with it:
-// what it is bound to, each part with its length before it.
+// derive returns the cipher of one row and its authenticated data: the parts of bound, each
+// preceded by its length.
 func (k MasterKey) derive(bound []string) (cipher.AEAD, []byte, error) {
 	info := []byte(ringLabel)
 	for _, part := range bound {

@@ -1,9 +1,9 @@
-// Package seal encrypts the state that a caller keeps between calls: data of a vendor
-// that the vendor wants back unchanged. What is sealed can be read by Stoa alone, and
-// only for the account that it was made for, so that a caller can neither read nor
-// forge it. It also encrypts the secrets that are stored in rows, see [Ring].
+// Package seal encrypts the state that a caller keeps between calls: data of a vendor that
+// must be returned to it unchanged. Only Stoa can read a sealed state, and only for the
+// account that received it, so a caller can neither read nor forge it. The package also
+// encrypts stored secrets, see [Ring].
 //
-// It keeps nothing and never logs. Start at [New] and [NewRing].
+// It stores nothing and never logs. Start at [New] and [NewRing].
 package seal
 
 import (
@@ -22,16 +22,16 @@ import (
 const (
 	// KeyBytes is the length of a key.
 	KeyBytes = stoa.SealKeyBytes
-	// MaxKeys is how many keys are accepted at the same time.
+	// MaxKeys is the maximum number of keys in use.
 	MaxKeys = stoa.MaxSealKeys
-	// MaxPlain is the most that is sealed, in bytes.
+	// MaxPlain is the maximum size of a plain text, in bytes.
 	MaxPlain = 1 << 20
 
 	idLen = 4 // bytes of the name of a key
 	label = "stoa.reasoning.1"
 )
 
-// A Box seals and opens. It is safe for use by several goroutines.
+// A Box seals and opens states. It is safe for concurrent use.
 type Box struct{ keys []key }
 
 type key struct {
@@ -39,7 +39,7 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// state is what is encrypted, as JSON. Its names are short since it travels often.
+// state is the plain text, as JSON. Its names are short because it is sent often.
 type state struct {
 	Wire     string `json:"w"`
 	Provider string `json:"p"`
@@ -48,8 +48,8 @@ type state struct {
 	Data     string `json:"d"`
 }
 
-// New returns a box. It seals with the first key and opens what any of them sealed:
-// a key is replaced by putting the new one in front. Each has [KeyBytes] bytes.
+// New returns a box that seals with the first key and opens states sealed with any of them.
+// To replace a key, put the new one first. Each has [KeyBytes] bytes.
 func New(keys ...[]byte) (*Box, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("1 to %d keys are needed", MaxKeys)
@@ -101,8 +101,8 @@ func (b *Box) Seal(account string, s stoa.State) string {
 	return stoa.SealedPrefix + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-// Open returns a state that [Box.Seal] sealed for the account. It reports false for
-// anything else: what another service, account or key made, and what was changed.
+// Open returns a state that [Box.Seal] sealed for the account. It reports false for a state
+// of another service, account or key, and for one that was changed.
 func (b *Box) Open(account, sealed string) (stoa.State, bool) {
 	text, ours := strings.CutPrefix(sealed, stoa.SealedPrefix)
 	if !ours {
@@ -127,7 +127,7 @@ func (b *Box) Open(account, sealed string) (stoa.State, bool) {
 	return stoa.State{}, false
 }
 
-// bound is what a sealed state is tied to.
+// bound returns the authenticated data of a sealed state.
 func bound(id [idLen]byte, account string) []byte {
 	b := append([]byte(label), id[:]...)
 	return append(b, account...)

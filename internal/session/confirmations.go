@@ -11,7 +11,7 @@ const ConfirmationTime = 15 * time.Minute
 
 // AskVisitor stops the turn until the visitor of the chat has confirmed or declined a call,
 // or the time for that is over. An earlier decision about the call no longer counts. See
-// docs/decisions/0052-a-visitor-confirms-one-call.md.
+// docs/decisions/0052-a-visitor-confirms-each-tool-call.md.
 func (t *Transition) AskVisitor(step stoa.Step, c stoa.ExternalCall) {
 	in, ok := t.newCallInput(step, stoa.InputToolConfirmation)
 	if !ok {

@@ -13,8 +13,7 @@ type Account struct {
 	CreatedAt      time.Time `db:"created_at"`
 }
 
-// A Plan is what an account may use. Plans are configuration. A zero limit is no
-// limit.
+// A Plan has the limits of an account. Plans are configuration. A zero means no limit.
 type Plan struct {
 	ID                   string
 	Name                 string

@@ -1,22 +1,21 @@
 package stoa
 
-// Adjustments are what was done to a call that could not be made as it was asked for,
-// and what was found wrong with its reply. They are stored as these bits: a new one
-// goes at the end.
+// Adjustments are the changes to a call that could not be made as requested, and the
+// defects of its reply. They are stored as these bits: append new ones at the end.
 type Adjustments uint16
 
 // The adjustments, in the order of [Adjustments.Names].
 const (
 	ChoiceAsAuto     Adjustments = 1 << iota // a tool choice that forces a call was taken as auto
 	StrictDropped                            // a tool whose schema was to be enforced was sent without that
-	SchemaRewritten                          // a schema that is enforced was rewritten into what the vendor takes
-	FormatInWords                            // the format was asked for in words, because the model has no form for it
+	SchemaRewritten                          // an enforced schema was rewritten for the vendor
+	FormatInWords                            // the format was requested in words, because the model does not support it
 	ReasoningUnread                          // sealed reasoning of the input could not be opened
-	ReasoningLeftOut                         // reasoning of the input was not sent: another provider or model made it
-	MediaEstimated                           // the usage was counted here, with images or files at what they take at most
-	CallsDropped                             // tool calls that the caller did not want were left out of the reply, and paid for
-	InvalidArguments                         // the arguments of a tool call are no JSON object
-	InvalidJSON                              // JSON was asked for, and the text is none
+	ReasoningLeftOut                         // reasoning of the input was not sent, because another provider or model created it
+	MediaEstimated                           // the usage was estimated, with the maximum for images or files
+	CallsDropped                             // tool calls that the request does not allow were omitted from the reply, and charged
+	InvalidArguments                         // the arguments of a tool call are not a JSON object
+	InvalidJSON                              // JSON was requested, and the text is not JSON
 	ToolsLeftOut                             // tools that are not functions were left out
 )
 
@@ -26,8 +25,7 @@ var adjustmentNames = [...]string{
 	"tools_left_out",
 }
 
-// Names returns the names of the adjustments, as receipts and the log have them; nil
-// where there are none.
+// Names returns the names of the adjustments for receipts and the log, or nil.
 func (a Adjustments) Names() (names []string) {
 	for i, name := range adjustmentNames {
 		if a&(1<<i) != 0 {

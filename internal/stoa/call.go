@@ -7,33 +7,33 @@ import (
 
 // A Call is one model call, independent of the format of any provider.
 type Call struct {
-	Instructions    string    // system text that comes before every message
+	Instructions    string    // system text before all messages
 	Messages        []Message // in order
 	Tools           []Tool
-	Choice          *Choice  // of the tools; nil: the model decides. See [Call.ToolChoice].
+	Choice          *Choice  // of the tools; nil means the model decides. See [Call.ToolChoice].
 	NoParallel      bool     // at most one tool call in a reply
-	Format          *Format  // of the reply's text; nil: plain text. See [Call.TextFormat].
-	Summary         bool     // a summary of the reasoning is wanted
-	MaxOutputTokens int64    // reasoning included; 0: the default of the wire
-	Temperature     *float64 // 0 to 2; nil: not set
-	TopP            *float64 // 0 to 1; nil: not set
-	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty: not set
-	Verbosity       string   // low, medium, high; empty: not set
-	// Stateful says that the reply comes back in later calls, with its reasoning. Then the
-	// vendor is asked for what it needs to continue, and what was sent is sent again
-	// unchanged: each message for itself, in its place.
+	Format          *Format  // of the reply's text; nil means plain text. See [Call.TextFormat].
+	Summary         bool     // a summary of the reasoning is requested
+	MaxOutputTokens int64    // reasoning included; 0 means the default of the wire
+	Temperature     *float64 // 0 to 2; nil if not set
+	TopP            *float64 // 0 to 1; nil if not set
+	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty if not set
+	Verbosity       string   // low, medium, high; empty if not set
+	// Stateful means that the reply is sent back in later calls, with its reasoning. Then
+	// the vendor is asked for the data that it needs to continue, and earlier messages are
+	// sent again unchanged, each separately and in its place.
 	Stateful bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
-	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
-	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
-	Prefer       *State // without its data: the route that made it is tried first; nil: as configured
-	Trail        *Trail // is told where the call is tried; nil: nothing is
+	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
+	Whole        bool   // the reply is requested from the vendor whole instead of streamed
+	Prefer       *State // without its data: its route is tried first; nil means the configured order
+	Trail        *Trail // records the attempts of the call; may be nil
 }
 
-// ToolChoice returns the choice of the tools; the zero value where the model decides.
+// ToolChoice returns the choice of the tools, or the zero value if the model decides.
 func (c *Call) ToolChoice() Choice {
 	if c.Choice == nil {
 		return Choice{}
@@ -49,30 +49,30 @@ func (c *Call) TextFormat() Format {
 	return *c.Format
 }
 
-// A Trail is where a call was tried.
+// A Trail records the attempts of a call.
 type Trail struct {
 	Provider string // of the route that was taken last
 	Attempts int    // requests to providers
-	// Void: the request that a provider had last has failed by a fault of that provider,
-	// so what came of it counts for nothing.
+	// Void means that the latest request failed because of its provider, so its outcome
+	// does not count.
 	Void bool
-	// LeftOut: the provider was sent less reasoning than the call has, since it cannot
-	// read what others made.
+	// LeftOut means that the provider received less reasoning than the call has, because it
+	// cannot read the reasoning of others.
 	LeftOut bool
 }
 
-// Forget drops the input of a call that will not be made again: it may be megabytes,
-// and its reply may take minutes.
+// Forget releases the input of a call that will not be repeated: it may be megabytes, and
+// the reply may take minutes.
 func (c *Call) Forget() {
 	c.Instructions, c.Messages, c.Tools, c.Choice, c.Format = "", nil, nil, nil, nil
 }
 
-// A Choice says which tools a model may call, and whether it has to.
+// A Choice restricts the tools that a model may call, and says whether it must call one.
 type Choice struct {
 	Mode ChoiceMode
-	Only []string // names of the tools that it may call; nil: all
-	// Named: Only has one name, and the caller asked for this function rather than
-	// for a set of allowed tools. Mode is [ChoiceRequired] then.
+	Only []string // names of the tools that it may call; nil means all
+	// Named means that Only has one name, and that the caller requested this function
+	// instead of a set of allowed tools. Mode is then [ChoiceRequired].
 	Named bool
 }
 
@@ -92,7 +92,7 @@ type Format struct {
 	Name        string // of a schema; may be empty
 	Description string // of a schema; may be empty
 	Schema      string // a JSON Schema, as text; of a schema only
-	Strict      *bool  // nil: the caller did not say
+	Strict      *bool  // nil if not set
 }
 
 // A FormatKind is a kind of [Format].
@@ -149,7 +149,7 @@ func (m *Message) Text() string {
 type Part struct {
 	Kind   PartKind
 	Text   string      // PartText
-	Phase  string      // PartText of an assistant: what its vendor calls the text, to be sent back; may be empty
+	Phase  string      // PartText of an assistant: the vendor's name of the text, to be sent back; may be empty
 	Media  *Media      // PartImage, PartFile
 	State  State       // PartReasoning: one segment, in its place
 	Call   *ToolCall   // PartCall
@@ -159,9 +159,9 @@ type Part struct {
 // A PartKind is a kind of [Part].
 type PartKind uint8
 
-// The kinds. An assistant's message has texts, reasoning and calls. A user's has
-// results, which answer the calls of the assistant's message before and come first,
-// texts, images and files. A system message has texts.
+// The kinds of parts. An assistant's message has texts, reasoning and calls. A user's
+// message has results, which answer the calls of the preceding assistant's message and come
+// first, then texts, images and files. A system message has texts.
 const (
 	PartText PartKind = iota + 1
 	PartImage
@@ -177,11 +177,11 @@ type Media struct {
 	Type   string // image/png, image/jpeg, image/webp, image/gif, application/pdf; empty for a URL
 	Base64 string // of the bytes; empty for a URL
 	URL    string // https; empty for data
-	Name   string // of a file: one in the request ends in .pdf, by which vendors tell its type; empty: none, of a URL
-	Detail string // of an image: low, high, auto, original; empty: not set
-	Tokens int64  // estimated; 0: what the model's trait says
-	Pages  int64  // of a PDF, estimated; 0: unknown
-	Width  int64  // of an image, in pixels; 0: unknown, as of a URL
+	Name   string // of a file: one in the request ends in .pdf, from which vendors derive its type; empty for a URL without a name
+	Detail string // of an image: low, high, auto, original; empty if not set
+	Tokens int64  // estimated; 0 means the model's trait
+	Pages  int64  // of a PDF, estimated; 0 if unknown
+	Width  int64  // of an image, in pixels; 0 if unknown, as of a URL
 	Height int64
 }
 
@@ -190,7 +190,7 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  string // a JSON Schema, as text
-	Strict      *bool  // the arguments have to fit the schema; nil: not said
+	Strict      *bool  // the arguments have to fit the schema; nil if not set
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -205,26 +205,26 @@ type ToolResult struct {
 	CallID  string
 	Name    string
 	Content string
-	Parts   []Part // in place of Content: texts, images and files
+	Parts   []Part // instead of Content: texts, images and files
 	IsError bool
 }
 
 // State is data that a provider expects back unchanged with its own message
 // (signed thinking, encrypted reasoning). It is opaque, belongs to one wire, one
 // upstream model and one credential, and is dropped for any other.
-// See docs/decisions/0007-reply-state-is-the-providers-own-message.md.
+// See docs/decisions/0007-keep-reply-state-in-the-providers-format.md.
 type State struct {
 	Wire     string
 	Model    string
-	Provider string // [Route.Fingerprint] of the route that made it; empty: not known
+	Provider string // [Route.Fingerprint] of the route that created it; empty if unknown
 	Data     string
 	Tokens   int64 // that the vendor counted for it, or an estimate
 }
 
-// SealedPrefix is how a state begins that was sealed for a caller; see package seal.
+// SealedPrefix is the prefix of a state that was sealed for a caller; see package seal.
 const SealedPrefix = "stoa1."
 
-// Fits reports whether the state may be sent on a route: it was made there, with the
+// Fits reports whether the state may be sent on a route: it was created there, with the
 // same credential.
 func (s State) Fits(r Route) bool {
 	return s.Wire == r.Wire && s.Model == r.Model && (s.Provider == "" || s.Provider == r.Fingerprint)
@@ -247,8 +247,8 @@ func (c Call) System() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// Tokens that a call's parts take beside their text: what vendors add to describe
-// tools and formats, and the size of media where a model's traits do not say it.
+// Tokens of a call's parts other than their text: the overhead of vendors for tools and
+// formats, and the size of media without a trait of the model.
 const (
 	toolsTokens  = 500 // for any tools at all
 	toolTokens   = 16  // for each
@@ -257,7 +257,7 @@ const (
 	// page of a PDF, whose picture counts as an image.
 	ImageTokens = 4096
 	PageTokens  = 3000
-	// unknownPages are those of a PDF that is not in the request.
+	// unknownPages is the page count of a PDF that is not in the request.
 	unknownPages = 100
 )
 
@@ -286,7 +286,7 @@ func (c Call) EstimateInput() int64 {
 	return EstimateTokens(bytes) + int64(messages)*TokensPerMessage + tokens
 }
 
-// sizeOf returns the bytes of text of the parts, and the tokens of what is no text.
+// sizeOf returns the text bytes of the parts, and the tokens of other content.
 func sizeOf(parts []Part) (bytes int, tokens int64) {
 	for _, p := range parts {
 		switch p.Kind {
@@ -310,8 +310,8 @@ func sizeOf(parts []Part) (bytes int, tokens int64) {
 	return bytes, tokens
 }
 
-// Estimate returns what an image takes at most, in tokens, of a model with the traits;
-// file says that it is a file.
+// Estimate returns the maximum number of tokens of an image for a model with the traits;
+// file means that it is a file.
 func (m *Media) Estimate(t Traits, file bool) int64 {
 	image := t.ImageTokens
 	if image == 0 {
@@ -343,7 +343,7 @@ func (m *Media) tokens() int64 {
 	return ImageTokens
 }
 
-// Reasoning returns how many segments of reasoning the call's parts have.
+// Reasoning returns the number of reasoning segments in the call's parts.
 func (c *Call) Reasoning() (n int) {
 	for i := range c.Messages {
 		for j := range c.Messages[i].Parts {

@@ -28,10 +28,9 @@ func (c Credits) String() string {
 	return fmt.Sprintf("%s%d.%s", sign, n/1_000_000, frac)
 }
 
-// Usage is the tokens of one model call as counted by the provider.
-// InputTokens includes the cached ones and those written to a cache;
-// CacheWriteTokens includes those written for a long life; OutputTokens includes
-// the reasoning ones.
+// Usage is the provider's token counts of one model call. InputTokens includes the cached
+// ones and those written to a cache; CacheWriteTokens includes those written for a long
+// lifetime; OutputTokens includes the reasoning ones.
 type Usage struct {
 	InputTokens          int64
 	CachedTokens         int64
@@ -49,8 +48,8 @@ func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 // keeps every product of [Price.Cost] inside an int64.
 const MaxTokens = 1 << 30
 
-// Sane reports whether the counts are possible: none negative, none above
-// [MaxTokens], no part larger than its whole.
+// Sane reports whether the counts are plausible: none is negative or above [MaxTokens], and
+// no part is larger than its whole.
 func (u Usage) Sane() bool {
 	for _, n := range []int64{u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.CacheWriteLongTokens, u.OutputTokens, u.ReasoningTokens} {
 		if n < 0 || n > MaxTokens {
@@ -65,13 +64,13 @@ func (u Usage) Sane() bool {
 // twice of it.
 const MaxRate = 1000 * Credit
 
-// A Price is what a model costs, in micro-credits per million tokens. The rates of
-// input are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
+// A Price has the rates of a model, in micro-credits per million tokens. The rates of input
+// are ordered: CachedInput ≤ Input ≤ CacheWrite ≤ CacheWriteLong.
 type Price struct {
 	Input          Credits `json:"input" yaml:"input"`
 	CachedInput    Credits `json:"cachedInput" yaml:"cachedInput"`                           // of input read from a vendor's cache
 	CacheWrite     Credits `json:"cacheWrite,omitempty" yaml:"cacheWrite,omitempty"`         // of input written to it; 0 in settings: as the vendor's wire has it
-	CacheWriteLong Credits `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // of input written to it for a long life; 0 likewise
+	CacheWriteLong Credits `json:"cacheWriteLong,omitempty" yaml:"cacheWriteLong,omitempty"` // of input written to it for a long lifetime; 0 likewise
 	Output         Credits `json:"output" yaml:"output"`
 	Version        string  `json:"-" yaml:"-"` // of the price list
 }
@@ -92,12 +91,12 @@ func (p Price) Most(inputTokens, outputTokens int64) Credits {
 	return p.Cost(Usage{InputTokens: inputTokens, OutputTokens: outputTokens})
 }
 
-// highestInput is the highest rate of a token of input. Long writes are left out:
-// Stoa asks no vendor for them.
+// highestInput is the highest rate of a token of input. It excludes long writes, which Stoa
+// never requests.
 func (p Price) highestInput() Credits { return max(p.Input, p.CacheWrite) }
 
-// Affords returns the largest number of output tokens for which [Price.Most] is at
-// most the amount; it is negative if the input alone costs more.
+// Affords returns the largest number of output tokens for which [Price.Most] does not
+// exceed the amount; it is negative if the input alone costs more.
 func (p Price) Affords(amount Credits, inputTokens int64) int64 {
 	left := int64(amount)*1_000_000 - inputTokens*int64(p.highestInput())
 	if amount > math.MaxInt64/1_000_000 {
@@ -112,15 +111,15 @@ func (p Price) Affords(amount Credits, inputTokens int64) int64 {
 	return min(left/int64(p.Output), MaxTokens)
 }
 
-// EstimateTokens estimates tokens where no provider counted them: a third of the
+// EstimateTokens estimates the tokens of a text that no provider counted: a third of the
 // bytes, rounded up. A message adds [TokensPerMessage].
 func EstimateTokens(bytes int) int64 { return (int64(bytes) + 2) / 3 }
 
 // TokensPerMessage is added to an estimate for each message.
 const TokensPerMessage = 4
 
-// Balance is what an account has. Granted = Available + Held + Spent whenever
-// nothing is being written.
+// Balance is the state of an account's credits. Granted = Available + Held + Spent whenever
+// no write is in progress.
 type Balance struct {
 	Available Credits
 	Held      Credits // reserved for calls in flight
@@ -137,7 +136,7 @@ type Charge struct {
 
 	Asked    string // the model as requested
 	Served   string // the identifier that served
-	Reason   string // why they differ: alias, auto, plan; empty when they do not
+	Reason   string // the reason for a difference: alias, auto, plan; empty if they are equal
 	Provider string // that served it
 
 	Usage  Usage
@@ -149,7 +148,7 @@ type Charge struct {
 	Capped     bool    // lowered to the requested model's price
 	WrittenOff Credits // given up by clamping
 
-	Adjustments Adjustments // what was done to the call beyond what it asked for
+	Adjustments Adjustments // the changes to the call
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId
@@ -157,7 +156,7 @@ type Charge struct {
 	AgentID    string
 	SessionID  string
 	StartedAt  time.Time
-	FirstToken time.Duration // from start to the first text; 0: there was none
+	FirstToken time.Duration // from start to the first text; 0 if none
 	Duration   time.Duration
 }
 

@@ -107,14 +107,13 @@ const (
 // known, wrapped above, rendered once.
 type Error struct {
 	Code       Code
-	Message    string        // one or two sentences: what is wrong and what to do
+	Message    string        // one or two sentences: the problem and the remedy
 	Param      string        // the member of the request at fault, if any
-	RetryAfter time.Duration // 0: unknown, or a retry does not help
+	RetryAfter time.Duration // 0 if unknown, or a retry does not help
 	Err        error         // the cause, for the log only
 }
 
-// Error returns code, message and cause, for logs. Callers of the API get
-// Message alone.
+// Error returns code, message and cause, for logs. Callers of the API get only Message.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
@@ -125,16 +124,15 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf returns an error with a code. An argument for %w becomes the cause and
-// is part of the message; for a cause that callers must not see use
-// [Error.Because].
+// Errorf returns an error with a code. An argument for %w becomes the cause and is part of
+// the message; for a cause that callers must not see use [Error.Because].
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// Subject returns how an error names the member of a request at path; an empty path is
-// the body.
+// Subject returns the name of the request member at path for use in a message; an empty
+// path is the body.
 func Subject(path string) string {
 	if path == "" {
 		return "The body"
@@ -145,7 +143,7 @@ func Subject(path string) string {
 // At sets the member of the request at fault.
 func (e *Error) At(param string) *Error { e.Param = param; return e }
 
-// After sets how long to wait before a retry.
+// After sets the time to wait before a retry.
 func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
 
 // Because sets a cause that is only logged.

@@ -1,9 +1,9 @@
 package stoa
 
-// An Event is one item of the reply of a model as it arrives, in the order of the
-// wire; which fields are set depends on Kind. Events are passed by an iterator, each
-// as a pointer that is valid until the next one is asked for: who keeps one copies
-// it. See docs/decisions/0002-events-as-iterators.md.
+// An Event is one item of a model's reply as it arrives, in the order of the wire; Kind
+// determines which fields are set. An iterator passes each event as a pointer that is valid
+// until the next one is requested: copy an event to keep it. See
+// docs/decisions/0002-stream-events-with-iterators.md.
 type Event struct {
 	Kind EventKind
 	// More reports whether further events are already buffered, so that a writer
@@ -22,18 +22,18 @@ type Event struct {
 // EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds. A reply is Started (sent by package upstream, not by a codec), then any of
-// the others, then exactly one Finished; or an error in place of what is missing. A
-// second Started means that an attempt failed before its first text and another begins:
+// The kinds of events. A reply is Started (sent by package upstream, not by a codec), then
+// any of the others, then exactly one Finished; an error replaces the missing rest. A
+// second Started means that an attempt failed before its first text and another one begins:
 // earlier events are void.
 //
 // Each tool call is CallStarted, at least one CallDelta and Called, with no other item
-// before Called; one that its vendor could not read is Called alone. The pieces of
-// CallDelta together are the arguments of Called. A call that a token limit cut off has
-// no Called before Finished. Reasoned comes for each segment of reasoning that has data
-// to send back, in its place, after its Summary pieces, which come only if the call wants
-// them ([Call.Summary]); Phased where the texts that follow have another phase than those
-// before (see [Part]). Where the call has a format, Refusal comes instead of Delta if the
+// before Called; a call that its vendor could not parse is only Called. The pieces of
+// CallDelta together are the arguments of Called. A call that a token limit cut off has no
+// Called before Finished. Reasoned is sent for each segment of reasoning that has data
+// to send back, after its Summary pieces, which are sent only if the call requests them
+// ([Call.Summary]). Phased is sent if the following texts have another phase than the
+// previous ones (see [Part]). If the call has a format, Refusal replaces Delta if the
 // vendor marks a refusal.
 const (
 	Started     EventKind = iota + 1 // an upstream accepted the call
@@ -47,7 +47,7 @@ const (
 	Summary                          // a piece of a summary of the reasoning arrived
 	Reasoned                         // a segment of reasoning is complete
 	Refusal                          // a piece of a refusal arrived
-	Phased                           // the vendor says what the texts that follow are for
+	Phased                           // the vendor states the purpose of the following texts
 )
 
 // Stop is the reason for the end of a reply.

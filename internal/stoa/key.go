@@ -14,15 +14,15 @@ type Key struct {
 	Name              string    `db:"name"`
 	Hint              string    `db:"hint"`          // first and last four characters of the secret
 	Scopes            []string  `db:"scopes,fields"` // see [Scopes]
-	RequestsPerMinute int       `db:"rpm"`           // 0: the plan's limit alone
-	MaxCreditsPerDay  Credits   `db:"max_per_day"`   // 0: no cap of the key's own
-	ExpiresAt         time.Time `db:"expires_at"`    // zero: never
-	RevokedAt         time.Time `db:"revoked_at"`    // zero: in force
-	LastUsedAt        time.Time `db:"last_used_at"`  // zero: never; kept to the minute
+	RequestsPerMinute int       `db:"rpm"`           // 0 means only the plan's limit
+	MaxCreditsPerDay  Credits   `db:"max_per_day"`   // 0 means no cap of the key's own
+	ExpiresAt         time.Time `db:"expires_at"`    // zero means never
+	RevokedAt         time.Time `db:"revoked_at"`    // zero means in force
+	LastUsedAt        time.Time `db:"last_used_at"`  // zero means never; kept to the minute
 	CreatedAt         time.Time `db:"created_at"`
-	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty: its own
-	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty: none did, or it is not known
-	KeepsMade         bool      `db:"keeps_made"` // what it created goes on although it is revoked
+	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty means its own
+	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty if none did or if it is unknown
+	KeepsMade         bool      `db:"keeps_made"` // the objects that it created continue although it is revoked
 }
 
 // Root returns the id of the key under which the key's requests, event streams
@@ -30,7 +30,7 @@ type Key struct {
 // rotated from or created with, so that limits do not multiply.
 func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
 
-// Limited reports whether the key has a limit of its own.
+// Limited reports whether the key has its own limit.
 func (k Key) Limited() bool { return k.RequestsPerMinute > 0 || k.MaxCreditsPerDay > 0 }
 
 // Bounds of the keys that package seal encrypts with, which the configuration has.
@@ -39,8 +39,8 @@ const (
 	MaxSealKeys  = 8  // in use at the same time, while the first replaces the others
 )
 
-// Scopes are the things a key may be allowed to do. The scope "*" stands for
-// all of them but [ScopeOperator].
+// Scopes are the permissions of a key. The scope "*" means all of them except
+// [ScopeOperator].
 var Scopes = []string{
 	"responses",
 	"agents:read", "agents:write",
@@ -69,8 +69,8 @@ func (k Key) Has(scope string) bool {
 		scope != ScopeOperator && slices.Contains(k.Scopes, ScopeAll)
 }
 
-// MayGrant reports whether the key may give the scope to another key: only a
-// scope that it has itself.
+// MayGrant reports whether the key may give the scope to another key, which requires that
+// it has the scope itself.
 func (k Key) MayGrant(scope string) bool {
 	if scope == ScopeAll {
 		return slices.Contains(k.Scopes, ScopeAll)

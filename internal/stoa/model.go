@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// A Model is an identifier that callers may request, with everything needed to
-// serve and price it. Models are data (package catalog), never code. The JSON
-// names are those of the shipped list.
+// A Model is an identifier that callers may request, with all data for serving and pricing
+// it. Models are data (package catalog), never code. The JSON names are those of the
+// shipped list.
 type Model struct {
 	ID                string   `json:"id"`
 	Family            string   `json:"family"` // alpha, beta, gamma, delta, or a family of the operator
 	Gated             bool     `json:"gated"`
 	Aliases           []string `json:"aliases"`
 	DeprecatedAliases []string `json:"deprecatedAliases"` // accepted, but a newer name is better
-	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0: unknown
-	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0: unknown
-	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0: [DefaultOutput]
+	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0 if unknown
+	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0 if unknown
+	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0 means [DefaultOutput]
 	Price             Price    `json:"price"`
 	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
-	Traits            Traits   `json:"traits"`       // on the wire of its own vendor
-	Routes            []Route  `json:"-"`            // in order of preference; empty: no provider
+	Traits            Traits   `json:"traits"`       // on the wire of its vendor
+	Routes            []Route  `json:"-"`            // in order of preference; empty means no provider
 }
 
-// DefaultOutput is the limit in output tokens of a call that sets none, where
-// the model has no default of its own.
+// DefaultOutput is the limit in output tokens of a call that sets none, if the model has no
+// default.
 const DefaultOutput = 8192
 
-// A ModelChange is what the operator's settings say about a model: a change of
-// a shipped one, or the description of a new one. Zero members leave the model
-// as it is.
+// A ModelChange is a setting of the operator for a model: a change of a shipped one, or the
+// description of a new one. Zero fields leave the model unchanged.
 type ModelChange struct {
 	Family            string   `yaml:"family,omitempty"`
 	Gated             *bool    `yaml:"gated,omitempty"`
@@ -40,36 +39,35 @@ type ModelChange struct {
 	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
 	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
 	Price             *Price   `yaml:"price,omitempty"`
-	Routes            []Route  `yaml:"routes,omitempty"` // in place of the family's
+	Routes            []Route  `yaml:"routes,omitempty"` // instead of the family's
 }
 
-// A Route is one way to serve a model: a provider and the name of the model
-// there. Settings give the members that have a YAML name; package catalog fills
-// in the others.
+// A Route is one way to serve a model: a provider and its name for the model. Settings
+// contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {
 	Provider string  `yaml:"provider"`         // a [Provider]'s Name
 	Model    string  `yaml:"model,omitempty"`  // upstream name; empty in settings: the usual one
-	Override *Traits `yaml:"traits,omitempty"` // replaces what is known of the model; nil: as known
+	Override *Traits `yaml:"traits,omitempty"` // replaces the known traits; nil means the known ones
 	Wire     string  `yaml:"-"`                // the provider's
 	Dialect  string  `yaml:"-"`                // the provider's
 	Traits   Traits  `yaml:"-"`                // in force
-	// Fingerprint stands for the provider's address and credential. State belongs to
-	// one of them; see [State.Fits].
+	// Fingerprint identifies the provider's address and credential. A state belongs to one
+	// of them; see [State.Fits].
 	Fingerprint string `yaml:"-"`
 }
 
-// Traits are what a codec must know about an upstream model. The zero value is
-// a model that accepts everything its wire can express.
+// Traits are the properties of an upstream model that a codec needs. The zero value is a
+// model that accepts everything its wire can express.
 type Traits struct {
 	// Sampling: "" sends temperature and top_p as they are; "one" sends at most
 	// one of them (temperature wins) and no temperature above 1; "none" drops
 	// both; "unless_thinking" drops both unless the effort is "none".
 	Sampling string `json:"sampling,omitempty" yaml:"sampling"`
-	// Efforts are the reasoning efforts that the model accepts, least first; a
-	// call's effort is mapped to the nearest one. Empty: none is ever sent.
+	// Efforts are the reasoning efforts that the model accepts, lowest first; a call's
+	// effort is mapped to the nearest one. If it is empty, none is ever sent.
 	Efforts []string `json:"efforts,omitempty" yaml:"efforts"`
-	// ThinkingOff is how the wire expresses the effort "none" where it has a
-	// special form: "disabled", "between_tools". Empty: the least effort is sent.
+	// ThinkingOff is the wire's special form of the effort "none", if any: "disabled",
+	// "between_tools". If it is empty, the lowest effort is sent.
 	ThinkingOff string `json:"thinkingOff,omitempty" yaml:"thinkingOff"`
 	// NoPrefill: a conversation must end with a user turn.
 	NoPrefill bool `json:"noPrefill,omitempty" yaml:"noPrefill"`
@@ -87,17 +85,17 @@ type Traits struct {
 	ParallelSwitch bool `json:"parallelSwitch,omitempty" yaml:"parallelSwitch"`
 	// StrictTools: a tool's strict is passed on where its schema fits.
 	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
-	// Schema is what the model does with a format: "native" takes a JSON schema,
-	// "json" only the order to write JSON, "" neither.
+	// Schema is the model's support for formats: "native" accepts a JSON schema, "json"
+	// only a request for JSON, "" neither.
 	Schema string `json:"schema,omitempty" yaml:"schema"`
-	// MidSystem: a system message may stand between others.
+	// MidSystem means that a system message may be between others.
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
-	// Binding: of the wire messages, thinking is bound to what came before it.
+	// Binding means that, on the wire messages, thinking is bound to the content before it.
 	Binding bool `json:"binding,omitempty" yaml:"binding"`
 	// Vision: images are accepted; ImageURL: also as an address.
 	Vision   bool `json:"vision,omitempty" yaml:"vision"`
 	ImageURL bool `json:"imageURL,omitempty" yaml:"imageURL"`
-	// ImageTokens is the most that one image takes; 0: [ImageTokens].
+	// ImageTokens is the maximum number of tokens of one image; 0 means [ImageTokens].
 	ImageTokens int64 `json:"imageTokens,omitempty" yaml:"imageTokens"`
 	// PDF: PDF files are accepted.
 	PDF bool `json:"pdf,omitempty" yaml:"pdf"`
@@ -115,9 +113,9 @@ type Provider struct {
 	Dialect     string // of chat: openai, deepseek, compatible
 	BaseURL     string
 	APIKey      string // secret; never logged
-	MaxInFlight int    // calls at the same time; 0: 16,384
-	// WholeReplies says which calls of callers without a stream are made without
-	// one: auto, always or never; empty: auto.
+	MaxInFlight int    // calls at the same time; 0 means 16,384
+	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
+	// not stream: auto, always or never; empty means auto.
 	WholeReplies string
 	Timeouts     Timeouts
 }
@@ -126,7 +124,7 @@ type Provider struct {
 type Timeouts struct {
 	FirstByte time.Duration `yaml:"firstByte"` // until the reply's headers [60 s]
 	Idle      time.Duration `yaml:"idle"`      // between two bytes of the reply [60 s]
-	Whole     time.Duration `yaml:"whole"`     // in place of these two, of a reply in one piece [60 s]
+	Whole     time.Duration `yaml:"whole"`     // instead of these two, for a reply that is not streamed [60 s]
 	Total     time.Duration `yaml:"total"`     // of the whole call [15 min]
 }
 

@@ -1,10 +1,10 @@
 package stoa
 
-// MaxName is the length of the longest name of a tool, in bytes; see [IsName].
+// MaxName is the maximum length of a tool's name, in bytes; see [IsName].
 const MaxName = 64
 
-// IsName reports whether s has 1 to [MaxName] of the characters a-z, A-Z, 0-9, _ and -:
-// what vendors and clients take as the name of a tool, and as the id of a call.
+// IsName reports whether s has 1 to [MaxName] of the characters a-z, A-Z, 0-9, _ and -,
+// which vendors and clients accept in the name of a tool and in the id of a call.
 func IsName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -2,21 +2,21 @@ package stoa
 
 import "time"
 
-// A Request is what became of one HTTP request: what the request log keeps of a model
-// call, and what is counted of all requests. It has no text of callers or models.
-// What is not known of a request is zero.
+// A Request is the record of one HTTP request: the data that the request log stores of a
+// model call, and that metrics count of all requests. It has no text of callers or models.
+// Unknown fields are zero.
 type Request struct {
 	ID         string // req_…, as in the header x-request-id
-	Route      string // method and path as in the contract; empty: no route fits
+	Route      string // method and path as in the contract; empty means no route fits
 	StartedAt  time.Time
 	Duration   time.Duration
-	FirstToken time.Duration // from the start to the first text; 0: there was none
+	FirstToken time.Duration // from the start to the first text; 0 if none
 
 	AccountID string
-	KeyID     string // also of a request that was refused for what the key may not do
-	Address   string // of the client; empty unless the operator wants it kept
+	KeyID     string // even of a request that was refused for a missing scope
+	Address   string // of the client; empty unless the operator enables it
 
-	Status       int    // as sent; [StatusDisconnected] where there was nobody to send one to
+	Status       int    // as sent; [StatusDisconnected] if the client disconnected first
 	Code         Code   // of the error, also of one that ended a stream
 	Param        string // the member at fault
 	Disconnected bool   // the client was gone before the reply was complete
@@ -28,7 +28,7 @@ type Request struct {
 	Provider   string // that was tried last
 	Attempts   int    // requests to providers
 	Stream     bool
-	ResponseID string // resp_…; empty where no reply began
+	ResponseID string // resp_…; empty if no reply began
 	Charged    bool   // there is a receipt under ResponseID
 	Usage      Usage
 	Amount     Credits
@@ -36,6 +36,6 @@ type Request struct {
 	Clamped    bool
 }
 
-// StatusDisconnected stands for the status of a request whose client disconnected
-// before the reply began. It is never sent.
+// StatusDisconnected is the recorded status of a request whose client disconnected before
+// the reply began. It is never sent.
 const StatusDisconnected = 499

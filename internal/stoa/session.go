@@ -15,9 +15,9 @@ type Space struct {
 	UpdatedAt   time.Time         `db:"updated_at"`
 }
 
-// An Agent is instructions, a model and a drive that sessions run with.
-// Version counts the changes of what a session pins: instructions, model,
-// tools, limits, drive access, visitor drive.
+// An Agent is the instructions, model and drive with which sessions run. Version counts the
+// changes of the members that a session pins: instructions, model, tools, limits, drive
+// access, visitor drive.
 type Agent struct {
 	ID           string       `db:"id"`
 	AccountID    string       `db:"account_id"`
@@ -39,7 +39,7 @@ type Agent struct {
 	UpdatedAt    time.Time         `db:"updated_at"`
 }
 
-// An AgentVersion is what a session pins, immutable.
+// An AgentVersion is the immutable configuration that a session pins.
 type AgentVersion struct {
 	AgentID      string       `db:"agent_id"`
 	Version      int64        `db:"version"`
@@ -52,17 +52,17 @@ type AgentVersion struct {
 	CreatedAt    time.Time `db:"created_at"`
 }
 
-// DriveAccess is what an agent may do with its drive.
+// DriveAccess is an agent's permission for its drive.
 type DriveAccess string
 
 // What an agent may do with its drive.
 const (
 	DriveReadOnly  DriveAccess = "read_only"
 	DriveReadWrite DriveAccess = "read_write"
-	DriveNone      DriveAccess = "none" // of a session alone, see [VisitorDrive.Access]
+	DriveNone      DriveAccess = "none" // only of a session, see [VisitorDrive.Access]
 )
 
-// VisitorDrive is what an agent may do with its drive in a session that an embed shows.
+// VisitorDrive is an agent's permission for its drive in a session that an embed shows.
 type VisitorDrive string
 
 // What an agent may do with its drive in a session that an embed shows.
@@ -87,7 +87,7 @@ func (v VisitorDrive) Access(agent DriveAccess) DriveAccess {
 
 // TurnLimits bound one turn. Zero means the configured default.
 type TurnLimits struct {
-	MaxCredits Credits       `db:"max_credits"` // of all its model calls; 0: none beside the balance
+	MaxCredits Credits       `db:"max_credits"` // of all its model calls; 0 means no limit besides the balance
 	Timeout    time.Duration `db:"timeout"`     // from its first claim, waiting not counted
 	MaxSteps   int           `db:"max_steps"`   // model calls
 }
@@ -118,8 +118,8 @@ func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != Sessio
 // A SessionMode is the kind of a conversation.
 type SessionMode string
 
-// The modes: a chat session may wait for input and takes further messages; a once
-// session has exactly one turn.
+// The modes: a chat session may wait for input and accepts further messages; a once session
+// has exactly one turn.
 const (
 	ModeChat SessionMode = "chat"
 	ModeOnce SessionMode = "once"

@@ -2,7 +2,7 @@ package stoa
 
 import "time"
 
-// A Schedule is when something happens. Type decides which other members apply.
+// A Schedule defines the times of runs. Type decides which other members apply.
 type Schedule struct {
 	Type       string        `db:"schedule_type"` // cron, interval or once
 	Expression string        `db:"expression"`    // cron: five fields, or a word such as @daily
@@ -28,34 +28,34 @@ type ScheduledTask struct {
 	Message         string      `db:"message"`
 	Mode            SessionMode `db:"mode"`
 	Schedule        Schedule
-	StartAt         time.Time     `db:"start_at"` // no instant before; zero: no bound
-	EndAt           time.Time     `db:"end_at"`   // none after; zero: no bound
-	MaxRuns         int64         `db:"max_runs"` // of its schedule; 0: no bound
+	StartAt         time.Time     `db:"start_at"` // no instant before; zero means no limit
+	EndAt           time.Time     `db:"end_at"`   // none after; zero means no limit
+	MaxRuns         int64         `db:"max_runs"` // of its schedule; 0 means no limit
 	Enabled         bool          `db:"enabled"`
-	PauseReason     string        `db:"pause_reason"`   // why it is not enabled: user or failures
+	PauseReason     string        `db:"pause_reason"`   // the reason why it is not enabled: user or failures
 	SessionPolicy   string        `db:"session_policy"` // new or reuse
 	MissedPolicy    string        `db:"missed_policy"`  // run_latest, skip or run_all
 	CatchUpWindow   time.Duration `db:"catch_up_window"`
 	OverlapPolicy   string        `db:"overlap_policy"`   // skip, queue or allow
-	PauseAfter      int           `db:"pause_after"`      // failures in a row; 0: never
-	MaxCredits      Credits       `db:"max_credits"`      // of one run; 0: none beside the agent's
-	SessionID       string        `db:"session_id"`       // that is reused; empty: none yet
+	PauseAfter      int           `db:"pause_after"`      // failures in a row; 0 means never
+	MaxCredits      Credits       `db:"max_credits"`      // of one run; 0 means no limit besides the agent's
+	SessionID       string        `db:"session_id"`       // that is reused; empty before the first run
 	Anchor          time.Time     `db:"anchor"`           // an interval is counted from here
 	Cursor          time.Time     `db:"cursor"`           // instants up to here are dealt with
-	NextAt          time.Time     `db:"next_at"`          // the next instant; zero: none
+	NextAt          time.Time     `db:"next_at"`          // the next instant; zero if there is none
 	PlannedAt       time.Time     `db:"planned_at"`       // when it was created or resumed, or its instants were changed
 	TrimmedAt       time.Time     `db:"trimmed_at"`       // runs up to here may have been removed
 	RecordedThrough time.Time     `db:"recorded_through"` // instants after Cursor and up to here may have a run already; see decision 0025
 	Failures        int           `db:"failures"`         // in a row
 	Counts          TaskCounts    // of all its runs
-	LastRun         *TaskRun      // that was not skipped; nil: none yet
+	LastRun         *TaskRun      // that was not skipped; nil before the first one
 	Revision        int64         `db:"revision"`
 	CreatedAt       time.Time     `db:"created_at"`
 	UpdatedAt       time.Time     `db:"updated_at"`
 }
 
-// TaskCounts counts the runs of a task. Started has those in it that still run;
-// Scheduled, of those, has what the schedule started.
+// TaskCounts counts the runs of a task. Started includes running ones; Scheduled is the
+// part of Started that the schedule started.
 type TaskCounts struct {
 	Started   int64 `db:"count_started"`
 	Scheduled int64 `db:"count_scheduled"`
@@ -92,15 +92,15 @@ type TaskRun struct {
 	Trigger               string // schedule, catch_up or manual
 	Status                string
 	SkipReason            string        // of a skipped one
-	Waiting               TaskWait      // why it has no session yet; empty: it has, or needs none
+	Waiting               TaskWait      // the reason why it has no session yet; empty if it has one or needs none
 	Instants              int64         // more than 1: a row for all skipped instants up to Through
 	Through               time.Time     // the last of these
-	SessionID             string        // empty: none
+	SessionID             string        // may be empty
 	Turn                  int64         // of the session
 	Delay                 time.Duration // from the instant to the session
 	Revision              int64
 	CreatedAt             time.Time
-	StartedAt, FinishedAt time.Time // of the session; zero: not yet
+	StartedAt, FinishedAt time.Time // of the session; zero until then
 }
 
 // The triggers of a run.
@@ -113,7 +113,7 @@ const (
 // RunSkipped is the status of a run that never began.
 const RunSkipped = "skipped"
 
-// A TaskWait says what a run waits for before its session begins.
+// A TaskWait is the reason why a run waits before its session begins.
 type TaskWait string
 
 // What a run waits for.

@@ -13,27 +13,26 @@ const (
 	ToolConnection = "connection" // the server of a connection
 )
 
-// An AgentTool is what an agent has of tools that something outside of the service
-// carries out: one that programs carry out, or those of a connection. It is a part of
-// the agent's version.
+// An AgentTool is an external tool of an agent: one that programs run, or the tools of a
+// connection. It is part of the agent's version.
 type AgentTool struct {
 	Type           string // ToolClient or ToolConnection
-	Name           string // this and what follows: of ToolClient alone
+	Name           string // this and the following: only for ToolClient
 	Description    string
 	Parameters     string // a JSON Schema
 	Effects        Effects
 	TimeoutSeconds int64  // that a call waits for its output
 	OnTimeout      string // TimeoutTells or TimeoutFails
 	Visitors       bool   // it is offered in chats of visitors as well
-	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty: never
+	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty means never
 
-	ConnectionID string     `json:",omitzero"` // this and what follows: of ToolConnection alone
+	ConnectionID string     `json:",omitzero"` // this and the following: only for ToolConnection
 	Allow        []string   `json:",omitzero"` // names of tools, as the server has them
 	Stricter     []Stricter `json:",omitzero"`
 }
 
-// A Stricter setting of an allowed tool counts beside that of the review, where it is
-// stricter. Empty members leave the review's.
+// A Stricter setting of an allowed tool applies in addition to the review if it is
+// stricter. Empty fields leave the review's.
 type Stricter struct {
 	Name     string
 	Approval string  `json:",omitzero"` // ApprovalAlways or ApprovalNever
@@ -59,35 +58,35 @@ func (t AgentTool) Equal(o AgentTool) bool {
 type OfferedTool struct {
 	AgentTool        // with the name, description, parameters and effects that count in the turn
 	Remote    string // its name at the server of the connection
-	Title     string // for people; empty: it has none
+	Title     string // for people; may be empty
 	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
-	Ask       *Ask   // a visitor has to confirm each call; nil: none has to
+	Ask       *Ask   // a visitor has to confirm each call; nil if not
 	OnUnknown string // of ToolConnection: UnknownTells or UnknownFails
 
-	// IdempotencyArgument is the argument of a call that carries its id; empty: none does.
-	// Parameters has it not, since the model does not choose it; Sent is the schema with it.
+	// IdempotencyArgument is the argument that contains the id of a call; it may be empty.
+	// Parameters omits it, since the model does not choose it; Sent is the schema with it.
 	IdempotencyArgument, Sent string
 }
 
-// An Ask is how visitors are asked about the calls of a tool.
+// An Ask defines the question to visitors about the calls of a tool.
 type Ask struct {
-	Title  string // of what is to be done
+	Title  string // of the action
 	Public []PublicField
 }
 
-// A PublicField is a member of a tool's arguments that a visitor may see.
+// A PublicField is an argument of a tool that a visitor may see.
 type PublicField struct {
 	Path []string // the names of the members that lead to it
 	Name string   // for people
 }
 
-// A Confirmation is what a visitor is shown who has to confirm a call.
+// A Confirmation is the data shown to a visitor who has to confirm a call.
 type Confirmation struct {
 	Title  string       `json:"title"`
 	Fields []ShownField `json:"fields"`
 }
 
-// A ShownField is a member of a call's arguments, as a visitor sees it.
+// A ShownField is an argument of a call in the form shown to a visitor.
 type ShownField struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -97,7 +96,7 @@ type ShownField struct {
 // laxness orders effects: the higher, the less a repetition does.
 var laxness = map[Effects]int{EffectsOnce: 0, EffectsIdempotent: 1, EffectsRead: 2}
 
-// Laxer reports whether a claims that a repetition does less than b says.
+// Laxer reports whether a claims a smaller effect of a repetition than b.
 func (a Effects) Laxer(b Effects) bool { return laxness[a] > laxness[b] }
 
 // What happens to a turn when a call has got no output in time.
@@ -106,7 +105,7 @@ const (
 	TimeoutFails = "fail"
 )
 
-// What happens to a turn when nobody knows whether a call was carried out.
+// The consequences for a turn if it is unknown whether a call was executed.
 const (
 	UnknownTells = "tell_model"
 	UnknownFails = "fail"
@@ -128,7 +127,7 @@ func HashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Effects is what may come of carrying out a call of a tool again.
+// Effects is the possible effect of executing a tool call again.
 type Effects string
 
 // The classes of effects.
@@ -147,11 +146,11 @@ type Withheld struct {
 // Why a tool is withheld.
 const (
 	WithheldOnce    = "mode_once" // it would have to wait
-	WithheldCaller  = "caller"    // whoever started the session wanted it so
+	WithheldCaller  = "caller"    // the creator of the session requested it
 	WithheldVisitor = "visitor"   // it is not for visitors
 
-	WithheldUnapproved   = "not_approved"        // nobody has approved it
-	WithheldChanged      = "changed"             // its definition is no longer the approved one
+	WithheldUnapproved   = "not_approved"        // it was not approved
+	WithheldChanged      = "changed"             // its definition differs from the approved one
 	WithheldMissing      = "missing"             // it is gone, or its connection is
 	WithheldUnauthorized = "needs_authorization" // the server refuses the secret, or the secret cannot be read
 	WithheldLimit        = "limit"               // there are too many, or their definitions are too long
@@ -172,96 +171,97 @@ type ExternalCall struct {
 	Type                string        `db:"type"`
 	Tool                string        `db:"tool"`
 	ConnectionID        string        `db:"connection_id"`        // of ToolConnection
-	SecretID            string        `db:"secret_id"`            // that its newest request carried; empty: none
-	Lost                int           `db:"lost"`                 // how many processes ended while they carried it out
-	Title               string        `db:"title"`                // of the tool, for people; empty: it has none
+	SecretID            string        `db:"secret_id"`            // of its newest request; may be empty
+	Lost                int           `db:"lost"`                 // number of processes that ended while they executed it
+	Title               string        `db:"title"`                // of the tool, for people; may be empty
 	DefinitionSHA256    string        `db:"definition_sha256"`    // see [AgentTool.Hash]
-	Arguments           string        `db:"arguments"`            // as they are sent: as the model wrote them, but for IdempotencyArgument
-	IdempotencyArgument string        `db:"idempotency_argument"` // the argument that carries ID; empty: none does
+	Arguments           string        `db:"arguments"`            // as sent: as the model wrote them, except IdempotencyArgument
+	IdempotencyArgument string        `db:"idempotency_argument"` // the argument that contains ID; may be empty
 	Effects             Effects       `db:"effects"`
 	Status              CallStatus    `db:"status"`
 	Outcome             CallOutcome   `db:"outcome"`  // empty until it is done
 	InputID             string        `db:"input_id"` // that it waits or has waited for
 	OnTimeout           string        `db:"on_timeout"`
-	OnUnknown           string        `db:"on_unknown"` // of ToolConnection: UnknownTells, or UnknownFails; empty: it tells
+	OnUnknown           string        `db:"on_unknown"` // of ToolConnection: UnknownTells, or UnknownFails; empty means UnknownTells
 	TimeoutSeconds      int64         `db:"timeout"`
-	Attempts            int           `db:"attempts"`          // how often it was claimed to be carried out
+	Attempts            int           `db:"attempts"`          // number of claims
 	Result              string        `db:"result"`            // whole, or its beginning
 	ResultBytes         int           `db:"result_bytes"`      // of the whole
 	ErrorCode           Code          `db:"error_code"`        // of one that the service itself has answered
-	LateOutput          *string       `db:"late_output"`       // that came when it was done already
-	Resolution          string        `db:"resolution"`        // what a person has found out: done or not_done
+	LateOutput          *string       `db:"late_output"`       // an output that arrived too late
+	Resolution          string        `db:"resolution"`        // a person's finding: done or not_done
 	Note                string        `db:"note"`              // of the resolution
 	ResolvedBy          string        `db:"resolved_by"`       // the id of the key
-	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty: never
-	ApprovalInputID     string        `db:"approval_input_id"` // with which somebody was asked last
+	Approval            string        `db:"approval"`          // ApprovalAlways or ApprovalNever; empty means never
+	ApprovalInputID     string        `db:"approval_input_id"` // of the latest request for an approval
 	Decision            Decision      `db:"decision"`
 	DecidedBy           string        `db:"decided_by"` // the id of the key; empty for an expiry
 	Comment             string        `db:"comment"`
 	PreviousOutcome     CallOutcome   `db:"previous_outcome"` // OutcomeUnknown: it may have been carried out once already
 	DecidedAt           time.Time     `db:"decided_at"`
-	Confirmation        *Confirmation `db:"confirmation,optional"` // that a visitor has to give; nil: none has to
-	ConfirmInputID      string        `db:"confirm_input_id"`      // with which a visitor was asked last
+	Confirmation        *Confirmation `db:"confirmation,optional"` // that a visitor has to give; nil if not needed
+	ConfirmInputID      string        `db:"confirm_input_id"`      // of the latest question to the visitor
 	Confirmed           Decision      `db:"confirmed"`             // of the visitor, which is never remembered
 	ConfirmedBy         string        `db:"confirmed_by"`          // the id of the embed; empty for an expiry
 	ConfirmedAt         time.Time     `db:"confirmed_at"`
 	CreatedAt           time.Time     `db:"created_at"`
 	ExpiresAt           time.Time     `db:"expires_at"`
-	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero: never
+	StartedAt           time.Time     `db:"started_at"` // when it was handed out first; zero means never
 	FinishedAt          time.Time     `db:"finished_at"`
 	ResolvedAt          time.Time     `db:"resolved_at"`
 }
 
-// A Decision is what was decided about a call that needs an approval.
+// A Decision is the result of an approval or a confirmation of a call.
 type Decision string
 
-// The decisions. An empty one is none yet.
+// The decisions. An empty one means undecided.
 const (
 	DecisionApprove    Decision = "approve"
 	DecisionReject     Decision = "reject"
-	DecisionExpired    Decision = "expired"    // nobody decided in time, which is a rejection
+	DecisionExpired    Decision = "expired"    // not decided in time, which counts as a rejection
 	DecisionRemembered Decision = "remembered" // the tool was approved for the session before
 )
 
-// Approved reports whether a call may be carried out, as far as approvals go. An
-// approval is of one call with its arguments and definition, which are its row's, and is
-// used up once the call is [CallClaimed].
+// Approved reports whether the call needs no approval or has one. An approval covers one
+// call with the arguments and definition in its row, and is used up once the call is
+// [CallClaimed].
 func (c *ExternalCall) Approved() bool {
 	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
 }
 
-// IsConfirmed reports whether a call may be carried out, as far as its visitor goes. A
-// confirmation is of one call and used up like an approval; see [ExternalCall.Approved].
+// IsConfirmed reports whether the call needs no confirmation by its visitor or has one. A
+// confirmation covers one call and is used up like an approval; see
+// [ExternalCall.Approved].
 func (c *ExternalCall) IsConfirmed() bool {
 	return c.Confirmation == nil || c.Status == CallPlanned && c.Confirmed == DecisionApprove
 }
 
-// Asks reports whether somebody is asked before the call is carried out.
+// Asks reports whether the call needs an approval or a confirmation before it is executed.
 func (c *ExternalCall) Asks() bool { return c.Approval == ApprovalAlways || c.Confirmation != nil }
 
-// MayShare reports whether a call may be carried out while others of its step are: it
-// only reads, and nobody is asked about it.
+// MayShare reports whether a call may run concurrently with others of its step: it only
+// reads, and needs neither approval nor confirmation.
 func (c *ExternalCall) MayShare() bool { return c.Effects == EffectsRead && !c.Asks() }
 
-// FailsUnknown reports whether the turn of a call fails where nobody knows whether it was
-// carried out.
+// FailsUnknown reports whether the turn fails if it is unknown whether the call was
+// executed.
 func (c *ExternalCall) FailsUnknown() bool { return c.OnUnknown == UnknownFails }
 
 // Open reports whether a call was handed out and has no outcome yet.
 func (c *ExternalCall) Open() bool { return c.Status == CallWaiting || c.Status == CallClaimed }
 
-// CallStatus is how far a call is.
+// CallStatus is the progress of a call.
 type CallStatus string
 
 // The statuses of a call, in their order.
 const (
 	CallPlanned CallStatus = "planned" // recorded with its step
-	CallWaiting CallStatus = "waiting" // handed out; nobody has claimed it
+	CallWaiting CallStatus = "waiting" // handed out but not claimed
 	CallClaimed CallStatus = "started" // claimed
 	CallDone    CallStatus = "done"    // it has an outcome
 )
 
-// CallOutcome is what came of a call.
+// CallOutcome is the outcome of a call.
 type CallOutcome string
 
 // The outcomes.
@@ -269,7 +269,7 @@ const (
 	OutcomeOK        CallOutcome = "ok"
 	OutcomeError     CallOutcome = "error"
 	OutcomeUnknown   CallOutcome = "unknown"   // the server may have carried it out
-	OutcomeDenied    CallOutcome = "denied"    // nobody has approved it
-	OutcomeExpired   CallOutcome = "expired"   // no output came; it may have been done
+	OutcomeDenied    CallOutcome = "denied"    // it was not approved
+	OutcomeExpired   CallOutcome = "expired"   // no output arrived; it may have been executed
 	OutcomeCancelled CallOutcome = "cancelled" // its turn ended before
 )

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Session is a conversation with an agent, made of turns. Its status is that
-// of its newest turn.
+// A Session is a conversation with an agent, consisting of turns. Its status is that of its
+// newest turn.
 type Session struct {
 	ID, AccountID, SpaceID, AgentID string
 	KeyID                           string // the key that started it; its receipts name it
 	AgentVersion                    int64  // pinned at the start
-	Draft                           bool   // runs on a configuration of its own in place of that version
+	Draft                           bool   // runs with its own configuration instead of that version
 	Mode                            SessionMode
 	Status                          SessionStatus
 	Turn                            Turn   // the newest
 	Reply                           string // text of the newest finished answer
-	Pending                         *Input // what it waits for; nil unless waiting
+	Pending                         *Input // the input that it waits for; nil unless waiting
 	QueuedMessages                  int
 	ModelAsked, ModelServed         string // served: of the newest step; empty before
-	Fallback                        bool   // another model serves because the plan lacks the one asked for
+	Fallback                        bool   // another model serves because the plan does not include the requested one
 	Usage                           Usage  // of all turns
 	Steps                           int
 	ToolCalls                       int        // of tools that are carried out outside of the service
@@ -31,12 +31,12 @@ type Session struct {
 	Title                           string
 	Metadata                        map[string]string
 	Limits                          TurnLimits // of each turn, as they are in force
-	Revision                        int64      // counts the changes that a reader can see
+	Revision                        int64      // counts the visible changes
 	CreatedAt, UpdatedAt            time.Time
 	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
 }
 
-// A Trigger is what started a session.
+// A Trigger is the origin of a session.
 type Trigger struct {
 	Type string // api, schedule or embed
 	ID   string // of the task run or the embed; empty for api
@@ -48,19 +48,19 @@ type Turn struct {
 	ID, SessionID string
 	Number        int64 // from 1
 	Status        SessionStatus
-	Reason        string // why it has this status, where that is not obvious
-	Attempt       int    // how often a worker has claimed it
+	Reason        string // the reason for this status, if it is not obvious
+	Attempt       int    // number of claims by workers
 	MessageID     string // the user's
-	RetryOf       int64  // number of the turn that this one repeats; 0: none
+	RetryOf       int64  // number of the turn that this one repeats, or 0
 	Failure       *Failure
 	Spent         Credits
 	CreatedAt     time.Time
-	StartedAt     time.Time // zero: not yet
-	FinishedAt    time.Time // zero: not yet
-	DeadlineAt    time.Time // zero: before its first claim, and while it waits for input
+	StartedAt     time.Time // zero until then
+	FinishedAt    time.Time // zero until then
+	DeadlineAt    time.Time // zero before its first claim, and while it waits for input
 }
 
-// A Failure is why a turn failed, as reported to its owner.
+// A Failure is the reason why a turn failed, as reported to its owner.
 type Failure struct {
 	Code      Code
 	Message   string
@@ -75,22 +75,22 @@ type Step struct {
 	Text         string
 	Calls        []ToolCall
 	Reasoning    []Segment     // in order; of one reply, so all by one route
-	Stop         Stop          // empty: broken off by a cancel or deadline
-	Results      []*ToolResult // as long as Calls; nil: not there yet
+	Stop         Stop          // empty means broken off by a cancel or deadline
+	Results      []*ToolResult // as long as Calls; nil until they arrive
 	CreatedAt    time.Time
 }
 
-// A Segment is a segment of a step's reasoning that its vendor wants back in its place,
-// or where the phase of its text changes; see [Part].
+// A Segment is a segment of a step's reasoning that its vendor requires back in its place,
+// or a change of the phase of its text; see [Part].
 type Segment struct {
 	State State  // of a phase without data
-	Phase string // of the text behind it, if the state has no data
+	Phase string // of the following text, if the state has no data
 	Text  int    // bytes of the step's text before it
 	Calls int    // calls of the step before it
 }
 
-// Message returns the step's reply as it is sent back: its texts and then its calls
-// between two segments of reasoning, as [Part] says.
+// Message returns the step's reply in the form that is sent back: between two segments of
+// reasoning its texts and then its calls, as described at [Part].
 func (s *Step) Message() Message {
 	m := Message{Role: RoleAssistant}
 	text, calls, phase := 0, 0, ""
@@ -142,20 +142,20 @@ func StepID(session string, turn, step int64) string {
 	return string(strconv.AppendInt(b, step, 10))
 }
 
-// The kinds of a session's messages. Beside the user's own there is at most one
+// The kinds of a session's messages. Besides the user's own there is at most one
 // message per step and one per input.
 const (
 	KindMessage  = "message"  // of the user
 	KindAnswer   = "answer"   // of the user, to a question
 	KindReply    = "reply"    // of the agent: its answer
-	KindComment  = "comment"  // of the agent, beside tool calls
+	KindComment  = "comment"  // of the agent, next to tool calls
 	KindQuestion = "question" // of the agent
 )
 
 // A SessionMessage is one message of a conversation.
 type SessionMessage struct {
 	ID, SessionID string
-	Turn, Step    int64  // turn 0: queued; step 0: the user's
+	Turn, Step    int64  // turn 0 means queued; step 0 means the user's
 	Role          Role   // user or assistant
 	Kind          string // see the kinds
 	Status        MessageStatus
@@ -163,7 +163,7 @@ type SessionMessage struct {
 	CreatedAt     time.Time
 }
 
-// A MessageStatus is how far a message is.
+// A MessageStatus is the progress of a message.
 type MessageStatus string
 
 // The statuses of a message. One that a turn broke off has the turn's status.
@@ -175,7 +175,7 @@ const (
 	MessageFailed     MessageStatus = "failed"
 )
 
-// An InputStatus says whether an input still waits for its answer.
+// An InputStatus says whether an input is still open.
 type InputStatus string
 
 // The statuses of an input.
@@ -210,18 +210,18 @@ type Input struct {
 	CallID        string // of the tool call that the answer is the result of
 	Kind, Prompt  string
 	Options       []string
-	Default       *string // the answer when it expires; nil: the turn fails then
+	Default       *string // the answer when it expires; nil means the turn fails then
 	Status        InputStatus
 	Answer        string
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 	AnsweredAt    time.Time
 
-	// Of the kinds that are about tools alone.
+	// Of the kinds that concern only tools.
 	AccountID, AgentID string // of the session
 	Calls              []ExternalCall
 	ClaimID            string    // of the executor that works on it
-	ClaimedUntil       time.Time // zero: nobody has
+	ClaimedUntil       time.Time // zero if unclaimed
 }
 
 // OfTools reports whether an input is about calls of tools: it is not a question of the

@@ -7,17 +7,17 @@ type Webhook struct {
 	ID            string    `db:"id"`
 	AccountID     string    `db:"account_id"`
 	KeyID         string    `db:"key_id"`       // that it ends with
-	URL           string    `db:"url"`          // empty: its events are kept to be read
-	Events        []string  `db:"events,words"` // types, or "*" alone
-	SpaceIDs      []string  `db:"spaces,words"` // whose events it gets; empty: of all
+	URL           string    `db:"url"`          // empty means its events are kept to be read
+	Events        []string  `db:"events,words"` // types, or only "*"
+	SpaceIDs      []string  `db:"spaces,words"` // whose events it gets; empty means of all
 	Description   string    `db:"description"`
-	CreditsLow    Credits   `db:"credits_low"`    // of the event credits.low; 0: the default
+	CreditsLow    Credits   `db:"credits_low"`    // of the event credits.low; 0 means the default
 	Sealed        string    `db:"sealed"`         // its secrets, encrypted
 	SecretVersion int64     `db:"secret_version"` // counts their changes
-	Disabled      string    `db:"disabled"`       // why nothing is sent; empty: it is
+	Disabled      string    `db:"disabled"`       // the reason why it is disabled; empty if enabled
 	FailingSince  time.Time `db:"failing_since"`
 	Failed        int       `db:"failed"`          // deliveries given up since the newest success
-	LastSuccessAt time.Time `db:"last_success_at"` // zero: never
+	LastSuccessAt time.Time `db:"last_success_at"` // zero means never
 	EnabledAt     time.Time `db:"enabled_at"`
 	Revision      int64     `db:"revision"`
 	CreatedAt     time.Time `db:"created_at"`

@@ -2,22 +2,23 @@ package stoa
 
 import "slices"
 
-// A WireInfo is what is special to a format of providers outside of its codec, which is in
-// package wire.
+// A WireInfo has the properties of a providers' format that are needed outside its codec,
+// which is in package wire.
 type WireInfo struct {
 	Name string
-	// Dialects are the variants of the format; empty: it has none. Dialect is the usual one.
+	// Dialects are the variants of the format, if it has any. Dialect is the usual one.
 	Dialects []string
 	Dialect  string
-	// Versioned says that the codec's paths have the version of the API, so that a base
-	// URL has none. The others want it there, except for the dialects of Unversioned.
+	// Versioned means that the codec's paths contain the version of the API, so that a base
+	// URL omits it. Other formats require it there, except the dialects of Unversioned.
 	Versioned   bool
 	Unversioned []string
 	Endpoints   []string // last names of the paths of its endpoints, which end no base URL
 	BaseEnds    []string // redundant ends of base URLs, which are dropped: the longest first
-	StrictTools int      // largest number of tools of a call that are held to their schemas; 0: no limit
-	// CacheWrite and CacheWriteLong are what its vendor asks for input that it writes to its
-	// cache for a short and for a long life, in percent of its rate of input; 0: that rate.
+	StrictTools int      // largest number of tools of a call that are held to their schemas; 0 means no limit
+	// CacheWrite and CacheWriteLong are the vendor's rates for input that it writes to its
+	// cache for a short and for a long lifetime, in percent of its rate of input; 0 means
+	// that rate.
 	CacheWrite, CacheWriteLong int64
 	// OtherVendor names the wire of the vendor of a dialect that has two wires.
 	OtherVendor map[string]string
@@ -42,7 +43,7 @@ var wires = []WireInfo{
 // Wires returns the formats of providers.
 func Wires() []WireInfo { return slices.Clone(wires) }
 
-// WireNamed returns the format of that name; the zero value if there is none.
+// WireNamed returns the format of that name, or the zero value.
 func WireNamed(name string) WireInfo {
 	for _, w := range wires {
 		if w.Name == name {
@@ -52,7 +53,7 @@ func WireNamed(name string) WireInfo {
 	return WireInfo{}
 }
 
-// Vendor returns a name for the vendor that the wire stands for with a dialect.
+// Vendor returns the name of the vendor of the wire with a dialect.
 func (w WireInfo) Vendor(dialect string) string {
 	switch other := w.OtherVendor[dialect]; {
 	case other != "":

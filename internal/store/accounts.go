@@ -23,19 +23,19 @@ func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, 
 	return a, err
 }
 
-// Account returns the account with that id; CodeNotFound where there is none.
+// Account returns the account with that id, or CodeNotFound.
 func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
 	return accounts.one(ctx, tx, noAccount(id), `id = $1`, id)
 }
 
 func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no account %q.", id) }
 
-// An AccountRow is an account with what operators see of it.
+// An AccountRow is an account with the data shown to operators.
 type AccountRow struct {
 	stoa.Account
 	Funds
 	Spent    stoa.Credits // charged in the last 30 days of UTC, today included
-	LastUsed time.Time    // when a key of it was used last, to within a minute; zero: never
+	LastUsed time.Time    // last use of its keys, to within a minute; zero means never
 }
 
 // An AccountFilter narrows a list of accounts. Empty members do not.
@@ -50,8 +50,8 @@ func unspent(accounts string) string {
 	return `(SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = ` + accounts + `.id AND is_open = 1)`
 }
 
-// accountRow is a SELECT of accounts with what [AccountRow] has, from the day of the
-// first placeholder on, out of what follows under the name a.
+// accountRow returns a SELECT of the columns of [AccountRow], with sums from the day of the
+// first placeholder on, over the following source named a.
 func accountRow() string {
 	return `SELECT ` + accounts.columns + `, granted, balance, ` + unspent("a") + `,
 		(SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charge_days WHERE account_id = a.id AND day >= $1),
@@ -68,7 +68,7 @@ func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 // spentSince is the first day of [AccountRow.Spent].
 func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
 
-// AccountRow returns the account with that id; CodeNotFound where there is none.
+// AccountRow returns the account with that id, or CodeNotFound.
 func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	a, found, err := first(ctx, tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
 	if err == nil && !found {
@@ -77,9 +77,9 @@ func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	return a, err
 }
 
-// Accounts lists accounts, and returns where the next page begins; the zero cursor:
-// there is none. With a filter a page may be short or empty and still have a next
-// one: it looks at 2,000 accounts at most.
+// Accounts lists accounts, and returns the cursor of the next page, or the zero cursor.
+// With a filter a page may be short or empty although there is a next one: it reads at most
+// 2,000 accounts.
 func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
 	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}}
 	if f.Text != "" {
@@ -100,7 +100,7 @@ func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
 }
 
 // LockAccounts makes other nodes wait until the commit before they create or change
-// accounts; on SQLite, which has one writer, nobody can meanwhile.
+// accounts. On SQLite, which has one writer, it does nothing.
 func (tx *Tx) LockAccounts(ctx context.Context) error {
 	if !tx.Postgres() {
 		return nil
@@ -109,8 +109,8 @@ func (tx *Tx) LockAccounts(ctx context.Context) error {
 	return err
 }
 
-// UpdateAccount writes an account's name, email, plan, suspension and default
-// space; CodeNotFound where there is none.
+// UpdateAccount writes an account's name, email, plan, suspension and default space. It
+// fails with CodeNotFound if the account does not exist.
 func (tx *Tx) UpdateAccount(ctx context.Context, a stoa.Account) error {
 	n, err := tx.Exec(ctx, `UPDATE accounts SET name = $2, email = $3, plan = $4, suspended = $5, default_space_id = $6, updated_at = $7 WHERE id = $1`,
 		a.ID, a.Name, a.Email, a.Plan, db.Bit(a.Suspended), a.DefaultSpaceID, db.Micros(tx.Now))

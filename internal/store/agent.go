@@ -14,9 +14,9 @@ var (
 	agentVersions = newTable[stoa.AgentVersion]("agent_versions")
 )
 
-// InsertAgent adds an agent to a space, and its first version. An empty ID is
-// filled in, as is an empty VisitorDrive; version, revision and times are set. CodeSpaceNotFound where the
-// account has no such space; CodeConflict for an external id that is taken.
+// InsertAgent adds an agent to a space, and its first version. It fills in an empty ID and
+// VisitorDrive, and sets version, revision and times. It fails with CodeSpaceNotFound if
+// the account does not have the space, and with CodeConflict if the external id is in use.
 func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
 	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
 		return a, err
@@ -52,8 +52,8 @@ func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	return tx.dropVersions(ctx, a.ID, a.Version)
 }
 
-// Agent returns an account's agent; CodeAgentNotFound where there is none, or where
-// it has been deleted.
+// Agent returns an account's agent, or CodeAgentNotFound if it does not exist or has been
+// deleted.
 func (tx *Tx) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
 	return tx.agent(ctx, accountID, id, "")
 }
@@ -83,11 +83,11 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 	return agents.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`+cond, args...)
 }
 
-// EditAgent lets fn change an agent and writes the result. The agent is locked
-// meanwhile, so fn is the place to compare revisions; its error is returned and
-// nothing is written. The version goes up and is frozen when instructions,
-// model, tools, limits, drive access or visitor drive differ afterwards. fn must leave ids, version
-// and times alone.
+// EditAgent lets fn change an agent and writes the result. The agent is locked while fn
+// runs, so fn is the place to compare revisions. If fn fails, its error is returned and
+// nothing is written. The version is increased and frozen if instructions, model, tools,
+// limits, drive access or visitor drive have changed. fn must not change ids, version and
+// times.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
@@ -125,8 +125,8 @@ func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version i
 	})
 }
 
-// DuplicateAgent adds an agent with the same configuration: no drive, no
-// sessions, no external id. Empty name and space are those of the original.
+// DuplicateAgent adds an agent with the same configuration, but without drive, sessions and
+// external id. Empty name and space are those of the original.
 func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
 	a, err := tx.Agent(ctx, accountID, id)
 	if err != nil {
@@ -142,14 +142,14 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 	return tx.InsertAgent(ctx, a)
 }
 
-// AgentVersion returns one version of an account's agent; CodeNotFound where
-// there is none. Versions of a deleted agent exist until its last turn has ended.
+// AgentVersion returns one version of an account's agent, or CodeNotFound. Versions of a
+// deleted agent exist until its last turn has ended.
 func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
 	return tx.version(ctx, accountID, id, version, `version = $3`)
 }
 
-// PinnedVersion returns the version that a session pinned or, where that was
-// dropped (see [Quota]), the oldest one that is kept.
+// PinnedVersion returns the version that a session pinned or, if that was removed (see
+// [Quota]), the oldest one that is left.
 func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (stoa.AgentVersion, error) {
 	return tx.version(ctx, accountID, id, version, `version >= $3`)
 }
@@ -161,7 +161,7 @@ func (tx *Tx) version(ctx context.Context, accountID, id string, version int64, 
 }
 
 // AgentVersions lists the versions of an account's agent by number, newest
-// first unless asc. It starts after the version number after; 0: at the start.
+// first unless asc. It starts after the version number after; 0 means at the start.
 func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
 	if _, err := tx.Agent(ctx, accountID, id); err != nil {
 		return nil, false, err
@@ -174,8 +174,8 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 	return listPage(ctx, tx, p, agentVersions.scan, `SELECT `+agentVersions.columns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
 }
 
-// HideAgent marks an agent as deleted: no list or query finds it any more, and
-// the worker removes its rows later. CodeAgentNotFound where there is none.
+// HideAgent marks an agent as deleted: lists and queries no longer find it, and the worker
+// removes its rows later. It fails with CodeAgentNotFound if the agent does not exist.
 func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// spentDays is how many days of UTC, the present one included, are summed for
-// [AccountRow.Spent]; a few more are kept, as clocks differ.
+// spentDays is the number of days of UTC, including today, that are summed for
+// [AccountRow.Spent]; a few more are kept, because clocks differ.
 const (
 	spentDays = 30
 	keptDays  = spentDays + 10
@@ -17,7 +17,7 @@ const (
 // dayOf returns the days since 1970, in UTC.
 func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
 
-// addDays ends an INSERT of sums that adds them to those that are there.
+// addDays ends an INSERT of sums so that they are added to existing ones.
 const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
 
 // insertDays are the INSERTs for as many sums of a day as insertSizes has.
@@ -28,8 +28,8 @@ var insertDays = func() (texts [len(insertSizes)]string) {
 	return texts
 }()
 
-// addToDays adds those of the charges that were inserted to what their accounts were
-// charged today. On PostgreSQL the INSERT of the charges does, which saves a round trip.
+// addToDays adds the inserted charges to today's sums of their accounts. On PostgreSQL the
+// INSERT of the charges does that, which saves a round trip.
 func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	type sum struct {
 		account, node string
@@ -66,7 +66,7 @@ func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[st
 	return nil
 }
 
-// PurgeChargeDays removes the sums of days that no list asks for any more.
+// PurgeChargeDays removes the sums of days that no list reads any more.
 func (tx *Tx) PurgeChargeDays(ctx context.Context) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, dayOf(tx.Now)-keptDays)
 }

@@ -29,8 +29,8 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 
 const receiptWidth = 35
 
-// readColumns are receiptColumns and what is stored beside a charge. Charges from
-// before there were rates of cache writes have NULL there, and took writes as input.
+// readColumns are receiptColumns and the data stored next to a charge. Charges from before
+// the rates of cache writes have NULL there, and counted writes as input.
 var readColumns = strings.NewReplacer(
 	"price_cache_write,", "COALESCE(price_cache_write, price_input),",
 	"price_cache_write_long", "COALESCE(price_cache_write_long, price_input)",
@@ -71,10 +71,9 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 // statements are ever prepared.
 var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
-// InsertCharges writes charges and returns the ids of those that were not there
-// yet, in no order, and adds those to what their accounts were charged today. The ids
-// must differ. The CreatedAt of a receipt is ignored; the time of the transaction is
-// stored.
+// InsertCharges writes charges, adds new ones to today's sums of their accounts, and
+// returns the ids of the new ones, in no order. The ids must differ. The CreatedAt of a
+// receipt is ignored; the time of the transaction is stored.
 func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
 	all := receipts
 	inserted = make(map[string]bool, len(receipts))
@@ -100,8 +99,8 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 	return inserted, tx.addToDays(ctx, all, inserted)
 }
 
-// insertReceipts inserts a group of charges, whose values are args, and adds the ids of
-// those that were not there to inserted.
+// insertReceipts inserts a group of charges, whose values are args, and adds the ids of new
+// ones to inserted.
 func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
 	note := func(rows *sql.Rows) error {
 		var id string
@@ -117,7 +116,7 @@ func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any
 	if err != nil {
 		return err
 	}
-	if made < int64(len(receipts)) { // a charge is made again: SQLite numbers rows, so the new ones are the last
+	if made < int64(len(receipts)) { // some charges already exist: SQLite numbers rows, so the new ones are the last
 		return tx.Query(ctx, note, `SELECT id FROM charges WHERE rowid > (SELECT MAX(rowid) FROM charges) - $1 LIMIT $1`, made)
 	}
 	for i := range receipts {
@@ -126,8 +125,7 @@ func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any
 	return nil
 }
 
-// insertAdjustments writes what was done to the calls of those charges that were not
-// there yet.
+// insertAdjustments writes the adjustments of those charges that are new.
 func (tx *Tx) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	for i := range receipts {
 		c := &receipts[i].Charge
@@ -141,7 +139,7 @@ func (tx *Tx) insertAdjustments(ctx context.Context, receipts []Receipt, inserte
 	return nil
 }
 
-// insertCharges returns the statement for that many rows.
+// insertCharges returns the statement for the given number of rows.
 func insertCharges(rows int, postgres bool) string {
 	texts := &insertTexts
 	if postgres {
@@ -162,8 +160,7 @@ var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)
 	return plain, withDays
 }()
 
-// Receipt returns an account's charge with that id; CodeNotFound where there is
-// none.
+// Receipt returns an account's charge with that id, or CodeNotFound.
 func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
 	r, found, err := tx.receipt(ctx, `account_id = $1 AND id = $2`, accountID, id)
 	if err == nil && !found {
@@ -172,8 +169,8 @@ func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error
 	return r, err
 }
 
-// ChargeByID returns a charge of any account. It is for the ledger alone, which
-// must know whether an id has been used.
+// ChargeByID returns a charge of any account. It is only for the ledger, which must check
+// whether an id has been used.
 func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
 	return tx.receipt(ctx, `id = $1`, id)
 }
@@ -188,17 +185,16 @@ type ReceiptFilter struct {
 	From, To                                            time.Time // created at or after From, before To
 }
 
-// Receipts lists an account's charges, and returns where the next page begins; the
-// zero cursor: there is none. With a filter by key or model, or by more than one of
-// the others, a page may be short or empty and still have a next one: it looks at
-// 2,000 charges at most.
+// Receipts lists an account's charges, and returns the cursor of the next page, or the zero
+// cursor. With a filter by key or model, or by more than one of the others, a page may be
+// short or empty although there is a next one: it reads at most 2,000 charges.
 func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
 	q := filtered{from: `FROM charges WHERE account_id = $1`, args: []any{accountID}}
 	add := func(cond string, value any) {
 		q.args = append(q.args, value)
 		q.from += fmt.Sprintf(" AND "+cond, len(q.args))
 	}
-	// The first that is given selects the index; "<> ''" lets it be a partial one.
+	// The first filter that is set selects the index; "<> ''" allows a partial one.
 	indexed := false
 	for _, c := range []struct{ column, value string }{
 		{"session_id", f.SessionID},

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxFreeLater is how many claims wait to be freed: more than the calls that a node
-	// has under way.
+	// maxFreeLater is the maximum number of claims that wait to be freed: more than the
+	// concurrent calls of a node.
 	maxFreeLater = 100_000
-	// freeTogether is how many of them are freed in one transaction.
+	// freeTogether is the number of claims freed in one transaction.
 	freeTogether = 64
 	// freePause is the time between two attempts.
 	freePause = 250 * time.Millisecond
@@ -29,9 +29,9 @@ type claimsToFree struct {
 	worker  sync.WaitGroup
 }
 
-// freeDoubtful is [Tx.FreeClaim] of a claim whose commit may still be on its way: where a
-// transaction that has claimed the key has not ended, this one waits for it. Otherwise
-// nothing would be found, and the claim be there afterwards.
+// freeDoubtful is like [Tx.FreeClaim] for a claim whose commit may still be in progress: it
+// waits for a transaction that has claimed the key and not ended. Otherwise it would find
+// nothing, and the claim would exist afterwards.
 func (tx *Tx) freeDoubtful(ctx context.Context, c Claim) error {
 	if tx.s.Postgres() {
 		now := db.Micros(tx.Now)
@@ -45,7 +45,7 @@ func (tx *Tx) freeDoubtful(ctx context.Context, c Claim) error {
 }
 
 // FreeLater frees a claim as soon as the store commits: one that could not be freed, or
-// whose commit is unknown. Otherwise nobody could repeat the request while this process
+// whose commit is unknown. Otherwise the request could not be repeated while this process
 // lives.
 func (s *Store) FreeLater(c Claim) {
 	f := &s.toFree
@@ -53,7 +53,7 @@ func (s *Store) FreeLater(c Claim) {
 	defer f.mu.Unlock()
 	select {
 	case <-f.stop:
-		return // whoever ends the node frees it
+		return // the end of the node frees it
 	default:
 	}
 	if len(f.list) >= maxFreeLater {
@@ -67,7 +67,7 @@ func (s *Store) FreeLater(c Claim) {
 	}
 }
 
-// freeClaims frees what waits for it, and returns when nothing does.
+// freeClaims frees the pending claims, and returns when there are none left.
 func (s *Store) freeClaims() {
 	f := &s.toFree
 	ctx := context.Background()

@@ -11,11 +11,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxConnections is how many connections a space may have.
+// MaxConnections is the maximum number of connections of a space.
 const MaxConnections = 50
 
-// MaxCatalog is how many tools a catalog has at most: those of now, and as many that
-// were approved and are gone.
+// MaxCatalog is the maximum number of tools in a catalog: the current ones, and as many
+// approved ones that are gone.
 const MaxCatalog = 1000
 
 var (
@@ -23,9 +23,9 @@ var (
 	connectionTools = newTable[ConnectionTool]("connection_tools")
 )
 
-// InsertConnection adds a connection to a space. ID, times and revision are set, and what
-// it says nothing of has the usual values.
-// CodeConflict where the space has one of that name.
+// InsertConnection adds a connection to a space. It sets ID, times and revision, and
+// defaults for omitted fields. It fails with CodeConflict if the space has a connection of
+// that name.
 func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, error) {
 	if _, err := tx.space(ctx, c.AccountID, c.SpaceID, tx.ForShare()); err != nil {
 		return c, err
@@ -46,8 +46,8 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 	return c, err
 }
 
-// Connection returns an account's connection with the numbers of its tools;
-// CodeConnectionNotFound where there is none.
+// Connection returns an account's connection with the numbers of its tools, or
+// CodeConnectionNotFound.
 func (tx *Tx) Connection(ctx context.Context, accountID, id string) (Connection, error) {
 	return tx.connection(ctx, accountID, id, "")
 }
@@ -61,8 +61,8 @@ func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Conne
 	return c, tx.countTools(ctx, accountID, &c)
 }
 
-// countTools fills in the numbers of a connection's tools, whether it has tokens, and what
-// came of its newest authorization.
+// countTools fills in the numbers of a connection's tools, whether it has tokens, and the
+// outcome of its newest authorization.
 func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (err error) {
 	if c.Authorized = false; c.OAuth != nil {
 		var id string
@@ -96,8 +96,9 @@ func (tx *Tx) Connections(ctx context.Context, accountID, spaceID string, p Page
 }
 
 // EditConnection lets fn change a connection and writes the result. The connection is
-// locked meanwhile, so fn is the place to compare revisions; its error is returned and
-// nothing is written. fn must leave ids, kind, name and times of creation alone.
+// locked while fn runs, so fn is the place to compare revisions. If fn fails, its error is
+// returned and nothing is written. fn must not change ids, kind, name and times of
+// creation.
 func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
 	c, err := tx.connection(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
@@ -112,7 +113,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	return c, tx.countTools(ctx, accountID, &c)
 }
 
-// DeleteConnection removes a connection with its catalog; one that does not exist is no
+// DeleteConnection removes a connection with its catalog. A missing connection is not an
 // error.
 func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error {
 	for _, table := range []string{"connection_tools", "connection_sources", "own_credentials"} {
@@ -151,14 +152,14 @@ func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string
 	return err
 }
 
-// ConnectionSource returns what the tools of a connection are made from: the operations
-// of one of the kind http, or an OpenAPI document; empty where there is none.
+// ConnectionSource returns the source of a connection's tools: the operations of a
+// connection of the kind http, or an OpenAPI document; it is empty if there is none.
 func (tx *Tx) ConnectionSource(ctx context.Context, accountID, id string) (text string, err error) {
 	_, err = tx.Get(ctx, `SELECT source FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, []any{accountID, id}, &text)
 	return text, err
 }
 
-// SetConnectionSource keeps what the tools of a connection are made from; empty: nothing.
+// SetConnectionSource stores the source of a connection's tools; an empty one removes it.
 func (tx *Tx) SetConnectionSource(ctx context.Context, accountID, id, text string) error {
 	if text == "" {
 		_, err := tx.Exec(ctx, `DELETE FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, accountID, id)
@@ -175,9 +176,9 @@ func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]strin
 		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)
 }
 
-// ClaimRefreshes returns up to limit connections, of any account and switched on, whose
-// catalogs are due to be refreshed, and puts each off to the time that next returns: no
-// other node gets it before.
+// ClaimRefreshes returns up to limit enabled connections, of any account, whose catalogs
+// are due for a refresh, and postpones each to the time that next returns, so that no other
+// node claims it before.
 func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
 	due, err := list(ctx, tx, connections.scan, `SELECT `+connections.columns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
 		ORDER BY refresh_at, id LIMIT $2`, db.Micros(tx.Now), limit)
@@ -195,8 +196,8 @@ func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Ti
 	return claimed, err
 }
 
-// RefreshSoon has a connection refreshed by the next node that looks for such, and no
-// sooner than so long after it was last asked.
+// RefreshSoon schedules a refresh of a connection by the next node that polls, but not
+// earlier than after its last refresh.
 func (tx *Tx) RefreshSoon(ctx context.Context, c Connection, after time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE connections SET refresh_at = CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END
 		WHERE account_id = $1 AND id = $2 AND refresh_at > CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END`,
@@ -221,8 +222,8 @@ func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID strin
 	return list(ctx, tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
 }
 
-// PutConnectionTool writes a tool of a catalog, in place of the one of that name, with
-// the state that follows from it.
+// PutConnectionTool writes a tool of a catalog, replacing the one of that name, with the
+// resulting state.
 func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	t.Judge()
 	t.Visitors = cmp.Or(t.Visitors, VisitorsNo)

@@ -9,11 +9,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxNamed is how many tools [Tx.NamedTools] returns at most.
+// MaxNamed is the maximum number of tools that [Tx.NamedTools] returns.
 const MaxNamed = 64
 
-// NamedTools returns those tools of a connection that have one of the given names, by
-// name; at most [MaxNamed] names count.
+// NamedTools returns the tools of a connection with one of the given names, by name; only
+// the first [MaxNamed] names count.
 func (tx *Tx) NamedTools(ctx context.Context, accountID, connectionID string, names []string) ([]ConnectionTool, error) {
 	names = names[:min(len(names), MaxNamed)]
 	if len(names) == 0 {
@@ -28,8 +28,8 @@ func (tx *Tx) NamedTools(ctx context.Context, accountID, connectionID string, na
 	return list(ctx, tx, connectionTools.scan, `SELECT `+connectionTools.columns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 64`, args...)
 }
 
-// LocateConnection is [Tx.Connection] without the numbers of its tools; nil where there
-// is none.
+// LocateConnection is like [Tx.Connection] without the numbers of its tools; it returns nil
+// if the connection does not exist.
 func (tx *Tx) LocateConnection(ctx context.Context, accountID, id string) (*Connection, error) {
 	return connections.find(ctx, tx, `account_id = $1 AND id = $2`, accountID, id)
 }

@@ -11,16 +11,16 @@ type Secret struct {
 	Kind           string    `db:"kind"`        // such as SecretBearer
 	HeaderName     string    `db:"header_name"` // of SecretHeader; of SecretQuery the name of the parameter
 	Origin         string    `db:"origin"`      // that it is sent to
-	Hint           string    `db:"hint"`        // the last characters of the value; empty: it is short
+	Hint           string    `db:"hint"`        // the last characters of the value; empty if it is short
 	Sealed         string    `db:"sealed"`
-	Version        int64     `db:"version"` // how often a value was set
+	Version        int64     `db:"version"` // number of values set so far
 	CreatedAt      time.Time `db:"created_at"`
 	UpdatedAt      time.Time `db:"updated_at"`       // when the value was set
-	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty: all
-	ExternalUserID string    `db:"external_user_id"` // in whose sessions alone it is sent; empty: in all
-	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero: never
-	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero: never
-	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero: it was not deleted
+	SpaceID        string    `db:"space_id"`         // whose connections may use it; empty means all
+	ExternalUserID string    `db:"external_user_id"` // the only user in whose sessions it is sent; empty means all
+	LastUsedAt     time.Time `db:"last_used_at"`     // exact to a minute; zero means never
+	ExpiresAt      time.Time `db:"expires_at"`       // it is not sent from then on; zero means never
+	DeletedAt      time.Time `db:"deleted_at"`       // it has no value any more, and calls name it; zero if it was not deleted
 }
 
 // Expired reports whether the secret is not sent any more at a time.
@@ -42,37 +42,37 @@ type Connection struct {
 	SpaceID        string            `db:"space_id"`
 	Kind           string            `db:"kind"`
 	Name           string            `db:"name"`
-	URL            string            `db:"url"`          // empty: an OpenAPI document that was not read yet says it
-	DocumentURL    string            `db:"document_url"` // of an OpenAPI document; empty: there is none, or its text is stored
-	SecretID       string            `db:"secret_id"`    // empty: requests carry none
+	URL            string            `db:"url"`          // empty before the OpenAPI document that contains it is read
+	DocumentURL    string            `db:"document_url"` // of an OpenAPI document; empty if there is none, or if its text is stored
+	SecretID       string            `db:"secret_id"`    // empty if requests carry none
 	Headers        map[string]string `db:"headers,json"`
 	Metadata       map[string]string `db:"metadata,json"`
-	Protocol       string            `db:"protocol"` // that was spoken at the last refresh; empty: none yet
+	Protocol       string            `db:"protocol"` // version at the last refresh; empty before the first one
 	ServerName     string            `db:"server_name"`
 	ServerVersion  string            `db:"server_version"`
-	Instructions   string            `db:"instructions"` // what the server says of itself
-	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty: it was well
+	Instructions   string            `db:"instructions"` // the server's own description
+	ErrorCode      string            `db:"error_code"`   // of the last refresh; empty on success
 	ErrorMessage   string            `db:"error_message"`
 	Revision       int64             `db:"revision"`
-	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero: there was none
+	CheckedAt      time.Time         `db:"checked_at"` // of the last refresh; zero if none
 	CreatedAt      time.Time         `db:"created_at"`
 	UpdatedAt      time.Time         `db:"updated_at"`
 	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
 	Limits         ConnectionLimits
-	OAuth          *OAuth            `db:"oauth,optional"`          // how it is authorized; nil: not by OAuth
-	ClientSecretID string            `db:"client_secret_id"`        // of the OAuth client; empty: it has none that is stored
+	OAuth          *OAuth            `db:"oauth,optional"`          // the authorization by OAuth; nil if not used
+	ClientSecretID string            `db:"client_secret_id"`        // of the OAuth client; empty if it has no stored one
 	PerSession     string            `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
-	Disabled       bool              `db:"enabled,not"`             // it is switched off: its server is not asked
+	Disabled       bool              `db:"enabled,not"`             // disabled: its server is not contacted
 	Authorized     bool              // there are tokens; not stored with it
-	Authorization  *Authorization    // the newest one; nil: there was none. Not stored with it
+	Authorization  *Authorization    // the newest one; nil if none. Not stored with it
 	Tools          map[ToolState]int // numbers of tools; not stored with it
 }
 
-// OAuth says how a connection is authorized.
+// OAuth defines the authorization of a connection.
 type OAuth struct {
 	Grant    string   `json:"grant"` // GrantCode or GrantClient
 	Scopes   []string `json:"scopes,omitempty"`
-	ClientID string   `json:"clientId,omitempty"` // empty: the client registers itself
+	ClientID string   `json:"clientId,omitempty"` // empty means the client registers itself
 }
 
 // The grants of OAuth.
@@ -81,7 +81,7 @@ const (
 	GrantClient = "client_credentials"
 )
 
-// Whether sessions have secrets of their own for a connection.
+// Whether sessions use their own secrets for a connection.
 const (
 	PerSessionOff      = "off"
 	PerSessionOptional = "optional" // or else that of the connection is sent
@@ -98,7 +98,7 @@ const (
 // What happens to a tool whose definition differs from the one that was approved.
 const (
 	OnChangeBlock = "block" // it is withheld until it is reviewed
-	OnChangeKeep  = "keep"  // it goes on with the definition that was approved
+	OnChangeKeep  = "keep"  // it keeps the approved definition
 )
 
 // ConnectionLimits bound the calls of a connection's tools.
@@ -109,7 +109,7 @@ type ConnectionLimits struct {
 	CallsPerMinute int64 `db:"calls_per_minute"`
 }
 
-// Limits of calls: where a connection says no other, and the most that one may say.
+// Limits of calls: the defaults of a connection, and the maximums.
 var (
 	DefaultConnectionLimits = ConnectionLimits{TimeoutSeconds: 30, MaxResultBytes: 256 << 10, MaxConcurrent: 8, CallsPerMinute: 60}
 	MaxConnectionLimits     = ConnectionLimits{TimeoutSeconds: 300, MaxResultBytes: 4 << 20, MaxConcurrent: 32, CallsPerMinute: 600}
@@ -121,7 +121,7 @@ func (c Connection) Allows(t ConnectionTool) bool {
 	return t.State == ToolApproved || t.State == ToolChanged && c.OnChange == OnChangeKeep
 }
 
-// A ToolState says what is known of a tool, and what was decided about it.
+// A ToolState is the review state of a tool.
 type ToolState string
 
 // The states of a tool.
@@ -141,8 +141,7 @@ const (
 	VisitorsConfirm = "confirm" // the visitor is asked before each call
 )
 
-// A ConnectionTool is a tool of a server, with the definition that was approved beside
-// that of now.
+// A ConnectionTool is a tool of a server, with its current and its approved definition.
 type ConnectionTool struct {
 	AccountID           string    `db:"account_id"`
 	ConnectionID        string    `db:"connection_id"`
@@ -150,22 +149,22 @@ type ConnectionTool struct {
 	ModelName           string    `db:"model_name"`
 	Definition          string    `db:"definition"`          // canonical JSON
 	SHA256              string    `db:"sha256"`              // of Definition
-	Problem             string    `db:"problem"`             // why it cannot be used; empty: it can
+	Problem             string    `db:"problem"`             // the reason why it cannot be used; empty if it can
 	Present             bool      `db:"present"`             // at the last refresh
-	ApprovedDefinition  string    `db:"approved_definition"` // empty: none is
+	ApprovedDefinition  string    `db:"approved_definition"` // empty if none is approved
 	ApprovedSHA256      string    `db:"approved_sha256"`
 	RejectedSHA256      string    `db:"rejected_sha256"`
-	Approval            string    `db:"approval"`               // as reviewed; empty: not yet
-	Effects             string    `db:"effects"`                // as reviewed; empty: not yet
+	Approval            string    `db:"approval"`               // as reviewed; empty until then
+	Effects             string    `db:"effects"`                // as reviewed; empty until then
 	Visitors            string    `db:"visitors"`               // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
-	VisitorTitle        string    `db:"visitor_title"`          // of what a visitor is asked; empty: that of the definition
-	PublicFields        []string  `db:"public_fields,optional"` // JSON Pointers into the arguments: what a visitor is shown
-	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty: not yet
-	IdempotencyArgument string    `db:"idempotency_argument"`   // as reviewed: the argument that carries the id of a call; empty: none does
+	VisitorTitle        string    `db:"visitor_title"`          // of the question to a visitor; empty means that of the definition
+	PublicFields        []string  `db:"public_fields,optional"` // JSON Pointers to the arguments that a visitor may see
+	OnUnknown           string    `db:"on_unknown"`             // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty until then
+	IdempotencyArgument string    `db:"idempotency_argument"`   // as reviewed: the argument that contains the id of a call; may be empty
 	State               ToolState `db:"state"`
 }
 
-// Judge sets the state of a tool from what is known of it.
+// Judge sets the state of a tool from its definitions.
 func (t *ConnectionTool) Judge() {
 	switch {
 	case !t.Present:

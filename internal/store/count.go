@@ -7,12 +7,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// countedSessions is how many sessions [Tx.CountActive] looks at.
+// countedSessions is the maximum number of sessions that [Tx.CountActive] reads.
 const countedSessions = 100_000
 
-// CountActive counts the sessions of all accounts that have not ended, by status, for
-// the operator's metrics; beyond 100,000 of them it counts no further. It uses the
-// index of what falls due, in which every such session is.
+// CountActive counts the unfinished sessions of all accounts by status, for the operator's
+// metrics, up to 100,000. It uses the index of due times, which contains every such
+// session.
 func (tx *Tx) CountActive(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, status := range stoa.ActiveStatuses {

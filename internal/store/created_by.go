@@ -6,9 +6,9 @@ import (
 	"stoa/internal/db"
 )
 
-// RevokeEmbedsMadeBy ends at most limit embeds that a key created, and their
-// tokens. It returns how many it ended.
-// See docs/decisions/0032-revoking-a-key-ends-what-it-made.md.
+// RevokeEmbedsMadeBy ends at most limit embeds that a key created, with their tokens, and
+// returns their number. See
+// docs/decisions/0032-revoking-a-key-ends-its-embeds-and-tasks.md.
 func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE account_id = $1 AND key_id = $2 AND revoked_at = 0 LIMIT $3`, accountID, keyID, limit)
 	for _, id := range ids {
@@ -22,8 +22,8 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 	return len(ids), err
 }
 
-// DisableTagsMadeBy disables the script tags that a key created, at most limit. It
-// returns how many it disabled.
+// DisableTagsMadeBy disables at most limit script tags that a key created, and returns
+// their number.
 func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	n, err := tx.Exec(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5)`,
@@ -31,8 +31,8 @@ func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, li
 	return int(n), err
 }
 
-// TasksMadeBy returns at most limit scheduled tasks that a key created and that
-// are not paused; those that are put off only if all is set.
+// TasksMadeBy returns at most limit scheduled tasks that a key created and that are not
+// paused; postponed ones only if all is set.
 func (tx *Tx) TasksMadeBy(ctx context.Context, accountID, keyID string, all bool, limit int) ([]Ref, error) {
 	until := db.Micros(tx.Now)
 	if all {

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A cursor of these lists is a number from a caller, who may send any.
+// A cursor of these lists is a number from a caller, who may send any value.
 func TestANumberForACursorMayBeAny(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

@@ -17,22 +17,22 @@ type Delivery struct {
 	WebhookID  string         `db:"webhook_id"`
 	EventID    string         `db:"event_id"`
 	Type       string         `db:"type"`
-	Body       string         `db:"body"` // what is signed and sent
+	Body       string         `db:"body"` // the signed and sent body
 	Status     DeliveryStatus `db:"status"`
 	Once       bool           `db:"once"`         // a test: it is sent once
 	DueAt      time.Time      `db:"due_at"`       // of the next attempt, if it is pending
-	Lease      string         `db:"lease"`        // who sends it now; empty: nobody
-	Round      int            `db:"round"`        // attempts since it was put into the queue
+	Lease      string         `db:"lease"`        // the current sender; may be empty
+	Round      int            `db:"round"`        // attempts since it was queued
 	Attempts   int            `db:"attempts"`     // all of them
 	Log        []Attempt      `db:"log,optional"` // the newest of them, oldest first
-	FirstAt    time.Time      `db:"first_at"`     // the first attempt of the round; zero: none yet
-	FinishedAt time.Time      `db:"finished_at"`  // zero: not yet
+	FirstAt    time.Time      `db:"first_at"`     // the first attempt of the round; zero before it
+	FinishedAt time.Time      `db:"finished_at"`  // zero until then
 	CreatedAt  time.Time      `db:"created_at"`   // when it happened
 }
 
 var deliveries = newTable[Delivery]("deliveries")
 
-// A DeliveryStatus is how far a delivery is.
+// A DeliveryStatus is the progress of a delivery.
 type DeliveryStatus string
 
 // The statuses of a delivery.
@@ -48,24 +48,24 @@ type Attempt struct {
 	Number int       `json:"n"`
 	At     time.Time `json:"at"`
 	Millis int64     `json:"ms"`
-	Status int       `json:"status,omitzero"` // of the reply; 0: there was none
-	Error  string    `json:"error,omitzero"`  // a word for what failed; empty: nothing did
+	Status int       `json:"status,omitzero"` // of the reply; 0 if none
+	Error  string    `json:"error,omitzero"`  // the kind of failure; empty on success
 	Reply  string    `json:"reply,omitzero"`  // the beginning of its body
 }
 
-// A NewEvent is what happened in an account, for its webhooks.
+// A NewEvent is an event of an account for its webhooks.
 type NewEvent struct {
 	ID, AccountID, Type string
-	Body                string // what is sent
-	SpaceID             string // where it happened; with AgentID empty too: in the account
+	Body                string // the sent body
+	SpaceID             string // the place of the event; if AgentID is empty too, the account
 	AgentID             string // in whose space it happened, where SpaceID is empty
-	To                  string // the only webhook that gets it; empty: all that want it
+	To                  string // the only webhook that receives it; empty means all subscribers
 	Except              string // a webhook that does not
-	Once                bool   // a test: To gets it whatever it wants, and though it is disabled, once
+	Once                bool   // a test: To receives it once, regardless of its subscriptions and even if it is disabled
 }
 
-// InsertEvent adds a delivery of an event for each webhook of its account that wants
-// it. Without such a webhook it is the look into an index, and no row.
+// InsertEvent adds a delivery of an event for each webhook of its account that subscribes
+// to it. Without such a webhook it costs one index lookup and writes no row.
 func (tx *Tx) InsertEvent(ctx context.Context, e NewEvent) error {
 	args := []any{
 		e.AccountID, e.ID, e.Type, e.Body, db.Micros(tx.Now), `% ` + e.Type + ` %`, e.SpaceID, e.AgentID, e.To, e.Except, db.Bit(e.Once),
@@ -81,7 +81,7 @@ func (tx *Tx) InsertEvent(ctx context.Context, e NewEvent) error {
 	return nil
 }
 
-// WakeOutbox has the dispatcher of this process look for deliveries after the commit.
+// WakeOutbox makes the dispatcher of this process poll for deliveries after the commit.
 func (tx *Tx) WakeOutbox() {
 	outbox := tx.s.outbox
 	tx.AfterCommit(func() {
@@ -105,8 +105,7 @@ const insertEvent = `INSERT INTO deliveries (id, account_id, webhook_id, event_i
 			COALESCE(NULLIF(CAST($7 AS TEXT), ''), (SELECT a.space_id FROM agents a WHERE a.account_id = $1 AND a.id = $8), '') || ' %')
 		AND (CAST($9 AS TEXT) = '' OR w.id = $9) AND w.id <> CAST($10 AS TEXT)`
 
-// Delivery returns a delivery of an account's webhook; CodeDeliveryNotFound where there
-// is none.
+// Delivery returns a delivery of an account's webhook, or CodeDeliveryNotFound.
 func (tx *Tx) Delivery(ctx context.Context, accountID, webhookID, id string) (Delivery, error) {
 	return tx.delivery(ctx, accountID, webhookID, id, "")
 }
@@ -134,9 +133,9 @@ type DeliveryFilter struct {
 	Type   string
 }
 
-// Deliveries lists the deliveries of an account's webhook, and returns where the next
-// page begins; the zero cursor: there is none. With a filter a page may be short or
-// empty and still have a next one: it looks at 2,000 at most.
+// Deliveries lists the deliveries of an account's webhook, and returns the cursor of the
+// next page, or the zero cursor. With a filter a page may be short or empty although there
+// is a next one: it reads at most 2,000 deliveries.
 func (tx *Tx) Deliveries(ctx context.Context, accountID, webhookID string, f DeliveryFilter, p Page) ([]Delivery, Cursor, error) {
 	q := filtered{
 		from: `FROM deliveries WHERE account_id = $1 AND webhook_id = $2`, args: []any{accountID, webhookID},
@@ -152,7 +151,7 @@ type DueWebhook struct {
 	DueAt time.Time
 }
 
-// maxDueWebhooks limits what one look at the outbox reads.
+// maxDueWebhooks limits one poll of the outbox.
 const maxDueWebhooks = 10_000
 
 // DueWebhooks returns the webhooks of all accounts that have pending deliveries, by id.
@@ -177,8 +176,8 @@ func (tx *Tx) AnyWebhook(ctx context.Context, id string) (stoa.Webhook, bool, er
 	return webhooks.first(ctx, tx, `id = $1`, id)
 }
 
-// ClaimDeliveries gives a sender at most limit deliveries of a webhook that are due at
-// now, the longest due first: until another time nobody else claims them.
+// ClaimDeliveries returns at most limit deliveries of a webhook that are due at now, the
+// oldest due time first. Until the end of the lease no other sender claims them.
 func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now, until time.Time, limit int) ([]Delivery, error) {
 	all, err := list(ctx, tx, deliveries.scan, `SELECT `+deliveries.columns+` FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND due_at <= $2
 		ORDER BY due_at LIMIT $3`+tx.ForUpdateUnlocked(), webhookID, db.Micros(now), limit)
@@ -195,31 +194,31 @@ func (tx *Tx) ClaimDeliveries(ctx context.Context, webhookID, lease string, now,
 	return all, nil
 }
 
-// SaveDelivery writes how far a delivery is. It reports whether the lease, or none, was
-// still the one that it has in the row; otherwise nothing is written.
+// SaveDelivery writes the progress of a delivery. It reports whether the row still has the
+// given lease; otherwise nothing is written.
 func (tx *Tx) SaveDelivery(ctx context.Context, d Delivery, lease string) (bool, error) {
 	n, err := deliveries.change(ctx, tx, &d, `status due_at lease round attempts log first_at finished_at`, `account_id = $1 AND id = $2 AND lease = $3`, d.AccountID, d.ID, lease)
 	return n > 0, err
 }
 
-// FreeDeliveries lets the deliveries that earlier processes were sending be claimed at
-// once, at most limit. It is for a store that no other process has open.
+// FreeDeliveries frees at most limit deliveries that earlier processes were sending, so
+// that they can be claimed immediately. It is for a store that no other process has open.
 func (tx *Tx) FreeDeliveries(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE deliveries SET lease = '', due_at = $1 WHERE id IN
 		(SELECT id FROM deliveries WHERE status = 'pending' AND lease <> '' LIMIT $2)`, db.Micros(tx.Now), limit)
 }
 
-// HoldDeliveries holds at most limit pending deliveries of a webhook that is disabled,
-// but for tests and what is being sent. It returns how many.
+// HoldDeliveries holds at most limit pending deliveries of a disabled webhook, except tests
+// and those in progress, and returns their number.
 func (tx *Tx) HoldDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE deliveries SET status = 'held' WHERE id IN
 		(SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'pending' AND once = 0 AND lease = '' LIMIT $2) AND status = 'pending' AND lease = ''`, webhookID, limit)
 }
 
-// RecoverDeliveries puts deliveries of an account's webhook that failed or were held
-// into the queue again, of events from since until before until. It looks at no more
-// than limit deliveries after a place, and returns the place after them, zero at the
-// end, and how many it put into the queue.
+// RecoverDeliveries queues failed and held deliveries of an account's webhook again, for
+// events from since until before until. It reads at most limit deliveries after the given
+// position. It returns the position after them, zero at the end, and the number of queued
+// ones.
 func (tx *Tx) RecoverDeliveries(ctx context.Context, accountID, webhookID string, since, until time.Time, after Cursor, limit int) (Cursor, int, error) {
 	type row struct {
 		id, status string
@@ -253,8 +252,8 @@ func (tx *Tx) RecoverDeliveries(ctx context.Context, accountID, webhookID string
 	return Cursor{At: db.Time(last.at), ID: last.id}, n, nil
 }
 
-// How long deliveries are kept, from when their events happened, and how many of a
-// webhook. Those that are pending stay: they end within two days.
+// The time for which deliveries are kept after their event, and the maximum number per
+// webhook. Pending ones stay: they end within two days.
 const (
 	DeliveredKept  = 7 * 24 * time.Hour
 	DeliveriesKept = 30 * 24 * time.Hour // that failed or are held
@@ -266,8 +265,8 @@ func (tx *Tx) AccountsWithDeliveries(ctx context.Context, after string, limit in
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM deliveries WHERE account_id > $1 ORDER BY account_id LIMIT $2`, after, limit)
 }
 
-// PurgeDeliveries removes up to limit deliveries of an account that are past their time
-// or too many, or of webhooks that are gone. It returns how many.
+// PurgeDeliveries removes up to limit deliveries of an account that are expired, exceed the
+// maximum number, or belong to deleted webhooks. It returns their number.
 func (tx *Tx) PurgeDeliveries(ctx context.Context, accountID string, limit int) (total int64, err error) {
 	after := ""
 	for {
@@ -300,14 +299,14 @@ func (tx *Tx) purgeDeliveries(ctx context.Context, accountID, webhookID string, 
 		accountID, webhookID, before, db.Micros(tx.Now.Add(-DeliveredKept)), limit)
 }
 
-// DropDeliveries removes at most limit pending deliveries of a webhook that is gone; the
-// others go with [Tx.PurgeDeliveries]. It returns how many.
+// DropDeliveries removes at most limit pending deliveries of a deleted webhook, and returns
+// their number; [Tx.PurgeDeliveries] removes the others.
 func (tx *Tx) DropDeliveries(ctx context.Context, webhookID string, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'pending' LIMIT $2)`, webhookID, limit)
 }
 
-// PendingDeliveries counts pending deliveries, up to a limit, and returns when the one
-// was due that has waited longest to be claimed; zero: none waits.
+// PendingDeliveries counts pending deliveries, up to a limit, and returns the due time of
+// the one that has waited longest to be claimed, or zero.
 func (tx *Tx) PendingDeliveries(ctx context.Context, limit int) (n int, oldest time.Time, err error) {
 	var due int64
 	_, err = tx.Get(ctx, `SELECT COUNT(*), COALESCE(MIN(CASE WHEN lease = '' THEN due_at END), 0) FROM

@@ -9,11 +9,11 @@ import (
 	"stoa/internal/db"
 )
 
-// A Finding is something that an operator may have to see to.
+// A Finding is a possible problem for an operator.
 type Finding struct {
 	AccountID, ID string
 	Detail        string
-	Since         time.Time // zero: not known
+	Since         time.Time // zero if unknown
 }
 
 func scanFinding(rows *sql.Rows) (f Finding, err error) {
@@ -25,15 +25,14 @@ func scanFinding(rows *sql.Rows) (f Finding, err error) {
 	return f, err
 }
 
-// FailingConnections returns connections of all accounts whose newest exchange failed,
-// with the code of the failure; not those that are switched off.
+// FailingConnections returns enabled connections of all accounts whose newest exchange
+// failed, with the code of the failure.
 func (tx *Tx) FailingConnections(ctx context.Context, limit int) ([]Finding, error) {
 	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' AND enabled = 1 ORDER BY account_id, id LIMIT $1`, limit)
 }
 
-// UnauthorizedConnections returns connections of all accounts that a person has to
-// authorize, and nobody has; not those that are switched off. At most limit of those that
-// are authorized by OAuth are looked at.
+// UnauthorizedConnections returns enabled connections of all accounts that need an
+// authorization by a person and have none. It reads at most limit of those that use OAuth.
 func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []Finding, err error) {
 	type row struct {
 		f     Finding
@@ -61,8 +60,8 @@ func (tx *Tx) HasOAuthConnections(ctx context.Context) (bool, error) {
 	return len(ids) > 0, err
 }
 
-// FailedDeliveries returns the newest deliveries of all accounts that were given up, and
-// how many there are, up to most.
+// FailedDeliveries returns the newest failed deliveries of all accounts, and their number,
+// up to most.
 func (tx *Tx) FailedDeliveries(ctx context.Context, limit, most int) (found []Finding, n int, err error) {
 	if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT id FROM deliveries WHERE status = 'failed' LIMIT $1) f`, []any{most}, &n); err != nil {
 		return nil, 0, err
@@ -71,16 +70,16 @@ func (tx *Tx) FailedDeliveries(ctx context.Context, limit, most int) (found []Fi
 	return found, n, err
 }
 
-// A WaitingKind says how many inputs of a kind sessions wait for, and since when the
-// oldest of them does.
+// A WaitingKind has the number of inputs of a kind that sessions wait for, and the time of
+// the oldest one.
 type WaitingKind struct {
 	Kind   string
 	Count  int64
 	Oldest time.Time
 }
 
-// Waiting returns what the sessions of all accounts wait for, by its kind; of the oldest
-// so many inputs.
+// Waiting returns the open inputs of the sessions of all accounts by kind, counting only
+// the oldest most inputs.
 func (tx *Tx) Waiting(ctx context.Context, most int) ([]WaitingKind, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (w WaitingKind, err error) {
 		var oldest int64
@@ -97,8 +96,8 @@ func (tx *Tx) LongestWaiting(ctx context.Context, limit int) ([]Finding, error) 
 		WHERE i.status = 'pending' ORDER BY i.created_at LIMIT $1`, limit)
 }
 
-// ClockOffset returns how far the clock of the database is ahead of this process, and by
-// how much that may be wrong; false: they are the same clock.
+// ClockOffset returns the offset of the database's clock from that of this process, and its
+// uncertainty; false means that they are the same clock.
 func (s *Store) ClockOffset(ctx context.Context) (offset, within time.Duration, known bool, err error) {
 	if !s.db.Postgres() {
 		return 0, 0, false, nil

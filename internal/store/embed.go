@@ -10,8 +10,9 @@ import (
 
 var embeds = newTable[stoa.Embed]("embeds")
 
-// InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket, visitor that
-// of what opens the chat of a tag again. ID and ChatID must be set; CreatedAt is the transaction's time.
+// InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket, visitor that of
+// the secret that reopens the chat of a tag. ID and ChatID must be set; CreatedAt is the
+// transaction's time.
 func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
 	if err := tx.embedQuota(ctx, e); err != nil {
 		return e, err
@@ -29,8 +30,7 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor str
 	return e, nil
 }
 
-// Embed returns an embed of one kind of an account's agent; CodeNotFound where
-// there is none.
+// Embed returns an embed of one kind of an account's agent, or CodeNotFound.
 func (tx *Tx) Embed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (stoa.Embed, error) {
 	missing := stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
 	return embeds.one(ctx, tx, missing, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
@@ -66,8 +66,8 @@ func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.T
 	return n == 1, err
 }
 
-// RevokeEmbed ends an embed and its tokens. One that has ended stays as it is;
-// CodeNotFound where there is none.
+// RevokeEmbed ends an embed and its tokens. One that has already ended stays unchanged. It
+// fails with CodeNotFound if the embed does not exist.
 func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
 		accountID, agentID, kind, id, db.Micros(tx.Now))
@@ -90,8 +90,7 @@ func (tx *Tx) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.Ti
 	return err
 }
 
-// InsertEmbedToken adds a token, by its hash, and removes those of the embed
-// that have expired.
+// InsertEmbedToken adds a token, by its hash, and removes expired tokens of the embed.
 func (tx *Tx) InsertEmbedToken(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
 		return err
@@ -134,7 +133,8 @@ func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, e
 	return n == 1, err
 }
 
-// CapSession sets what all turns of a session together may spend; 0 lifts it.
+// CapSession sets the maximum spending of all turns of a session together; 0 removes the
+// limit.
 func (tx *Tx) CapSession(ctx context.Context, accountID, id string, most stoa.Credits) error {
 	_, err := tx.Exec(ctx, `UPDATE sessions SET max_spend = $3 WHERE account_id = $1 AND id = $2`, accountID, id, int64(most))
 	return err

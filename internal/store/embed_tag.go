@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxEmbedTags is how many script tags an agent may have.
+// MaxEmbedTags is the maximum number of script tags of an agent.
 const MaxEmbedTags = 20
 
 // Why a script tag is disabled.
@@ -30,8 +30,7 @@ func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTa
 	return t, err
 }
 
-// EmbedTag returns a script tag of an account's agent; CodeNotFound where there is
-// none.
+// EmbedTag returns a script tag of an account's agent, or CodeNotFound.
 func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa.EmbedTag, error) {
 	return tx.tag(ctx, accountID, agentID, id, "")
 }
@@ -54,8 +53,8 @@ func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID string, p Page) 
 	return embedTags.page(ctx, tx, p, `account_id = $1 AND agent_id = $2`, accountID, agentID)
 }
 
-// EditEmbedTag lets fn change a script tag and writes the result. The row is locked
-// meanwhile; the error of fn is returned and nothing is written.
+// EditEmbedTag lets fn change a script tag and writes the result. The row is locked while
+// fn runs. If fn fails, its error is returned and nothing is written.
 func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
 	t, err := tx.tag(ctx, accountID, agentID, id, tx.ForUpdate())
 	if err == nil {
@@ -68,8 +67,8 @@ func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, f
 	return t, err
 }
 
-// DeleteEmbedTag removes a script tag; its chats end, since they look for it.
-// CodeNotFound where there is none.
+// DeleteEmbedTag removes a script tag; its chats end, because they need it. It fails with
+// CodeNotFound if the tag does not exist.
 func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`, accountID, agentID, id)
 	if err == nil && n == 0 {
@@ -84,8 +83,8 @@ func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string)
 	return tx.SetOwnCredentials(ctx, accountID, id, nil)
 }
 
-// ChatsBegunBy counts the chats that a script tag began since a time, up to limit.
-// The tag stays locked until the commit, so that chats begun at once are counted.
+// ChatsBegunBy counts the chats that a script tag began since a time, up to limit. The tag
+// stays locked until the commit, so that concurrent chats are counted.
 func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID string, since time.Time, limit int) (n int, err error) {
 	if tx.Postgres() {
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM embed_tags WHERE id = $1 FOR UPDATE`, tagID); err != nil {
@@ -103,8 +102,7 @@ func (tx *Tx) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.E
 	return embeds.first(ctx, tx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
 }
 
-// InsertEmbedTicket adds a ticket of an embed, by its hash, and removes those that have
-// expired.
+// InsertEmbedTicket adds a ticket of an embed, by its hash, and removes expired ones.
 func (tx *Tx) InsertEmbedTicket(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM embed_tickets WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
 		return err
@@ -121,8 +119,8 @@ func (tx *Tx) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt 
 	return db.Time(expires), at > 0, found, err
 }
 
-// UseEmbedTicket marks a ticket as exchanged, and sets until when the chat of its embed
-// can go on.
+// UseEmbedTicket marks a ticket as exchanged, and sets the time until which the chat of its
+// embed may continue.
 func (tx *Tx) UseEmbedTicket(ctx context.Context, embedID, hash string, chatExpiresAt time.Time) error {
 	if _, err := tx.Exec(ctx, `UPDATE embed_tickets SET used_at = $2 WHERE hash = $1`, hash, db.Micros(tx.Now)); err != nil {
 		return err

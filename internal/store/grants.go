@@ -30,7 +30,7 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 	if err != nil {
 		return g, false, err
 	}
-	if n == 0 { // another transaction inserted it after the UPDATE above looked
+	if n == 0 { // another transaction inserted it after the UPDATE above
 		if _, err := tx.Exec(ctx, `UPDATE accounts SET granted = granted - $2, balance = balance - $2 WHERE id = $1`, g.AccountID, int64(g.Amount)); err != nil {
 			return g, false, err
 		}

@@ -21,12 +21,12 @@ func probe(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// Usable returns nil while the store can commit. After a commit failed because the
-// disk is full, the database is damaged, read-only or unreachable, it returns the
-// error for callers (CodeStorageFull, CodeOverloaded) until a probe write
-// succeeds; see [db.DB.Usable]. What costs or creates something outside of the
-// store, such as a model call, is begun only after it returned nil.
-// See docs/decisions/0029-work-that-cannot-be-recorded-is-refused.md.
+// Usable returns nil while the store can commit. After a commit failed because the disk is
+// full, or the database is damaged, read-only or unreachable, it returns the error for
+// callers (CodeStorageFull, CodeOverloaded) until a probe write succeeds; see
+// [db.DB.Usable]. Work that costs or creates something outside the store, such as a model
+// call, begins only after it returned nil. See
+// docs/decisions/0029-refuse-work-that-cannot-be-recorded.md.
 func (s *Store) Usable(ctx context.Context) error {
 	if err := s.suspended(); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (s *Store) Usable(ctx context.Context) error {
 // its node has not renewed its life. It makes no probe write.
 func (s *Store) Latched() bool { return s.suspended() != nil || s.db.Latched() }
 
-// Health returns why the store cannot serve: [Store.Usable], a write transaction
-// that does not end, or no answer to a query.
+// Health returns the reason why the store cannot serve: the error of [Store.Usable], a
+// write transaction that does not end, or a query without an answer.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.suspended(); err != nil {
 		return err

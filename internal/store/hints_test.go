@@ -48,8 +48,7 @@ func TestHintsReachTheOtherNodes(t *testing.T) {
 	if got := <-heard; got != "ses_1 7" {
 		t.Errorf("heard %q", got)
 	}
-	// What is waiting is told once, with the latest text, in as many notices as it
-	// takes.
+	// Pending hints are sent once, with the latest text, in as many notices as needed.
 	for n := range 3 {
 		for i := range 1000 {
 			a.Hint(cluster.HintSession, fmt.Sprintf("ses_%026d", i), fmt.Sprint(n))
@@ -106,7 +105,7 @@ func TestHintsMayTakeAnotherAddress(t *testing.T) {
 
 func TestWhoIsAloneGivesNoHints(t *testing.T) {
 	t.Parallel()
-	if storetest.SQLite(t).Open().HasPeers() { // where there is one node
+	if storetest.SQLite(t).Open().HasPeers() { // with one node
 		t.Error("a store on SQLite gives hints")
 	}
 	st := storetest.Postgres(t).Open()

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// RepliesKept is how long the reply of an idempotent request is kept.
+// RepliesKept is the time for which the reply of an idempotent request is kept.
 const RepliesKept = 24 * time.Hour
 
 // An IdempotencyKey identifies a request that must be carried out once.
@@ -25,7 +25,7 @@ type IdempotencyKey struct {
 // [Store.FreeLater].
 type Claim struct {
 	IdempotencyKey
-	ID string // tells this claim from a later one of the same key
+	ID string // distinguishes this claim from a later one of the same key
 }
 
 // A Reply is the stored reply of an idempotent request.
@@ -36,14 +36,14 @@ type Reply struct {
 	Body    string // UTF-8
 }
 
-// ClaimKey claims an idempotency key for a request whose body has that hash. If
-// the request has finished, claimed is false and its stored reply is returned. A
-// request that still runs is CodeIdempotencyRunning; another body under the same
-// key is CodeIdempotencyReused, running or finished.
+// ClaimKey claims an idempotency key for a request whose body has that hash. If the request
+// has finished, claimed is false and its stored reply is returned. A request that still
+// runs is CodeIdempotencyRunning; a different body under the same key is
+// CodeIdempotencyReused, whether running or finished.
 //
-// A transaction that also creates the resource and finishes the claim leaves no
-// claim behind. A claim that is committed on its own belongs to this process and
-// is void when it ends.
+// A transaction that also creates the resource and finishes the claim leaves no claim
+// behind. A claim that is committed separately belongs to this process and is void when the
+// process ends.
 func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (c Claim, r Reply, claimed bool, err error) {
 	now := db.Micros(tx.Now)
 	c = Claim{IdempotencyKey: k, ID: stoa.NewID("clm")}
@@ -51,8 +51,8 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 		k.AccountID, k.Method, k.Path, k.Key, now); err != nil {
 		return c, r, false, err
 	}
-	// A row of a dead node is taken over in place. Of several transactions that
-	// try at once only one succeeds.
+	// A row of a dead node is taken over in place. Of several concurrent transactions only
+	// one succeeds.
 	n, err := tx.Exec(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, $9)
 		ON CONFLICT (account_id, method, path, key) DO UPDATE
@@ -81,10 +81,9 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 	return c, r, false, nil
 }
 
-// FinishClaim stores the reply of a claimed key, for [RepliesKept] from now. It
-// belongs in the transaction of what the request cost or created. A claim that
-// another request has taken over is CodeConflict, so that the transaction is
-// rolled back.
+// FinishClaim stores the reply of a claimed key, for [RepliesKept] from now. It belongs in
+// the transaction that records the cost or the creation. A claim that another request has
+// taken over is CodeConflict, so that the transaction is rolled back.
 func (tx *Tx) FinishClaim(ctx context.Context, c Claim, r Reply) error {
 	n, err := tx.Exec(ctx, `UPDATE idempotency SET state = 'done', ref = $6, status = $7, headers = $8, body = $9, expires_at = $10
 		WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
@@ -103,7 +102,7 @@ func (tx *Tx) FreeClaim(ctx context.Context, c Claim) error {
 	return err
 }
 
-// PurgeReplies deletes up to limit expired replies and returns how many.
+// PurgeReplies deletes up to limit expired replies and returns their number.
 func (tx *Tx) PurgeReplies(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM idempotency WHERE (account_id, method, path, key) IN
 		(SELECT account_id, method, path, key FROM idempotency WHERE state = 'done' AND expires_at <= $1 ORDER BY expires_at LIMIT $2)`,

@@ -14,10 +14,10 @@ import (
 	"stoa/internal/db"
 )
 
-// IdFile is the name of the file in a data directory that has the id of its store.
-// Both databases have the same id in their headers. A database that is missing,
-// empty or of another store beside the rest is then found before anything is
-// created: without this, a lost core.db would be a new store with new credits.
+// IdFile is the name of the file in a data directory with the id of its store. Both
+// databases have the same id in their headers. So a database that is missing, empty or from
+// another store is detected before anything is created: otherwise a lost core.db would be
+// replaced by a new store with new credits.
 const IdFile = "store.id"
 
 // identity is the contents of idFile.
@@ -26,8 +26,8 @@ type identity struct {
 	pending bool // the databases may not have it yet
 }
 
-// CheckIdentity compares the files of a data directory and creates what a new
-// store needs. The caller has the directory's lock. An error says how to go on.
+// CheckIdentity compares the files of a data directory and creates the files of a new
+// store. The caller holds the directory's lock. An error says how to proceed.
 func CheckIdentity(ctx context.Context, dir string) error {
 	var missing, there []string
 	for _, name := range Files() {
@@ -115,7 +115,7 @@ func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32
 // so was application_id, which names the program.
 func newID() uint32 { return rand.Uint32N(1<<31-1) + 1 }
 
-// readIdentity reads idFile; the zero identity if there is none.
+// readIdentity reads idFile and returns the zero identity if it does not exist.
 func readIdentity(dir string) (own identity, err error) {
 	path := filepath.Join(dir, IdFile)
 	text, err := os.ReadFile(path)

@@ -35,13 +35,12 @@ func (tx *Tx) KeyByHash(ctx context.Context, hash string) (k stoa.Key, a stoa.Ac
 	return k, a, found, err
 }
 
-// Key returns an account's key with that id; CodeNotFound where there is none.
+// Key returns an account's key with that id, or CodeNotFound.
 func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
 	return keys.one(ctx, tx, noKey(id), `account_id = $1 AND id = $2`, accountID, id)
 }
 
-// AccountOfKey returns the id of the account that has a key, for operators, who do not
-// know it; CodeNotFound where there is no such key.
+// AccountOfKey returns the account id of a key, for operators, or CodeNotFound.
 func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, err error) {
 	found, err := tx.Get(ctx, `SELECT account_id FROM keys WHERE id = $1`, []any{id}, &accountID)
 	if err == nil && !found {
@@ -57,8 +56,8 @@ func (tx *Tx) Keys(ctx context.Context, accountID string, p Page) ([]stoa.Key, b
 	return keys.page(ctx, tx, p, `account_id = $1`, accountID)
 }
 
-// UpdateKey writes a key's name, scopes, limits, expiry and revocation;
-// CodeNotFound where there is none.
+// UpdateKey writes a key's name, scopes, limits, expiry and revocation. It fails with
+// CodeNotFound if the key does not exist.
 func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
 	n, err := keys.change(ctx, tx, &k, `name scopes rpm max_per_day expires_at revoked_at`, `account_id = $1 AND id = $2`, k.AccountID, k.ID)
 	if err == nil && n == 0 {
@@ -79,7 +78,7 @@ func (tx *Tx) KeySuccessor(ctx context.Context, accountID, id string) (successor
 	return successorID, err
 }
 
-// KeepMade records whether what a revoked key created goes on.
+// KeepMade records whether the objects that a revoked key created continue.
 func (tx *Tx) KeepMade(ctx context.Context, accountID, id string, keep bool) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET keeps_made = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Bit(keep))
 	return err

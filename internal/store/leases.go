@@ -16,7 +16,7 @@ type Lease struct {
 	Spent     stoa.Credits
 }
 
-// Left returns what may still be spent.
+// Left returns the unspent amount.
 func (l Lease) Left() stoa.Credits { return l.Amount - l.Spent }
 
 // Lease moves all of an account's balance into the node's lease and returns it.
@@ -31,8 +31,8 @@ func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok 
 	return l, err == nil, err
 }
 
-// lease uses several statements, each of which sees what was committed before it
-// began; a single statement could read a stale balance.
+// lease uses several statements, each of which reads the data committed before it began; a
+// single statement could read a stale balance.
 func (tx *Tx) lease(ctx context.Context, accountID, nodeID string) (Lease, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
@@ -84,8 +84,8 @@ func (tx *Tx) closeOthers(ctx context.Context, accountID, nodeID string) error {
 	return err
 }
 
-// SpendLease adds to what an open lease has spent. False means that the lease
-// is closed, or does not hold as much: nothing is changed.
+// SpendLease adds to the spent amount of an open lease. False means that the lease is
+// closed or has less left; then nothing is changed.
 func (tx *Tx) SpendLease(ctx context.Context, id string, amount stoa.Credits) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE leases SET spent = spent + $2 WHERE id = $1 AND is_open = 1 AND spent + $2 <= amount`, id, int64(amount))
 	return n == 1, err
@@ -99,7 +99,7 @@ func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, b
 	return l, found, err
 }
 
-// CloseLeases closes a node's leases; what is unspent goes back to the balances.
+// CloseLeases closes a node's leases and returns unspent credits to the balances.
 func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
 	// The leases first: locks are taken in the order node, lease, account.
 	if _, err := tx.Exec(ctx, `UPDATE leases SET closed_at = $2 WHERE node_id = $1 AND is_open = 1`, nodeID, db.Micros(tx.Now)); err != nil {
@@ -120,7 +120,7 @@ type Funds struct {
 	Leased  stoa.Credits // leased and not spent
 }
 
-// Funds returns an account's credits; CodeNotFound where there is no account.
+// Funds returns an account's credits, or CodeNotFound.
 func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds
 	found, err := tx.Get(ctx, `SELECT granted, balance, `+unspent("accounts")+` FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Leased)

@@ -11,12 +11,12 @@ import (
 )
 
 // LeaseMore moves credits of an account's balance into the node's lease: max(need,
-// min(chunk, balance/3)), or what there is. It returns the lease and what is left
-// of the balance. Other nodes' leases stay as they are. That the node lives is what
-// the transaction begins with; see [Store.Fence].
+// min(chunk, balance/3)), or the whole balance if it is smaller. It returns the lease and
+// the rest of the balance. Other nodes' leases stay unchanged. The transaction begins with
+// a check that the node is alive; see [Store.Fence].
 //
-// It uses several statements, each of which sees what was committed before it
-// began; locks are taken in the order node, lease, account.
+// It uses several statements, each of which reads the data committed before it began; locks
+// are acquired in the order node, lease, account.
 func (tx *Tx) LeaseMore(ctx context.Context, accountID, nodeID string, need, chunk stoa.Credits) (l Lease, left stoa.Credits, err error) {
 	l = Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
@@ -53,12 +53,12 @@ func (tx *Tx) LeaseMore(ctx context.Context, accountID, nodeID string, need, chu
 // A Return is credits of an open lease that go back to the balance.
 type Return struct {
 	LeaseID, AccountID string
-	Amount             stoa.Credits // 0: nothing can be spared
+	Amount             stoa.Credits // 0 means nothing can be spared
 	Done               bool         // result: the lease is open and had as much unspent
 }
 
-// ReturnCredits takes what it can from a node's open leases, answers with that
-// those that are asked for, and sets Done.
+// ReturnCredits returns the possible amounts from a node's open leases to the balances,
+// clears the marks of requested leases, and sets Done.
 func (tx *Tx) ReturnCredits(ctx context.Context, list []Return) error {
 	// In one order: leases, then accounts.
 	slices.SortFunc(list, func(a, b Return) int { return cmp.Compare(a.LeaseID, b.LeaseID) })
@@ -82,9 +82,8 @@ func (tx *Tx) ReturnCredits(ctx context.Context, list []Return) error {
 	return nil
 }
 
-// AskLeases asks the other nodes that have unspent credits of an account for what
-// they can spare, 1,000 at most, and returns how many those are. They answer with
-// [Tx.ReturnCredits].
+// AskLeases marks the leases of other nodes with unspent credits of an account, 1,000 at
+// most, and returns their number. These nodes answer with [Tx.ReturnCredits].
 func (tx *Tx) AskLeases(ctx context.Context, accountID, nodeID string) (asked int, err error) {
 	var ids []string
 	if err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -103,19 +102,18 @@ func (tx *Tx) AskLeases(ctx context.Context, accountID, nodeID string) (asked in
 	return len(ids), nil
 }
 
-// Unanswered reports whether another node has not answered yet that was asked for
-// credits of an account.
+// Unanswered reports whether another node has not yet answered a request for credits of an
+// account.
 func (tx *Tx) Unanswered(ctx context.Context, accountID, nodeID string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 AND asked = 1 AND amount > spent LIMIT 1`,
 		[]any{accountID, nodeID}, &one)
 }
 
-// maxAsked bounds how many asked leases a node reads at a time.
+// maxAsked is the maximum number of marked leases that a node reads at a time.
 const maxAsked = 1000
 
-// Asked returns the accounts whose leases a node has and is asked for, at most
-// 1,000.
+// Asked returns the accounts with marked leases of a node, at most 1,000.
 func (tx *Tx) Asked(ctx context.Context, nodeID string) ([]string, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (id string, err error) {
 		err = rows.Scan(&id)

@@ -50,7 +50,7 @@ func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, b
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
 }
 
-// dimensions are what usage can be grouped by, with their SQL.
+// dimensions are the groupings of usage, with their SQL.
 var dimensions = map[string]string{
 	"day":     "CAST(created_at / 86400000000 AS BIGINT)",
 	"model":   "served",
@@ -63,7 +63,7 @@ var dimensions = map[string]string{
 
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
-	Group      []string // one for each dimension asked for; a day as 2006-01-02
+	Group      []string // one per requested dimension; a day as 2006-01-02
 	Calls      int64
 	Usage      stoa.Usage
 	Amount     stoa.Credits
@@ -73,10 +73,9 @@ type UsageRow struct {
 // maxUsageRows limits the groups of one usage query.
 const maxUsageRows = 10_000
 
-// Usage sums an account's charges made at or after from and before to, grouped
-// by day, model, key, agent, space, session or endUser, ordered by the group. A
-// dimension that does not exist, or one named twice, is CodeInvalidValue, as is a
-// query with more than 10,000 groups.
+// Usage sums an account's charges made at or after from and before to, grouped by day,
+// model, key, agent, space, session or endUser, ordered by the group. An unknown or
+// repeated dimension is CodeInvalidValue, and so is a query with more than 10,000 groups.
 func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {

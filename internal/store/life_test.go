@@ -22,7 +22,7 @@ import (
 // brisk is the life of a node that renews often and finds out soon.
 var brisk = cluster.Times{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
 
-// logged collects what a store logs.
+// logged collects the log of a store.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -42,7 +42,7 @@ func (l *logged) count(part string) int {
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// outside runs a statement beside the stores and returns its number.
+// outside runs a statement outside the stores and returns its number.
 func outside(t *testing.T, database storetest.Database, statement string, args ...any) (n int) {
 	t.Helper()
 	c := outsider(t, database)
@@ -64,7 +64,7 @@ func outsider(t *testing.T, database storetest.Database) *pgx.Conn {
 
 const forget = "UPDATE nodes SET seen_at = 0 WHERE id = $1 RETURNING 1"
 
-// until repeats a look until it succeeds; the test ends by its timeout otherwise.
+// until repeats a check until it succeeds; otherwise the test ends by its timeout.
 func until(look func() bool) {
 	for !look() {
 		runtime.Gosched()
@@ -83,8 +83,8 @@ func keyOf(t *testing.T, st *store.Store, accountID, key string) error {
 	})
 }
 
-// Two nodes declare a third one dead: what it had is given back once, and what is
-// theirs stays theirs.
+// Two nodes declare a third one dead: its resources are released once, and those of the
+// others stay.
 func TestDeathIsDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -108,7 +108,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	seen := func() int {
 		return outside(t, database, "SELECT SUM(seen_at % 1000000000)::bigint FROM nodes WHERE alive = 1")
 	}
-	for range 3 { // both have looked around since
+	for range 3 { // both have checked their peers since
 		before := seen()
 		until(func() bool { return seen() != before })
 	}
@@ -135,7 +135,7 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	wantInOrder(t, peers[1])
 }
 
-// Nothing that a dead node begins to write is committed, whatever it believes.
+// No write of a dead node is committed, even if the node does not yet know of its death.
 func TestADeadNodeWritesNothing(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -258,8 +258,8 @@ func TestANodeThatCannotRenewGivesUp(t *testing.T) {
 	}
 }
 
-// All nodes are late together when PostgreSQL was away: who comes back first declares
-// nobody dead.
+// All nodes are late together when PostgreSQL was unavailable: the first one that recovers
+// declares no other dead.
 func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -284,8 +284,8 @@ func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 	}
 }
 
-// A node that has just started does not know whether PostgreSQL was away before: it
-// declares nobody dead who may still come back.
+// A node that has just started does not know whether PostgreSQL was unavailable before: it
+// declares no node dead that may still recover.
 func TestAStartLeavesOthersTimeToComeBack(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -342,7 +342,7 @@ func TestNodesStartTogether(t *testing.T) {
 		})
 		a := storetest.Account(t, st, 50)
 		charge(t, st, receipt(a.ID, "resp_"+a.ID, 30))
-		if err := st.Close(); err != nil { // gives back at once what it had
+		if err := st.Close(); err != nil { // releases its resources immediately
 			t.Error(err)
 		}
 		if n := outside(t, database, "SELECT balance FROM accounts WHERE id = $1", a.ID); n != 20 {

@@ -8,13 +8,13 @@ import (
 	"stoa/internal/db"
 )
 
-// DriveTables is what this package has to know of the tables of package drive,
-// which are kept beside its own.
+// DriveTables are the properties of package drive's tables that this package needs; they
+// are stored next to its own.
 type DriveTables struct {
 	Migrations func(postgres bool) fs.FS
-	// Refill copies a table whose rows are not alike in all databases, because they
-	// hold or belong to an index that each database has of its own. It calls progress
-	// with the rows that it has written so far.
+	// Refill copies a table whose rows differ between the databases, because they contain
+	// or belong to an index that each database builds itself. It calls progress with the
+	// number of rows written so far.
 	Refill func(ctx context.Context, from, to *db.DB, progress func(rows int64)) error
 	// Refilled is the table of Refill; Own are the tables and columns ("table.column")
 	// that one kind of database has for its index.
@@ -28,9 +28,9 @@ type Migrated struct {
 	From, To int64  // From is 0 for tables that did not exist
 }
 
-// Migrate does what a start does to the tables, and nothing else: it takes the
-// lock, checks that the databases belong together and runs the migrations that are
-// missing. With check it only says which would run, and takes no lock.
+// Migrate runs only the migrations of a start: it acquires the lock, checks that the
+// databases belong together and runs the missing migrations. With check it only returns
+// those that would run, and acquires no lock.
 func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (done []Migrated, err error) {
 	for _, c := range Databases(cfg, drives) {
 		m := Migrated{File: c.File}
@@ -55,7 +55,7 @@ func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (d
 	return done, d.Close()
 }
 
-// databases returns how the databases of a store are opened: the core's, the drives'.
+// Databases returns the configurations of a store's databases: the core's and the drives'.
 func Databases(cfg Config, drives DriveTables) []db.Config {
 	all := make([]db.Config, 2)
 	for i, files := range []fs.FS{Migrations(), drives.Migrations(cfg.PostgresURL != "")} {

@@ -7,8 +7,7 @@ import (
 	"stoa/internal/db"
 )
 
-// PublishCounts stores what a node has counted, and removes what nodes published
-// that are dead.
+// PublishCounts stores the counts of a node, and removes those of dead nodes.
 func (tx *Tx) PublishCounts(ctx context.Context, nodeID, counts string) error {
 	if err := tx.Later(ctx, `DELETE FROM node_counts WHERE node_id NOT IN (SELECT id FROM nodes WHERE alive = 1)`); err != nil {
 		return err
@@ -17,8 +16,8 @@ func (tx *Tx) PublishCounts(ctx context.Context, nodeID, counts string) error {
 		ON CONFLICT (node_id) DO UPDATE SET counts = excluded.counts, updated_at = excluded.updated_at`, nodeID, counts, db.Micros(tx.Now))
 }
 
-// PeerCounts returns what the other living nodes have published, 1,000 at most: "" for one that has
-// published nothing.
+// PeerCounts returns the published counts of the other live nodes, 1,000 at most, with ""
+// for nodes without counts.
 func (tx *Tx) PeerCounts(ctx context.Context, nodeID string) (map[string]string, error) {
 	all := map[string]string{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {

@@ -63,9 +63,9 @@ func (tx *Tx) beginAlone(ctx context.Context, id string, info cluster.NodeInfo) 
 	return err
 }
 
-// endNode takes a node's life and gives back what it had: the rest of its leases,
-// the idempotency keys of its unfinished requests, and its sessions, which any
-// worker may then claim. Locks are taken in the order node, lease, account.
+// endNode ends a node and releases its resources: the rest of its leases, the idempotency
+// keys of its unfinished requests, and its sessions, which any worker may then claim. Locks
+// are acquired in the order node, lease, account.
 func (tx *Tx) endNode(ctx context.Context, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
 		return err
@@ -73,9 +73,9 @@ func (tx *Tx) endNode(ctx context.Context, id string) error {
 	return tx.giveBack(ctx, id)
 }
 
-// endExpired is [Tx.endNode] for a node of PostgreSQL that has not said for that long
-// that it lives. It reports whether this was so, and waits for the transactions of
-// that node which have begun.
+// endExpired is like [Tx.endNode] for a PostgreSQL node without a renewal for the given
+// time. It reports whether it ended the node, and waits for running transactions of that
+// node.
 func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
 	if err != nil || n == 0 {
@@ -84,7 +84,7 @@ func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (b
 	return true, tx.giveBack(ctx, id)
 }
 
-// giveBack gives back what a dead node had.
+// giveBack releases the resources of a dead node.
 func (tx *Tx) giveBack(ctx context.Context, id string) error {
 	if err := tx.CloseLeases(ctx, id); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (tx *Tx) forgetNodes(ctx context.Context) error {
 	return err
 }
 
-// NodeAlive reports whether a node may still charge its leases. Of this process's own
-// node that stays true until the commit: see [Store.Fence].
+// NodeAlive reports whether a node may still charge its leases. For this process's own node
+// that stays true until the commit: see [Store.Fence].
 func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
 	var alive bool
 	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{id}, &alive)

@@ -9,21 +9,21 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxStates is how many authorizations of an account may have begun at a time.
+// MaxStates is the maximum number of pending authorizations of an account.
 const MaxStates = 100
 
-// Tokens are those of a connection that is authorized by OAuth. They are encrypted, and
-// bound to issuer and resource.
+// Tokens are the OAuth tokens of a connection. They are encrypted, and bound to issuer and
+// resource.
 type Tokens struct {
 	AccountID    string    `db:"account_id"`
 	ConnectionID string    `db:"id"`
 	Issuer       string    `db:"issuer"`
 	Resource     string    `db:"resource"`
 	Sealed       string    `db:"sealed"`
-	Version      int64     `db:"version"`    // how often they were replaced
-	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero: not known
+	Version      int64     `db:"version"`    // number of replacements
+	ExpiresAt    time.Time `db:"expires_at"` // of the access token; zero if unknown
 	RefreshedAt  time.Time `db:"refreshed_at"`
-	Lease        string    `db:"lease"` // who refreshes them; empty: nobody does
+	Lease        string    `db:"lease"` // the current refresher; may be empty
 	LeaseUntil   time.Time `db:"lease_until"`
 	Refusals     int64     `db:"refusals"` // of a refresh in a row, without a reason that can be read
 }
@@ -35,7 +35,7 @@ var (
 	oauthStates    = newTable[OAuthState]("oauth_states")
 )
 
-// Tokens returns the tokens of a connection; nil: there are none.
+// Tokens returns the tokens of a connection, or nil.
 func (tx *Tx) Tokens(ctx context.Context, accountID, connectionID string) (*Tokens, error) {
 	return tokens.find(ctx, tx, `account_id = $1 AND id = $2`, accountID, connectionID)
 }
@@ -46,16 +46,16 @@ func (tx *Tx) IdleTokens(ctx context.Context, since time.Time, limit int) ([]Tok
 	return list(ctx, tx, tokens.scan, `SELECT `+tokens.columns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
 }
 
-// LeaseTokens lets one refresh the tokens that have a version, until an instant. It
-// reports whether nobody else does.
+// LeaseTokens lets one caller refresh the tokens of a version until an instant. It reports
+// whether no other caller does.
 func (tx *Tx) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = $4, lease_until = $5 WHERE account_id = $1 AND id = $2 AND version = $3 AND lease_until < $6`,
 		t.AccountID, t.ConnectionID, t.Version, lease, db.Micros(until), db.Micros(tx.Now))
 	return n > 0, err
 }
 
-// ReleaseTokens ends a lease without new tokens: what was tried counts as a refresh for
-// those that are refreshed since nobody uses them. Refusals of t are kept.
+// ReleaseTokens ends a lease without new tokens: the attempt counts as a refresh of unused
+// tokens. Refusals of t are kept.
 func (tx *Tx) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
 	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = '', lease_until = 0, refreshed_at = $4, refusals = $5 WHERE account_id = $1 AND id = $2 AND lease = $3`,
 		t.AccountID, t.ConnectionID, lease, db.Micros(tx.Now), t.Refusals)
@@ -69,8 +69,8 @@ func (tx *Tx) SpoilTokens(ctx context.Context, t Tokens) error {
 	return err
 }
 
-// ReplaceTokens writes what a refresh brought, and ends its lease. It reports whether
-// the lease was still held.
+// ReplaceTokens writes refreshed tokens and ends the lease. It reports whether the lease
+// was still held.
 func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
 	t = t.refreshed(tx.Now)
 	n, err := tokens.change(ctx, tx, &t, `sealed version expires_at refreshed_at lease lease_until refusals`,
@@ -78,21 +78,20 @@ func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, 
 	return n > 0, err
 }
 
-// PutTokens writes tokens in place of those that are there.
+// PutTokens writes tokens, replacing existing ones.
 func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
 	t = t.refreshed(tx.Now)
 	_, err := tokens.insert(ctx, tx, &t, ` ON CONFLICT (id) DO UPDATE SET `+tokens.excluded())
 	return err
 }
 
-// refreshed returns new tokens, which nobody refreshes and no server has refused.
+// refreshed returns new tokens without a refresher and without refusals.
 func (t Tokens) refreshed(at time.Time) Tokens {
 	t.RefreshedAt, t.Lease, t.LeaseUntil, t.Refusals = at, "", time.Time{}, 0
 	return t
 }
 
-// DropTokens removes tokens that are refused. It reports whether they were those of that
-// version still.
+// DropTokens removes refused tokens. It reports whether they still had that version.
 func (tx *Tx) DropTokens(ctx context.Context, t Tokens) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return n > 0, err
@@ -111,13 +110,13 @@ func (tx *Tx) ForgetTokens(ctx context.Context, accountID, connectionID string) 
 	return err
 }
 
-// An Authorization is what came of an authorization of a connection by a person.
+// An Authorization is the outcome of an authorization of a connection by a person.
 type Authorization struct {
 	ID        string    `db:"id"`
 	Status    string    `db:"status"`  // such as AuthorizationPending
-	Message   string    `db:"message"` // why it ended as it did; empty: it is pending, or was successful
+	Message   string    `db:"message"` // the reason for its outcome; empty if it is pending or successful
 	StartedAt time.Time `db:"started_at"`
-	EndedAt   time.Time `db:"ended_at"` // zero: it is pending
+	EndedAt   time.Time `db:"ended_at"` // zero while pending
 }
 
 // The statuses of an authorization.
@@ -128,26 +127,26 @@ const (
 	AuthorizationFailed    = "failed"
 )
 
-// AuthorizationTime is how long a person may take to authorize a connection.
+// AuthorizationTime is the maximum duration of an authorization by a person.
 const AuthorizationTime = 10 * time.Minute
 
-// BeginAuthorization keeps that an authorization of a connection begins, in place of the
-// one before it.
+// BeginAuthorization records the start of an authorization of a connection, replacing the
+// previous one.
 func (tx *Tx) BeginAuthorization(ctx context.Context, accountID, connectionID, id string) error {
 	a := Authorization{ID: id, Status: AuthorizationPending, StartedAt: tx.Now}
 	_, err := authorizations.insert(ctx, tx, &a, ` ON CONFLICT (connection_id) DO UPDATE SET `+authorizations.excluded(), "connection_id", connectionID, "account_id", accountID)
 	return err
 }
 
-// EndAuthorization keeps what came of an authorization that is pending, if it is the
-// newest one of its connection; an empty id: whichever that is.
+// EndAuthorization records the outcome of a pending authorization if it is the newest one
+// of its connection; an empty id means the newest one.
 func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id, status, message string) error {
 	_, err := tx.Exec(ctx, `UPDATE authorizations SET status = $4, message = $5, ended_at = $6
 		WHERE account_id = $1 AND connection_id = $2 AND (id = $3 OR $3 = '') AND ended_at = 0`, accountID, connectionID, id, status, message, db.Micros(tx.Now))
 	return err
 }
 
-// Authorization returns the newest authorization of a connection; nil: there was none.
+// Authorization returns the newest authorization of a connection; nil if none.
 // One whose time is over has failed.
 func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
 	a, err := authorizations.find(ctx, tx, `account_id = $1 AND connection_id = $2`, accountID, connectionID)
@@ -170,12 +169,12 @@ type OAuthClient struct {
 	Version     int64  `db:"version"`
 }
 
-// OAuthClient returns the client of an account at an issuer; nil: there is none.
+// OAuthClient returns the client of an account at an issuer, or nil.
 func (tx *Tx) OAuthClient(ctx context.Context, accountID, issuer, redirectURI string) (*OAuthClient, error) {
 	return oauthClients.find(ctx, tx, `account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
 }
 
-// PutOAuthClient keeps a client, in place of the one that the account has at the issuer.
+// PutOAuthClient stores a client, replacing the account's existing one at the issuer.
 func (tx *Tx) PutOAuthClient(ctx context.Context, c OAuthClient) error {
 	if err := tx.DropOAuthClient(ctx, c.AccountID, c.Issuer, c.RedirectURI); err != nil {
 		return err
@@ -190,8 +189,8 @@ func (tx *Tx) DropOAuthClient(ctx context.Context, accountID, issuer, redirectUR
 	return err
 }
 
-// An OAuthState is an authorization that has begun. Once it was answered, Hash is that of
-// what confirms it.
+// An OAuthState is a pending authorization. Once it was answered, Hash is that of the token
+// that confirms it.
 type OAuthState struct {
 	Hash         string    `db:"id"`
 	AccountID    string    `db:"account_id"`
@@ -211,15 +210,15 @@ func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
 	return tx.KeepOAuthAnswer(ctx, s)
 }
 
-// KeepOAuthAnswer keeps an authorization that was taken, with its answer and under
-// another hash, until somebody confirms it.
+// KeepOAuthAnswer stores an authorization again with its answer and under another hash,
+// until a person confirms it.
 func (tx *Tx) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
 	_, err := oauthStates.insert(ctx, tx, &s, "")
 	return err
 }
 
-// SweepOAuthStates removes authorizations of all accounts whose time is over, with the
-// codes that nobody confirmed.
+// SweepOAuthStates removes expired authorizations of all accounts, with their unconfirmed
+// codes.
 func (tx *Tx) SweepOAuthStates(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE expires_at <= $1`, db.Micros(tx.Now))
 	return err
@@ -231,8 +230,8 @@ func (tx *Tx) HasOAuthState(ctx context.Context, hash string) (bool, error) {
 	return tx.Get(ctx, `SELECT id FROM oauth_states WHERE id = $1`, []any{hash}, &id)
 }
 
-// TakeOAuthState returns an authorization that has begun, once: it is gone then. Nil:
-// there is none, or its time is over.
+// TakeOAuthState returns a pending authorization and removes it, or returns nil if it does
+// not exist or has expired.
 func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
 	s, err := oauthStates.find(ctx, tx, `id = $1`+tx.ForUpdate(), hash)
 	if s == nil || err != nil {
@@ -245,11 +244,11 @@ func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, err
 	return s, nil
 }
 
-// MaxOwnCredentials is how many secrets of its own a session has at most.
+// MaxOwnCredentials is the maximum number of a session's own secrets.
 const MaxOwnCredentials = 50
 
-// OwnCredentials returns the secrets that a session, or what makes sessions, has of its
-// own: ids of secrets by those of connections.
+// OwnCredentials returns the own secrets of a session, or of an object that creates
+// sessions: ids of secrets by connection id.
 func (tx *Tx) OwnCredentials(ctx context.Context, accountID, ownerID string) (map[string]string, error) {
 	var all map[string]string
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -264,8 +263,8 @@ func (tx *Tx) OwnCredentials(ctx context.Context, accountID, ownerID string) (ma
 	return all, err
 }
 
-// SetOwnCredentials keeps the secrets of its own of a session, or of what makes
-// sessions, in place of those that it has.
+// SetOwnCredentials replaces the own secrets of a session, or of an object that creates
+// sessions.
 func (tx *Tx) SetOwnCredentials(ctx context.Context, accountID, ownerID string, own map[string]string) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM own_credentials WHERE account_id = $1 AND owner_id = $2`, accountID, ownerID); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 
 // A Page selects part of a list in order of creation, newest first.
 type Page struct {
-	Limit int    // most rows; 0: 20
+	Limit int    // most rows; 0 means 20
 	Asc   bool   // oldest first
-	After Cursor // the last row of the previous page; zero: from the start
+	After Cursor // the last row of the previous page; zero means from the start
 }
 
 // A Cursor is the position of a row in a list ordered by creation.
@@ -30,9 +30,9 @@ func (p Page) limit() int {
 	return p.Limit
 }
 
-// clause returns the condition and the order of the page over the columns
-// created_at and id, with placeholders from $n on. It selects one row more than
-// the limit, which shows whether there is another page; see [listPage].
+// clause returns the condition and the order of the page over the columns created_at and
+// id, with placeholders from $n on. It selects one row more than the limit, to detect
+// another page; see [listPage].
 func (p Page) clause(n int) (where, order string, args []any) {
 	where, order, args = p.from(n)
 	args = append(args, p.limit()+1)
@@ -61,17 +61,17 @@ func (p Page) order(name string) string {
 	return fmt.Sprintf(" ORDER BY %[1]s.created_at DESC, %[1]s.id DESC", name)
 }
 
-// maxLooked is how many rows a filtered page looks at: about 5 ms.
+// maxLooked is the maximum number of rows that a filtered page reads: about 5 ms.
 const maxLooked = 2000
 
-// A filtered list is rows of a table of which an index finds some, in the order of
-// a page, and which have to be looked at for the rest of the filter.
+// A filtered list consists of the rows of a table that an index finds, in the order of a
+// page, and that further conditions then filter.
 type filtered struct {
 	from string   // FROM and the conditions that the index has
 	args []any    // of from
 	rest []string // pairs of a column and the value that it must have; empty values do not count
 
-	tests []test // further conditions that rows have to be looked at for
+	tests []test // further conditions, which require reading the rows
 }
 
 // A test is a condition with one value, whose placeholder is $%d.
@@ -80,10 +80,10 @@ type test struct {
 	value any
 }
 
-// rows returns the SELECT for the rows of a page and one row more, with its
-// arguments. Where rows have to be looked at it reads the first maxLooked of them.
+// rows returns the SELECT for the rows of a page and one row more, with its arguments. With
+// further conditions it reads the first maxLooked rows.
 func (f filtered) rows(p Page) (query string, args []any) {
-	if !f.looks() {
+	if !f.hasTests() {
 		where, order, more := p.clause(len(f.args) + 1)
 		return `SELECT * ` + f.from + where + order, append(slices.Clip(f.args), more...)
 	}
@@ -97,9 +97,9 @@ func (f filtered) rows(p Page) (query string, args []any) {
 		append(args, p.limit()+1)
 }
 
-// filteredPage returns a page of a filtered list, and where the next one begins; the
-// zero cursor: there is none. The rows are selected by before and after around
-// those of the list. cursor is a row's place.
+// filteredPage returns a page of a filtered list, and the cursor of the next one, or the
+// zero cursor. before and after are the parts of the query around the list. cursor returns
+// a row's position.
 func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
 	query, args := f.rows(p)
 	rows, more, err := listPage(ctx, tx, p, scan, before+query+after, args...)
@@ -114,8 +114,8 @@ func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan f
 	return rows, next, err
 }
 
-// looks reports whether rows have to be looked at.
-func (f filtered) looks() bool {
+// hasTests reports whether there are further conditions.
+func (f filtered) hasTests() bool {
 	for i := 1; i < len(f.rest); i += 2 {
 		if f.rest[i] != "" {
 			return true
@@ -124,14 +124,14 @@ func (f filtered) looks() bool {
 	return len(f.tests) > 0
 }
 
-// next returns the cursor of the page after one with such rows: its last row
-// if the query had more than the page, else at the last row that was looked at,
-// even if the page is empty. The zero cursor: there is nothing behind it.
+// next returns the cursor of the page after these rows: their last row if the query had
+// more than the page, else the last row that was read, even if the page is empty. It
+// returns the zero cursor at the end of the list.
 func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Cursor) (Cursor, error) {
 	if more {
 		return last, nil
 	}
-	if !f.looks() {
+	if !f.hasTests() {
 		return Cursor{}, nil
 	}
 	where, order, args := p.from(len(f.args) + 1)

@@ -12,8 +12,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestPagesAreBoundedByBytes: a page of long rows ends early and says that there
-// are more, and a reader who follows the pages sees every row once, in order.
+// TestPagesAreBoundedByBytes: a page of long rows ends early and reports more rows, and a
+// reader who follows the pages gets every row once, in order.
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	const rows, size = 50, 400_000
@@ -41,7 +41,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.Sort(want) // made at the same time, they are listed by their ids
+		slices.Sort(want) // created at the same time, they are listed by id
 		var got []string
 		p := store.Page{Limit: 100, Asc: true}
 		for more := true; more && len(got) <= rows; {
@@ -68,8 +68,8 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 	})
 }
 
-// TestFilteredPagesLookAtABoundedNumber: a filter that no index has ends a page
-// after 2,000 rows, and who follows the pages sees every row once, in order.
+// TestFilteredPagesLookAtABoundedNumber: a filter without an index ends a page after 2,000
+// rows, and a reader who follows the pages gets every row once, in order.
 func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
 	t.Parallel()
 	const rows, rare = 4500, 1000 // every 1,000th is of another key
@@ -110,7 +110,7 @@ func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
 				t.Errorf("ascending %v: %v on %d pages before the last, want %v on 2", asc, got, pages, want)
 			}
 		}
-		read(t, st, func(tx *store.Tx) error { // with an index, nothing is looked at in vain
+		read(t, st, func(tx *store.Tx) error { // with an index, no row is read in vain
 			list, next, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{})
 			if len(list) != 0 || next != (store.Cursor{}) {
 				t.Errorf("of nobody: %d, next %v", len(list), next)

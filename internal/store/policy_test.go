@@ -16,8 +16,8 @@ import (
 // change finds statements that would rewrite the books. To add a column changes no row.
 var change = regexp.MustCompile(`(?is)\b(update|delete\s+from|truncate(\s+table)?|replace\s+into|drop\s+table(\s+if\s+exists)?)\s+"?(charges|grants)\b|\balter\s+table\s+"?(charges|grants)\b"?\s+(a[^d]|[^a\s])|into\s+"?(charges|grants)\b.*\bdo\s+update\b`)
 
-// purge is the one file that may remove charges, by the one statement in it: it
-// leaves their sum behind, and what it may remove is bounded by time.
+// purge is the only file that may remove charges, by its only such statement: it keeps
+// their sum, and a minimum age limits the removed rows.
 const purge = "store/purge.go"
 
 // TestChargesAndGrantsAreOnlyAddedTo reads all SQL: every string in the Go sources

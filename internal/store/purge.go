@@ -13,19 +13,18 @@ import (
 // any call is retried under the same id.
 const OldestPurge = 30 * 24 * time.Hour
 
-// PurgeReceipts deletes up to limit of an account's charges made before that time
-// and adds their sums per lease to purged_charges, so that the books still add
-// up to the last micro-credit. It returns how many it deleted; none are left when
-// that is less than limit.
+// PurgeReceipts deletes up to limit of an account's charges made before that time and adds
+// their sums per lease to purged_charges, so that the ledger still balances exactly. It
+// returns the number of deleted charges; a number below limit means that none are left.
 //
-// This is the only statement that removes charges. It exists for operators who
-// must not keep receipts for ever; it corrects nothing. A time less than
-// [OldestPurge] ago is CodeInvalidValue.
+// This is the only statement that removes charges. It is for operators who must not keep
+// receipts forever, and corrects nothing. A time less than [OldestPurge] ago is
+// CodeInvalidValue.
 //
-// The policy test knows this statement by its text and refuses any other that
-// deletes charges. A purge that reset the account's books instead would leave
-// nothing to prove. It would be wrong if stoa ledger verify differed after a
-// purge, or if a call were charged twice because its first charge was purged.
+// The policy test recognizes this statement by its text and rejects any other that deletes
+// charges. A purge that reset the account's ledger instead would leave nothing to verify.
+// The choice would be wrong if stoa ledger verify failed after a purge, or if a call were
+// charged twice because its first charge was purged.
 func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
 	if before.After(tx.Now.Add(-OldestPurge)) {
 		return 0, stoa.Errorf(stoa.CodeInvalidValue, "Receipts are kept for at least %d days.", int(OldestPurge.Hours()/24))

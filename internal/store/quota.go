@@ -8,9 +8,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Quota bounds how many objects of a kind exist. Objects that were deleted do
-// not count. Zero is no bound. It is
-// enforced where rows are added, so that no caller can leave it out.
+// A Quota limits the number of objects of each kind. Deleted objects do not count. Zero
+// means no limit. It is enforced where rows are added, so that no caller can bypass it.
 type Quota struct {
 	Keys          int // of an account, in force
 	EndedKeys     int // of an account, revoked, rotated or expired; the oldest are removed
@@ -21,9 +20,9 @@ type Quota struct {
 	Embeds        int // of an agent, created within 24 hours
 }
 
-// within returns CodeLimitReached if a query, which counts up to $1 rows for the
-// owner $2, finds as many as there may be. Creations of an account follow each
-// other, so that several at once do not pass the limit together.
+// within returns CodeLimitReached if a query, which counts up to $1 rows for the owner $2,
+// finds the maximum. Creations of an account are serialized, so that concurrent ones cannot
+// exceed the limit together.
 func (tx *Tx) within(ctx context.Context, limit int, accountID, owner, what, query string, args ...any) error {
 	full, err := tx.full(ctx, limit, accountID, owner, query, args...)
 	if err != nil || !full {
@@ -32,7 +31,7 @@ func (tx *Tx) within(ctx context.Context, limit int, accountID, owner, what, que
 	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed, or ask the operator to raise the limit.", limit, what)
 }
 
-// full reports whether there are as many rows as there may be; see [Tx.within].
+// full reports whether the maximum is reached; see [Tx.within].
 func (tx *Tx) full(ctx context.Context, limit int, accountID, owner, query string, args ...any) (bool, error) {
 	if limit <= 0 {
 		return false, nil
@@ -57,15 +56,14 @@ func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
 }
 
 const (
-	// EndedKeyKept is how long a key that has ended stays at least: the charges of
-	// its day count for its root, and what it made may live for another two days.
+	// EndedKeyKept is the minimum time for which an ended key stays: the charges of its day
+	// count for its root, and its embeds may live for another two days.
 	EndedKeyKept = 7 * 24 * time.Hour
-	endedKeys    = 100 // removed at once
+	endedKeys    = 100 // removed at a time
 )
 
-// dropEndedKeys removes the oldest keys of an account that have ended, where there
-// are as many as the quota allows. If none has ended long enough ago, it is
-// CodeLimitReached.
+// dropEndedKeys removes the oldest ended keys of an account if it has the maximum number.
+// If none has ended long enough ago, it fails with CodeLimitReached.
 func (tx *Tx) dropEndedKeys(ctx context.Context, accountID string) error {
 	limit := tx.s.quota.EndedKeys
 	full, err := tx.full(ctx, limit, accountID, accountID, `keys WHERE account_id = $2 AND (revoked_at > 0 OR expires_at > 0 AND expires_at <= $3)`, db.Micros(tx.Now))

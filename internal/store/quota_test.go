@@ -14,8 +14,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestQuotasHoldForManyAtOnce: creations of one account that come at the same
-// time do not pass a limit together, and another account is not touched.
+// TestQuotasHoldForManyAtOnce: concurrent creations of one account do not exceed a limit
+// together, and another account is not affected.
 func TestQuotasHoldForManyAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -126,8 +126,8 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestOldVersionsAreDropped: of an agent only the newest versions are kept, and a
-// session that pinned a dropped one goes on with the oldest that is kept.
+// TestOldVersionsAreDropped: only the newest versions of an agent are kept, and a session
+// that pinned a removed one continues with the oldest that is left.
 func TestOldVersionsAreDropped(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

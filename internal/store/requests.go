@@ -51,8 +51,8 @@ func marked(r *stoa.Request) [6]struct {
 	}
 }
 
-// appendRequest appends the arguments of a row. A text that the row before has too
-// takes no memory again.
+// appendRequest appends the arguments of a row. A text that equals that of the previous row
+// is not allocated again.
 func appendRequest(args []any, r *stoa.Request, at int64) []any {
 	text := func(s string) {
 		if i := len(args) - requestWidth; i >= 0 && args[i] == s {
@@ -106,9 +106,9 @@ var insertRequest = func() (texts [len(insertSizes)]string) {
 	return texts
 }()
 
-// requestClock advances the clock of the request log by n microseconds and returns
-// what it shows: the present, or more where the rows before are from then. It is held
-// until the commit, so that rows are committed in the order of their times.
+// requestClock advances the clock of the request log by n microseconds and returns its
+// time: the present, or later if earlier rows are from then. The clock is locked until the
+// commit, so that rows are committed in the order of their times.
 func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
 	now := db.Micros(tx.Now)
 	_, err = tx.Get(ctx, `INSERT INTO request_clock (id, at) VALUES (1, $1)
@@ -118,7 +118,7 @@ func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
 }
 
 // InsertRequests writes rows of the request log and then removes the oldest of each
-// of their accounts that has more than most; 0: no bound. scratch is memory for the
+// of their accounts that has more than most; 0 means no limit. scratch is memory for the
 // arguments that is used again.
 func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
 	if len(rows) == 0 {
@@ -178,15 +178,15 @@ func (tx *Tx) trimRequests(ctx context.Context, accountID string, n int64) (int6
 	return gone, err
 }
 
-// HasRequest reports whether the request log has a row of any account with that id.
-// It is for the log alone, which must know whether a batch was committed.
+// HasRequest reports whether the request log has a row of any account with that id. It is
+// only for the log, which must check whether a batch was committed.
 func (tx *Tx) HasRequest(ctx context.Context, id string) (found bool, err error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM requests WHERE id = $1`, []any{id}, &one)
 }
 
-// Request returns an account's row with that id; an operator, who reads the rows of
-// all accounts, has no account. CodeNotFound: there is none.
+// Request returns an account's row with that id, or CodeNotFound. For an operator, who
+// reads the rows of all accounts, accountID is empty.
 func (tx *Tx) Request(ctx context.Context, accountID, id string) (RequestRow, error) {
 	r, found, err := first(ctx, tx, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE id = $1 AND (account_id = $2 OR $2 = '')`, id, accountID)
 	if err == nil && !found {
@@ -197,17 +197,17 @@ func (tx *Tx) Request(ctx context.Context, accountID, id string) (RequestRow, er
 
 // A RequestFilter narrows a list of requests. Empty members do not.
 type RequestFilter struct {
-	KeyID, Model, Provider string // Model: asked or served
-	MinStatus, MaxStatus   int    // 0: any
+	KeyID, Model, Provider string // Model: requested or served
+	MinStatus, MaxStatus   int    // 0 means any
 	Code                   stoa.Code
 	MinDuration            time.Duration
 	From, To               time.Time // written at or after From, before To
 }
 
-// Requests lists an account's rows of the request log, or with no account those of
-// all, for an operator; and returns where the next page begins; the zero cursor:
-// there is none. With a filter other than by time a page may be short or empty and
-// still have a next one: it looks at 2,000 rows at most.
+// Requests lists an account's rows of the request log, or for an operator without an
+// account those of all, and returns the cursor of the next page, or the zero cursor. With a
+// filter other than by time a page may be short or empty although there is a next one: it
+// reads at most 2,000 rows.
 func (tx *Tx) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
 	q := filtered{from: `FROM requests WHERE created_at >= $1`, args: []any{db.Micros(f.From)}}
 	add := func(cond string, value any) {
@@ -237,8 +237,8 @@ func (tx *Tx) Requests(ctx context.Context, accountID string, f RequestFilter, p
 		`SELECT `+requestColumns+` FROM (`, `) r`)
 }
 
-// NewestRequest returns the place in the list after an account's newest row, or with
-// no account after that of all. Rows that are written later come after it.
+// NewestRequest returns the position after the newest row of an account, or without an
+// account of all. Rows that are written later come after it.
 func (tx *Tx) NewestRequest(ctx context.Context, accountID string) (Cursor, error) {
 	where, args := "1 = 1", []any(nil)
 	if accountID != "" {
@@ -252,8 +252,8 @@ func (tx *Tx) NewestRequest(ctx context.Context, accountID string) (Cursor, erro
 	return Cursor{At: time.UnixMicro(at + 1).UTC()}, err
 }
 
-// Dropped is how many requests of an account are missing in the log, and between
-// which times.
+// Dropped is the number of requests of an account that are missing in the log, and their
+// time range.
 type Dropped struct {
 	Count       int64
 	First, Last time.Time
@@ -281,8 +281,7 @@ func (tx *Tx) AddDropped(ctx context.Context, accountID string, d Dropped) error
 	return err
 }
 
-// Dropped returns what the log does not have of an account, or with no account of
-// all.
+// Dropped returns the missing requests of an account, or without an account of all.
 func (tx *Tx) Dropped(ctx context.Context, accountID string) (Dropped, error) {
 	query, args := `SELECT dropped, first_at, last_at FROM request_drops WHERE account_id = $1`, []any{accountID}
 	if accountID == "" {
@@ -295,11 +294,11 @@ func (tx *Tx) Dropped(ctx context.Context, accountID string) (Dropped, error) {
 	return d, err
 }
 
-// PurgeRequests removes up to limit rows of the request log that were written before
-// that time, the oldest first, and what is known of requests that were dropped before
-// it. It returns how many rows it removed.
+// PurgeRequests removes up to limit rows of the request log that were written before that
+// time, the oldest first, and the counts of requests that were dropped before it. It
+// returns the number of removed rows.
 func (tx *Tx) PurgeRequests(ctx context.Context, before time.Time, limit int) (int64, error) {
-	if _, err := tx.requestClock(ctx, 0); err != nil { // or it could wait for who adds rows, and they for it
+	if _, err := tx.requestClock(ctx, 0); err != nil { // otherwise it could deadlock with a writer of rows
 		return 0, err
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM request_drops WHERE last_at < $1`, db.Micros(before)); err != nil {
@@ -331,8 +330,8 @@ func (tx *Tx) AccountsWithRequests(ctx context.Context, most int, after string, 
 	return tx.texts(ctx, `SELECT account_id FROM request_counts WHERE account_id > $1 AND kept > $2 ORDER BY account_id LIMIT $3`, after, most, limit)
 }
 
-// PurgeRequestsBeyond removes up to limit of an account's rows in the request log,
-// the oldest first, as long as there are more than most. It returns how many.
+// PurgeRequestsBeyond removes up to limit of an account's rows in the request log, the
+// oldest first, while there are more than most. It returns their number.
 func (tx *Tx) PurgeRequestsBeyond(ctx context.Context, accountID string, most, limit int) (int64, error) {
 	if _, err := tx.requestClock(ctx, 0); err != nil {
 		return 0, err

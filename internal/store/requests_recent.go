@@ -9,9 +9,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A RecentCall is what [Tx.RecentCalls] reads of a row of the request log.
+// A RecentCall has the columns that [Tx.RecentCalls] reads from the request log.
 type RecentCall struct {
-	ID, Provider, Model string // Model: that served, else that was asked for
+	ID, Provider, Model string // Model: the one that served, else the requested one
 	Status              int
 	Code                stoa.Code
 	Duration            time.Duration

@@ -10,9 +10,9 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestRowsAreSeenInTheirOrder writes batches in many transactions at once, as several
-// processes would, and follows them: none is passed over, as it would be if one with
-// an earlier time were committed after one with a later.
+// TestRowsAreSeenInTheirOrder writes batches in many concurrent transactions, like several
+// processes, and follows them: no row is missed, as it would be if one with an earlier time
+// were committed after one with a later time.
 func TestRowsAreSeenInTheirOrder(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -74,8 +74,8 @@ func TestRowsAreSeenInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestRowsGoOnAfterAClockThatWasAhead writes rows, sets the clock back and writes
-// others: they come after the first ones all the same.
+// TestRowsGoOnAfterAClockThatWasAhead writes rows, sets the clock back and writes others:
+// they still come after the first ones.
 func TestRowsGoOnAfterAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	st := storetest.New(t).Open()

@@ -39,11 +39,11 @@ func page[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, e
 	return listPage(ctx, tx, p, scan, query+where+order, append(args, more...)...)
 }
 
-// maxPageBytes bounds the long texts in the rows of one page, so that a page of
-// instructions or messages takes neither the memory nor the reply of a hundred.
+// maxPageBytes limits the long texts in the rows of one page, so that a page of
+// instructions or messages does not need the memory of a hundred of them.
 const maxPageBytes = 8 << 20
 
-// errPageFull ends the reading of a page at the first row behind it.
+// errPageFull ends the reading of a page at the first row after it.
 var errPageFull = errors.New("store: the page is full")
 
 // listPage runs a query that is limited to one row more than the page and returns
@@ -96,7 +96,7 @@ func toolBytes(tools []stoa.AgentTool) (n int) {
 	return n
 }
 
-// optionalText returns a list as JSON; empty where it has nothing.
+// optionalText returns a list as JSON, or "" if the list is empty.
 func optionalText[T any](list []T) (string, error) {
 	if len(list) == 0 {
 		return "", nil
@@ -104,7 +104,7 @@ func optionalText[T any](list []T) (string, error) {
 	return jsonText(list)
 }
 
-// readOptional reads a value of a column, as JSON, that is empty where there is none.
+// readOptional reads a JSON value of a column that may be empty.
 func readOptional[T any](text string, into *T) error {
 	if text == "" {
 		return nil
@@ -124,7 +124,7 @@ func scanRef(rows *sql.Rows) (r Ref, err error) {
 	return r, err
 }
 
-// insertRows returns an INSERT of that many rows of width columns: into is its
+// insertRows returns an INSERT of the given number of rows of width columns; into is its
 // beginning, with the table and its columns.
 func insertRows(into string, rows, width int) string {
 	var b strings.Builder

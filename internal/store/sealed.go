@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// A SealedRow is a row with an encrypted secret, and what that is bound to; see
-// package vault.
+// A SealedRow is a row with an encrypted secret, and the data that the secret is bound to;
+// see package vault.
 type SealedRow struct {
 	AccountID, ID, Kind, Origin string
 	Version                     int64
 	Sealed                      string
 }
 
-// sealedTables are the tables with encrypted secrets: how their rows are listed, with
-// the columns of [SealedRow] in its order, and how one is written that is still as it
-// was read.
+// sealedTables are the tables with encrypted secrets: the query that lists their rows, with
+// the columns of [SealedRow] in its order, and the statement that writes a row if it has
+// not changed since.
 var sealedTables = map[string]struct{ list, update string }{
 	"secrets": {
 		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 AND deleted_at = 0 ORDER BY id LIMIT $2`,

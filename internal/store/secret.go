@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxSecrets is how many secrets an account may have.
+// MaxSecrets is the maximum number of secrets of an account.
 const MaxSecrets = 500
 
 var secrets = newTable[Secret]("secrets")
@@ -28,7 +28,7 @@ func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 	return s, err
 }
 
-// Secret returns an account's secret; CodeSecretNotFound where there is none.
+// Secret returns an account's secret, or CodeSecretNotFound.
 func (tx *Tx) Secret(ctx context.Context, accountID, id string) (Secret, error) {
 	return tx.secret(ctx, accountID, id, "")
 }
@@ -65,8 +65,8 @@ func (tx *Tx) Secrets(ctx context.Context, accountID string, p Page) ([]Secret, 
 	return secrets.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`, accountID)
 }
 
-// SetSecret lets fn give a secret another value. The secret is locked meanwhile, and its
-// version is the next one already.
+// SetSecret lets fn set a new value of a secret. The secret is locked while fn runs, and
+// already has its next version.
 func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secret) error) (Secret, error) {
 	s, err := tx.secret(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
@@ -81,10 +81,10 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 	return s, err
 }
 
-// DeleteSecret removes a secret that no connection uses; CodeSecretNotFound where there
-// is none, nor the rest of one. Its value is gone at once. The rest of the row stays while calls name it, see
-// [Tx.PurgeSecrets]: a call names the secret that its newest request carried, and its
-// reader must be able to look it up.
+// DeleteSecret removes a secret that no connection uses. It fails with CodeSecretNotFound
+// if neither the secret nor its remainder exists. The value is removed immediately. The
+// rest of the row stays while calls name it, see [Tx.PurgeSecrets]: a call names the secret
+// of its newest request, and its readers must be able to look it up.
 func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if s, err := tx.anySecret(ctx, accountID, id, tx.ForUpdate()); err != nil || !s.DeletedAt.IsZero() {
 		return err
@@ -99,7 +99,8 @@ func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 	return tx.wipeSecrets(ctx, `id = $2`, accountID, id)
 }
 
-// wipeSecrets removes secrets of an account, of those that calls name the value alone.
+// wipeSecrets removes secrets of an account; of those that calls name it removes only the
+// value.
 func (tx *Tx) wipeSecrets(ctx context.Context, which string, args ...any) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND `+which+` AND deleted_at = 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
 		WHERE c.account_id = secrets.account_id AND c.secret_id = secrets.id AND c.secret_id <> '')`, args...); err != nil {
@@ -109,8 +110,8 @@ func (tx *Tx) wipeSecrets(ctx context.Context, which string, args ...any) error 
 	return err
 }
 
-// PurgeSecrets removes up to limit rows of deleted secrets that no call names any more.
-// It returns how many there were.
+// PurgeSecrets removes up to limit rows of deleted secrets that no call names any more. It
+// returns their number.
 func (tx *Tx) PurgeSecrets(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM secrets WHERE id IN (SELECT s.id FROM secrets s WHERE s.deleted_at > 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
 		WHERE c.account_id = s.account_id AND c.secret_id = s.id AND c.secret_id <> '') ORDER BY s.deleted_at, s.id LIMIT $1)`, limit)
@@ -123,8 +124,8 @@ type SecretUser struct {
 	Client       bool
 }
 
-// SecretUsers returns connections that use a secret, at most limit: first those that
-// send it.
+// SecretUsers returns at most limit connections that use a secret: first those that send
+// it.
 func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]SecretUser, error) {
 	var all []SecretUser
 	for client, query := range []string{
@@ -142,7 +143,7 @@ func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) 
 	return all, nil
 }
 
-// usedExact is how exact [Secret.LastUsedAt] is.
+// usedExact is the precision of [Secret.LastUsedAt].
 const usedExact = time.Minute
 
 // UsedLately reports whether a use at an instant is written down already.

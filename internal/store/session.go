@@ -12,26 +12,26 @@ import (
 )
 
 // A SessionRow is a session with the columns of the work queue, which are not part
-// of the API. See docs/decisions/0020-session-rows-are-the-queue.md.
+// of the API. See docs/decisions/0020-use-session-rows-as-the-queue.md.
 type SessionRow struct {
 	stoa.Session
 	Owner    string    // the worker that has claimed it; empty unless running
 	Fence    int64     // incremented by every claim; a worker writes only under its own
-	Strikes  int       // attempts in a row that ended without a finished step: the third failure of the turn's own ends it, the fifth lost worker does, since a process that dies takes down innocent turns
+	Strikes  int       // consecutive attempts without a finished step: the third failure of the turn itself ends it, or the fifth lost worker, since a dying process also ends innocent turns
 	WakeAt   time.Time // not to be claimed before
-	DueAt    time.Time // its next deadline or expiry; zero: none
-	CancelAt time.Time // when a cancel was requested; its worker, which has the text and the call, charges what was made and ends the turn, or after five seconds the sweep does
-	ReplyID  string    // the message that holds the newest finished answer
-	// MaxSpend is what all turns together may spend; 0: no cap. [Tx.CapSession]
-	// sets it.
+	DueAt    time.Time // its next deadline or expiry; may be zero
+	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
+	ReplyID  string    // the message with the newest finished answer
+	// MaxSpend is the maximum spending of all turns together; 0 means no limit.
+	// [Tx.CapSession] sets it.
 	MaxSpend stoa.Credits
-	// Config is what a draft runs on. [Tx.InsertSession] stores it; only
+	// Config is the configuration of a draft. [Tx.InsertSession] stores it; only
 	// [Tx.SessionConfig] reads it.
 	Config SessionConfig
 }
 
-// A SessionConfig is what can differ from the version of the agent in a session with a
-// draft. Its limits are the session's.
+// A SessionConfig is the configuration that a draft can change from the version of the
+// agent. Its limits are the session's.
 type SessionConfig struct {
 	Instructions string
 	Model        string
@@ -126,8 +126,8 @@ func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	return tx.InsertTurn(ctx, r.Turn)
 }
 
-// Session returns a session of an account's agent; CodeSessionNotFound where there
-// is none, or its agent has been deleted. An empty agentID matches any agent.
+// Session returns a session of an account's agent, or CodeSessionNotFound if it does not
+// exist or its agent has been deleted. An empty agentID matches any agent.
 func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
 	r, found, err := first(ctx, tx, scanSession, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`, accountID, id, agentID)
 	if err == nil && !found {
@@ -147,8 +147,8 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 	return err
 }
 
-// SessionConfig returns what a session runs on: its draft or, where it has none, the
-// version that it pinned (see [Tx.PinnedVersion]).
+// SessionConfig returns the configuration of a session: its draft or else the version that
+// it pinned (see [Tx.PinnedVersion]).
 func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
@@ -170,8 +170,8 @@ func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, e
 // transaction that writes to a session must lock it first.
 func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
 	if lock := tx.ForUpdate(); lock != "" {
-		// A statement of its own: PostgreSQL does not lock the nullable side of an
-		// outer join, and a locking join may pair a new row with an old turn.
+		// A separate statement: PostgreSQL does not lock the nullable side of an outer
+		// join, and a locking join may pair a new row with an old turn.
 		if err := tx.Later(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, accountID, id); err != nil {
 			return SessionRow{}, err
 		}
@@ -188,7 +188,7 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 	return tx.UpdateTurn(ctx, r.Turn)
 }
 
-// SaveSessionRow is [Tx.SaveSession] where the turn has not changed.
+// SaveSessionRow is like [Tx.SaveSession] for an unchanged turn.
 func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 	r.Revision++
 	r.UpdatedAt = tx.Now
@@ -211,8 +211,8 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt), r.ToolCalls)
 }
 
-// NextSeq takes the next event number for a worker; ok reports whether the worker
-// still owns the session under that fence.
+// NextSeq reserves the next event number for a worker; ok reports whether the worker still
+// owns the session under that fence.
 func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
 	ok, err = tx.Get(ctx, `UPDATE sessions SET last_seq = last_seq + 1, revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND owner = $3 AND fence = $4 AND status = 'running' RETURNING last_seq`,
@@ -226,10 +226,10 @@ type SessionFilter struct {
 	Status                                                      stoa.SessionStatus
 }
 
-// Sessions lists an account's sessions, and returns where the next page begins; the
-// zero cursor: there is none. With a filter by trigger, by more than one of the
-// others, or by user without an agent, a page may be short or empty and still have a next one: it looks at
-// 2,000 sessions at most.
+// Sessions lists an account's sessions, and returns the cursor of the next page, or the
+// zero cursor. With a filter by trigger, by more than one of the others, or by user without
+// an agent, a page may be short or empty although there is a next one: it reads at most
+// 2,000 sessions.
 func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
 	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
 	add := func(column, value string) bool {
@@ -241,7 +241,7 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 		return true
 	}
 	ofAgent := add("agent_id", f.AgentID)
-	if !ofAgent { // those of a deleted agent are removed later; the length lets the indexes be used
+	if !ofAgent { // those of a deleted agent are removed later; the length keeps the indexes usable
 		q.from += ` AND length(s.agent_id) > 0 AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
 	}
 	// The first that is given selects the index.
@@ -249,14 +249,14 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 	case add("external_id", f.ExternalID):
 		q.rest = []string{"external_user_id", f.ExternalUserID, "status", string(f.Status)}
 	case ofAgent && add("external_user_id", f.ExternalUserID):
-		q.from += ` AND s.external_user_id <> ''` // lets the partial index be used
+		q.from += ` AND s.external_user_id <> ''` // enables the partial index
 		q.rest = []string{"status", string(f.Status)}
 	default:
 		add("status", string(f.Status))
 		q.rest = []string{"external_user_id", f.ExternalUserID}
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
-	// The page is selected from the narrow rows first; only those are joined.
+	// The page is selected from the narrow rows first; only the selected ones are joined.
 	found, next, err := filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
 		return r.Session, err

@@ -30,7 +30,7 @@ func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.
 	return nil
 }
 
-// eventWidth is how many columns an event has.
+// eventWidth is the number of columns of an event.
 const eventWidth = 5
 
 // insertEvents are the INSERTs of 1, 2, … events: as many as a transition has that
@@ -85,7 +85,7 @@ func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, err
 	return seqs, nil
 }
 
-// seqsTogether is how many sessions one query of [Tx.LastSeqs] reads.
+// seqsTogether is the number of sessions that one query of [Tx.LastSeqs] reads.
 const seqsTogether = 100
 
 var lastSeqsQuery = func() string {
@@ -96,8 +96,8 @@ var lastSeqsQuery = func() string {
 	return `SELECT id, last_seq FROM sessions WHERE id IN (` + strings.Join(list, ", ") + `)`
 }()
 
-// InsertSources adds passages that the answer of a turn could be based on; those
-// that are stored already stay as they are.
+// InsertSources adds passages that the answer of a turn may be based on; stored ones stay
+// unchanged.
 func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
 	for _, s := range sources {
 		if err := tx.Later(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, via)
@@ -132,12 +132,11 @@ func (tx *Tx) NextQueuedAccount(ctx context.Context, afterAccount string) (accou
 type AccountQueue struct {
 	Plan    string   // of the account
 	Running int      // running sessions
-	Next    []string // sessions that may be claimed, those that have waited longest first
+	Next    []string // sessions that may be claimed, the longest waiting first
 }
 
-// AccountQueue returns an account's queue, at most limit sessions of it. On
-// PostgreSQL it locks the account, so that nobody else claims its sessions until
-// the commit.
+// AccountQueue returns an account's queue, at most limit sessions of it. On PostgreSQL it
+// locks the account, so that no other worker claims its sessions until the commit.
 func (tx *Tx) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
 	var l AccountQueue
 	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
@@ -152,24 +151,24 @@ func (tx *Tx) AccountQueue(ctx context.Context, accountID string, limit int) (Ac
 	return l, err
 }
 
-// QueuedSessions returns how many of an account's sessions wait to be claimed,
-// counted up to limit.
+// QueuedSessions returns the number of an account's sessions that wait to be claimed, up to
+// limit.
 func (tx *Tx) QueuedSessions(ctx context.Context, accountID string, limit int) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1 LIMIT $2) q`, []any{accountID, limit}, &n)
 	return n, err
 }
 
-// PendingWork reports what the worker must do.
+// PendingWork is the pending work of the worker.
 type PendingWork struct {
-	Queued  bool      // a session can be claimed, as far as its account lets it
+	Queued  bool      // a session can be claimed if its account allows it
 	Due     bool      // a deadline or expiry has passed
 	Orphans bool      // a session is claimed by a worker that is gone
 	Hidden  bool      // a deleted agent still has rows
-	WakeAt  time.Time // when the next session that may not be claimed yet may be; zero: none
-	DueAt   time.Time // the next deadline; zero: none
+	WakeAt  time.Time // the next time at which a postponed session can be claimed; may be zero
+	DueAt   time.Time // the next deadline; may be zero
 }
 
-// PendingWork reports what the worker must do. It uses indexes alone.
+// PendingWork returns the pending work of the worker. It uses only indexes.
 func (tx *Tx) PendingWork(ctx context.Context) (PendingWork, error) {
 	var c PendingWork
 	var wake, due int64

@@ -46,15 +46,15 @@ func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
 		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
 }
 
-// PlaceMessageLast moves a message behind all others: one that was queued while
-// earlier messages were answered.
+// PlaceMessageLast moves a message after all others, if it was queued while earlier
+// messages were answered.
 func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
 	return err
 }
 
 // Messages returns messages of a session in their order, or newest first with
-// desc. It starts after the place after; 0: at the start.
+// desc. It starts after the place after; 0 means at the start.
 func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
 	p := Page{Limit: limit}
 	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`
@@ -84,7 +84,7 @@ func (tx *Tx) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRo
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
-// inputScan holds the scanned columns of an input; done returns the input.
+// inputScan has the scanned columns of an input; done returns the input.
 type inputScan struct {
 	v                          stoa.Input
 	options                    string
@@ -109,7 +109,7 @@ func (s *inputScan) done(sessionID string) (stoa.Input, error) {
 	return s.v, jsonx.Unmarshal([]byte(s.options), &s.v.Options)
 }
 
-// InsertInput adds what a turn waits for.
+// InsertInput adds the input that a turn waits for.
 func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	options, err := jsonText(in.Options)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
 
-// turnScan holds the scanned columns of a turn; done returns the turn.
+// turnScan has the scanned columns of a turn; done returns the turn.
 type turnScan struct {
 	t                                    stoa.Turn
 	f                                    stoa.Failure
@@ -56,7 +56,7 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 }
 
 // Turns returns turns of a session by number, or the newest first with desc. It
-// starts after the number after; 0: at the start.
+// starts after the number after; 0 means at the start.
 func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
 	p := Page{Limit: limit}
 	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`
@@ -98,14 +98,14 @@ func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
 		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now))
 }
 
-// storedReasoning is the reasoning of a step in its row, whose columns beside it name the
+// storedReasoning is the reasoning of a step in its row, which also has columns for the
 // wire and the model.
 type storedReasoning struct {
 	Provider string          `json:"provider,omitzero"`
 	Segments []storedSegment `json:"segments"`
 }
 
-// storedSegment is one segment, behind so many bytes of text and so many calls.
+// storedSegment is one segment, with the number of text bytes and calls before it.
 type storedSegment struct {
 	Text   int    `json:"text,omitzero"`
 	Calls  int    `json:"calls,omitzero"`
@@ -114,8 +114,8 @@ type storedSegment struct {
 	Phase  string `json:"phase,omitzero"` // of one without data
 }
 
-// reasoningText returns the reasoning of a step for its row, and the state that says
-// which route made it; empty without any.
+// reasoningText returns the reasoning of a step for its row, and the state that identifies
+// the route that created it; both are empty without reasoning.
 func reasoningText(list []stoa.Segment) (text string, of stoa.State, err error) {
 	if len(list) == 0 {
 		return "", of, nil

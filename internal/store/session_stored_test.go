@@ -13,7 +13,8 @@ import (
 )
 
 // TestStepsOfTheLastReleaseAreRead reads the rows of testdata/steps.json, which the
-// release before wrote, and checks what of them is sent back. The file is never rewritten.
+// previous release wrote, and checks the messages that are sent back. The file is never
+// rewritten.
 func TestStepsOfTheLastReleaseAreRead(t *testing.T) {
 	text, err := os.ReadFile("testdata/steps.json")
 	if err != nil {

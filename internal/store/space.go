@@ -29,8 +29,8 @@ func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error)
 	return s, err
 }
 
-// DefaultSpace returns the account's default space and creates it if there is
-// none; CodeNotFound where there is no such account.
+// DefaultSpace returns the account's default space and creates it if necessary, or returns
+// CodeNotFound if the account does not exist.
 func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, error) {
 	var id string
 	found, err := tx.Get(ctx, `SELECT default_space_id FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &id)
@@ -50,7 +50,7 @@ func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, e
 	return s, err
 }
 
-// Space returns an account's space; CodeSpaceNotFound where there is none.
+// Space returns an account's space, or CodeSpaceNotFound.
 func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, error) {
 	return tx.space(ctx, accountID, id, "")
 }
@@ -66,9 +66,9 @@ func (tx *Tx) Spaces(ctx context.Context, accountID, externalID string, p Page) 
 	return spaces.page(ctx, tx, p, `account_id = $1`+cond, args...)
 }
 
-// EditSpace lets fn change a space and writes the result: name, description,
-// external id, metadata. The space is locked meanwhile, so fn is the place to
-// compare revisions; its error is returned and nothing is written.
+// EditSpace lets fn change a space and writes the result: name, description, external id,
+// metadata. The space is locked while fn runs, so fn is the place to compare revisions. If
+// fn fails, its error is returned and nothing is written.
 func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
 	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
@@ -97,8 +97,8 @@ func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 	return err
 }
 
-// AgentsOf returns the ids of all agents of a space, and locks the space against
-// new ones until the commit; CodeSpaceNotFound where there is no such space.
+// AgentsOf returns the ids of all agents of a space, or CodeSpaceNotFound, and locks the
+// space against new ones until the commit.
 func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string, limit int) ([]string, error) {
 	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func externalIDTaken(noun, id string) error {
 	return stoa.Errorf(stoa.CodeConflict, "There is a %s with the external id %q already.", noun, id).At("externalId")
 }
 
-// orNull stores an absent text as NULL, which a unique index lets occur twice.
+// orNull stores an absent text as NULL, which a unique index allows repeatedly.
 func orNull(s string) any {
 	if s == "" {
 		return nil

@@ -1,17 +1,17 @@
-// Package store has the SQL of the core tables: one file per noun, each with
-// methods on [Tx], and the migrations that create the tables. (An agent's files
-// are in a database of their own; package drive has its SQL.)
+// Package store has the SQL of the core tables: one file per noun, each with methods on
+// [Tx], and the migrations that create the tables. (An agent's files are in a separate
+// database; package drive has its SQL.)
 //
-// It is written by hand, one text for SQLite and PostgreSQL: numbers are BIGINT, times are
-// microseconds, booleans 0 or 1, and what differs is a suffix ([db.Tx.ForUpdate]) or hidden
+// The SQL is written by hand, one text for SQLite and PostgreSQL: numbers are BIGINT, times
+// are microseconds, booleans 0 or 1. Differences are a suffix ([db.Tx.ForUpdate]) or hidden
 // in package db. A generator would not help with the statements that matter most: many rows
-// in one INSERT, and keyset pages. A wrong column shows when the statement runs, so every
-// method is run by tests on both databases.
+// in one INSERT, and keyset pages. A wrong column fails when the statement runs, so tests
+// run every method on both databases.
 //
-// It never decides what a row means for a caller: no prices, no permissions, no
-// HTTP. Every query for something that an account owns names the account.
-// Charges and grants are only ever added, never changed. Start with [Open],
-// [Store.Read] and [Store.Write], then the file of the noun you need.
+// The package never interprets a row for a caller: no prices, no permissions, no HTTP.
+// Every query for an object that an account owns names the account. Charges and grants are
+// only added, never changed. Start with [Open], [Store.Read] and [Store.Write], then the
+// file of the noun you need.
 package store
 
 import (
@@ -42,23 +42,23 @@ func Migrations() fs.FS {
 	return files
 }
 
-// Config is where the store is and how it is opened. Dir or PostgresURL is required; with both,
-// PostgresURL is used.
+// Config has the location and options of a store. Dir or PostgresURL is required; with
+// both, PostgresURL is used.
 type Config struct {
-	Dir         string        // data directory; holds core.db
+	Dir         string        // data directory with core.db
 	PostgresURL string        // postgres://…
-	Durability  db.Durability // empty: db.Full
-	Readers     int           // read-only connections of SQLite; 0: 4
-	Connections int           // connections to PostgreSQL; 0: 16
+	Durability  db.Durability // empty means db.Full
+	Readers     int           // read-only connections of SQLite; 0 means 4
+	Connections int           // connections to PostgreSQL; 0 means 16
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
-	Node     cluster.NodeInfo // what this process tells of itself
+	Node     cluster.NodeInfo // the information of this process
 	Life     cluster.Times    // of this process's node, on PostgreSQL
-	Quota    Quota            // zero: no bounds
-	Trace    func(db.Trace)   // see [db.Config]; nil: none
-	Observe  func(string)     // see [db.Config]; nil: none
-	Logger   *slog.Logger     // nil: none
+	Quota    Quota            // zero means no limit
+	Trace    func(db.Trace)   // see [db.Config]; may be nil
+	Observe  func(string)     // see [db.Config]; may be nil
+	Logger   *slog.Logger     // nil means no log
 
 	tablesOnly bool // migrate, and begin no node
 }
@@ -80,17 +80,17 @@ type Store struct {
 	log    *slog.Logger
 }
 
-// A Tx is a running transaction with the store's methods. See [Store.Write] for
-// what a closure may do with it.
+// A Tx is a running transaction with the store's methods. [Store.Write] lists the rules for
+// closures.
 type Tx struct {
 	*db.Tx
 	s *Store
 }
 
-// Open opens the database, migrates it, and registers a new node. On SQLite it takes
-// the lock of the directory first, and every earlier node is declared dead: its
-// leases are closed and its unfinished idempotency keys are freed. On PostgreSQL that
-// happens to nodes that have not said for a while that they live; see [cluster.Times].
+// Open opens the database, migrates it, and registers a new node. On SQLite it acquires the
+// lock of the directory first, and declares every earlier node dead: their leases are
+// closed and their unfinished idempotency keys are freed. On PostgreSQL that happens to
+// nodes without a recent renewal; see [cluster.Times].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, outbox: make(chan struct{}, 1), log: cfg.Logger}
 	if s.log == nil {
@@ -149,8 +149,8 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	return s.Write(ctx, func(tx *Tx) error { return tx.beginAlone(ctx, s.node, cfg.Node) })
 }
 
-// share connects to PostgreSQL and takes the lock of the database together with the
-// other nodes.
+// share connects to PostgreSQL and acquires the lock of the database, shared with the other
+// nodes.
 func (s *Store) share(ctx context.Context, cfg Config) error {
 	var err error
 	if s.direct, err = db.OpenDirect(ctx, cfg.PostgresURL, "-node", cfg.Logger); err != nil {
@@ -159,7 +159,7 @@ func (s *Store) share(ctx context.Context, cfg Config) error {
 	return s.direct.Share(ctx)
 }
 
-// fence returns the fence of this process's node; nil where it has none.
+// fence returns the fence of this process's node, or nil if it has none.
 func (s *Store) fence(cfg Config) *db.Fence {
 	if cfg.PostgresURL == "" || cfg.ReadOnly || cfg.tablesOnly {
 		return nil
@@ -167,28 +167,28 @@ func (s *Store) fence(cfg Config) *db.Fence {
 	return &db.Fence{Query: fenceQuery, Args: []any{s.node, strconv.FormatInt(idleTransaction.Milliseconds(), 10)}}
 }
 
-// fenceQuery keeps a node alive until the commit, and fails where it is dead. A
-// renewal does not wait for it; a declaration of death does, because alive is part of
-// a unique index.
+// fenceQuery keeps a node alive until the commit, and fails if it is dead. A renewal does
+// not wait for it; a declaration of death does, because alive is part of a unique index.
 const fenceQuery = `SELECT 1 / COALESCE((SELECT alive FROM nodes WHERE id = $1 FOR KEY SHARE), 0), set_config('idle_in_transaction_session_timeout', $2, true)`
 
-// idleTransaction is how long a transaction may wait for this process before
-// PostgreSQL ends it: one that was stopped in the middle keeps its locks so long.
+// idleTransaction is the maximum time that a transaction waits for this process before
+// PostgreSQL ends it: a process that was stopped in the middle holds its locks for that
+// time.
 const idleTransaction = 10 * time.Second
 
-// ErrLost is returned by Write when this process's node is dead: others may have
-// what it had, and the process must stop.
+// ErrLost is the error of Write if this process's node is dead: others may have taken over
+// its resources, and the process must stop.
 var ErrLost error = stoa.Errorf(stoa.CodeOverloaded, "This node of the service has ended. Try again.").After(time.Second)
 
-// Outbox returns a channel that holds a value after deliveries may have been added by
-// this process; see [Tx.InsertEvent].
+// Outbox returns a channel that receives a value after this process may have added
+// deliveries; see [Tx.InsertEvent].
 func (s *Store) Outbox() <-chan struct{} { return s.outbox }
 
-// Fence returns what the write transactions of other pools on the same PostgreSQL
-// database begin with, so that a dead node writes nothing there; nil on SQLite.
+// Fence returns the fence for the write transactions of other pools on the same PostgreSQL
+// database, so that a dead node cannot write there, or nil on SQLite.
 func (s *Store) Fence() *db.Fence { return s.fenced }
 
-// Close gives back what the node has, such as the rest of its leases, waits for
+// Close releases the resources of the node, such as the rest of its leases, waits for
 // accepted writes, closes the database and releases the lock.
 func (s *Store) Close() error {
 	s.toFree.end()
@@ -220,16 +220,17 @@ func (s *Store) Lost() <-chan struct{} {
 	return s.member.Lost()
 }
 
-// OnExpiry sets what is called, on a goroutine of its own, when the node has not been
-// able to renew its life for [cluster.Times.Expiry]: model calls under way must end, for they
-// cannot be charged. Nothing is called on SQLite.
+// OnExpiry sets the function that is called, on a separate goroutine, when the node could
+// not renew its lease for [cluster.Times.Expiry]: running model calls must end, because
+// they cannot be charged. It is never called on SQLite.
 func (s *Store) OnExpiry(fn func()) {
 	if s.member != nil {
 		s.member.OnExpiry(fn)
 	}
 }
 
-// CountCalls sets what tells how many model calls are under way, for [Node.Calls].
+// CountCalls sets the function that returns the number of running model calls, for
+// [Node.Calls].
 func (s *Store) CountCalls(count func() int64) {
 	if s.member != nil {
 		s.member.CountCalls(count)
@@ -243,8 +244,8 @@ func (s *Store) SetConfigHash(hash string) {
 	}
 }
 
-// suspended returns the error for callers while this process cannot know whether its
-// node lives; nil otherwise.
+// suspended returns the error for callers while it is unknown whether this process's node
+// is alive, and nil otherwise.
 func (s *Store) suspended() error {
 	if s.member == nil {
 		return nil
@@ -255,30 +256,29 @@ func (s *Store) suspended() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service has lost the connection to its database. Try again.").After(time.Second)
 }
 
-// Read runs fn in a read-only transaction that sees one snapshot of the data.
+// Read runs fn in a read-only transaction with one snapshot of the data.
 func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Read(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
-// Report is [Store.Read] for queries that read many rows, such as sums over
-// usage: at most half of the connections run them at once, so that short queries
-// never wait for them.
+// Report is like [Store.Read] for queries that read many rows, such as sums over usage: at
+// most half of the connections run them, so that short queries never wait for them.
 func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Report(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
-// Write runs fn in a transaction and returns after its commit. An error or
-// panic of fn rolls back all that fn did.
+// Write runs fn in a transaction and returns after its commit. An error or panic of fn
+// rolls back all its changes.
 //
-// ctx can end the wait until fn starts, not fn itself. fn may run on another
-// goroutine, together with others in one commit, and more than once: it must
-// set its results anew each time, and must not call Read or Write.
+// ctx can end the wait until fn starts, not fn itself. fn may run on another goroutine,
+// together with others in one commit, and more than once: it must set its results again
+// each time, and must not call Read or Write.
 func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.writeBy(ctx, s.db.Write, fn)
 }
 
-// WriteLow is [Store.Write] for what may wait and what a power loss may take; see
-// [db.DB.WriteLow].
+// WriteLow is like [Store.Write] for rows that may be delayed and that a power failure may
+// lose; see [db.DB.WriteLow].
 func (s *Store) WriteLow(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.writeBy(ctx, s.db.WriteLow, fn)
 }
@@ -301,19 +301,19 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	return err
 }
 
-// promptTime is how long what [Promptly] begins may take.
+// promptTime is the time limit of transactions under [Promptly].
 const promptTime = 2 * time.Second
 
-// Promptly returns a context for what somebody waits for before the work itself begins,
-// such as the check of a key: on PostgreSQL a transaction under it takes at most 2 s, and
-// otherwise fails with CodeOverloaded. So a new call is refused soon when the database does
-// not answer, and no queue grows.
+// Promptly returns a context for steps before the actual work, such as the check of a key:
+// on PostgreSQL a transaction under it takes at most 2 s, and otherwise fails with
+// CodeOverloaded. So a new call is refused quickly if the database does not answer, and no
+// queue grows.
 func Promptly(ctx context.Context) context.Context { return db.Limit(ctx, promptTime) }
 
-// WriteWait is [Store.Write] that waits while the node tries to renew its life, until
-// [cluster.Times.Expiry], where Write returns CodeOverloaded at once. The transaction itself may
-// take as long. It is for what has been done already and must be recorded, such as a
-// charge.
+// WriteWait is like [Store.Write], but while the node retries its renewal it waits until
+// [cluster.Times.Expiry], where Write returns CodeOverloaded immediately. The transaction
+// itself may take as long. It is for work that is already done and must be recorded, such
+// as a charge.
 func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
 	if s.member != nil {
 		if changed, expired := s.member.Away(); changed != nil && !expired {
@@ -328,8 +328,8 @@ func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.Write(ctx, fn)
 }
 
-// Grants returns how many grants this process has committed. When it has
-// changed, some account has more credits than before.
+// Grants returns the number of grants that this process has committed. When it changes,
+// some account has more credits than before.
 func (s *Store) Grants() int64 { return s.grants.Load() }
 
 // Postgres reports whether the store is on PostgreSQL.

@@ -36,7 +36,7 @@ func read(t testing.TB, st *store.Store, fn func(tx *store.Tx) error) {
 	}
 }
 
-// receipt is a charge of that much, leased and spent as the ledger does it.
+// receipt is a charge of the given amount, leased and spent like those of the ledger.
 func receipt(account, id string, amount stoa.Credits) store.Receipt {
 	return store.Receipt{Charge: stoa.Charge{
 		ID: id, AccountID: account, KeyID: "key_1", Asked: "auto", Served: "beta-3.8-flash", Reason: "auto", Provider: "sandbox",
@@ -510,7 +510,7 @@ func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
 		if _, err := purge(time.Now().Add(-time.Hour), 10); stoa.CodeOf(err) != stoa.CodeInvalidValue {
 			t.Errorf("an hour ago: %v", err)
 		}
-		write(t, st, func(tx *store.Tx) error { // as if they were made long ago
+		write(t, st, func(tx *store.Tx) error { // as if they were created long ago
 			_, err := tx.Exec(ctx, `UPDATE charges SET created_at = created_at - $1 WHERE id <> 'resp_9'`, (60 * 24 * time.Hour).Microseconds())
 			return err
 		})

@@ -130,7 +130,7 @@ func (t *table[T]) update(ctx context.Context, tx *Tx, accountID, id string, row
 	return err
 }
 
-// change writes the columns of those names, with spaces between, where a condition holds.
+// change writes the named columns, separated by spaces, of the rows that match a condition.
 func (t *table[T]) change(ctx context.Context, tx *Tx, row *T, names, cond string, condArgs ...any) (int64, error) {
 	statement, args, err := t.changing(row, strings.Fields(names), nil, cond, condArgs...)
 	if err != nil {
@@ -139,7 +139,8 @@ func (t *table[T]) change(ctx context.Context, tx *Tx, row *T, names, cond strin
 	return tx.Exec(ctx, statement, args...)
 }
 
-// changing returns the statement that writes some columns where a condition holds.
+// changing returns the statement that writes some columns of the rows that match a
+// condition.
 func (t *table[T]) changing(row *T, columns []string, extra []any, cond string, condArgs ...any) (statement string, args []any, err error) {
 	set, values, err := t.values(row, columns, extra)
 	for i, column := range set {
@@ -148,8 +149,8 @@ func (t *table[T]) changing(row *T, columns []string, extra []any, cond string, 
 	return `UPDATE ` + t.name + ` SET ` + strings.Join(set, ", ") + ` WHERE ` + cond, append(condArgs, values...), err
 }
 
-// values returns columns and their values: those of a row, nil for all of it, and the
-// extra ones.
+// values returns columns and their values: those of a row (all if of is nil), and the extra
+// ones.
 func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, values []any, err error) {
 	v := reflect.ValueOf(row).Elem()
 	for _, f := range t.fields {
@@ -168,13 +169,13 @@ func (t *table[T]) values(row *T, of []string, extra []any) (columns []string, v
 	return columns, values, nil
 }
 
-// first returns the first row of an account that a condition holds for, and whether there
-// is one. The condition may end with a lock.
+// first returns the first row of an account that matches a condition, and whether there is
+// one. The condition may end with a lock.
 func (t *table[T]) first(ctx context.Context, tx *Tx, cond string, args ...any) (T, bool, error) {
 	return first(ctx, tx, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
 }
 
-// find is first that returns nil where there is none.
+// find is like first but returns nil if there is no such row.
 func (t *table[T]) find(ctx context.Context, tx *Tx, cond string, args ...any) (*T, error) {
 	row, found, err := t.first(ctx, tx, cond, args...)
 	if err != nil || !found {
@@ -183,7 +184,7 @@ func (t *table[T]) find(ctx context.Context, tx *Tx, cond string, args ...any) (
 	return &row, nil
 }
 
-// one is first with an error where there is none.
+// one is like first but returns the error missing if there is no such row.
 func (t *table[T]) one(ctx context.Context, tx *Tx, missing error, cond string, args ...any) (T, error) {
 	row, found, err := t.first(ctx, tx, cond, args...)
 	if err == nil && !found {
@@ -192,7 +193,7 @@ func (t *table[T]) one(ctx context.Context, tx *Tx, missing error, cond string, 
 	return row, err
 }
 
-// page lists the rows of one page that a condition holds for.
+// page lists the rows of one page that match a condition.
 func (t *table[T]) page(ctx context.Context, tx *Tx, p Page, cond string, args ...any) ([]T, bool, error) {
 	return page(ctx, tx, p, t.scan, `SELECT `+t.columns+` FROM `+t.name+` WHERE `+cond, args...)
 }
@@ -203,7 +204,7 @@ func (t *table[T]) scan(rows *sql.Rows) (row T, err error) {
 	return row, err
 }
 
-// dest returns where the columns of a row are read into, for queries that have more.
+// dest returns the scan targets of a row's columns, for queries with more columns.
 func (t *table[T]) dest(row *T) []any {
 	v := reflect.ValueOf(row).Elem()
 	dest := make([]any, len(t.fields))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTagsNameTheColumns compares the columns of the tables, as the tags of their rows
-// have them, with those of the migrations.
+// TestTagsNameTheColumns compares the columns in the tags of the row types with those of
+// the migrations.
 func TestTagsNameTheColumns(t *testing.T) {
 	t.Parallel()
 	st, err := Open(context.Background(), Config{Dir: t.TempDir()})

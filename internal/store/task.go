@@ -30,7 +30,7 @@ func scanTask(rows *sql.Rows) (t stoa.ScheduledTask, err error) {
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// lastRunID returns the id of a task's last run; empty where there is none.
+// lastRunID returns the id of a task's last run, or "".
 func lastRunID(t *stoa.ScheduledTask) string {
 	if t.LastRun == nil {
 		return ""
@@ -58,8 +58,8 @@ func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 	return tasks.update(ctx, tx, t.AccountID, t.ID, t, "last_run_id", lastRunID(t))
 }
 
-// Task returns a scheduled task of an account's agent; CodeTaskNotFound where
-// there is none. An empty agentID matches any agent.
+// Task returns a scheduled task of an account's agent, or CodeTaskNotFound. An empty
+// agentID matches any agent.
 func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
 	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
 	if err == nil && !found {
@@ -109,17 +109,16 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
 }
 
-// DueTasks returns tasks whose next instant has come, the longest due first. On
-// PostgreSQL they are locked until the commit, and those that another process
-// has locked are left out: two processes never work on the same task.
-// See docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
+// DueTasks returns tasks whose next instant is due, the oldest first. On PostgreSQL they
+// are locked until the commit, and tasks locked by another process are skipped: two
+// processes never work on the same task. See
+// docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())
 }
 
-// TasksToSettle returns tasks with ended runs that are not counted yet; see
-// [Tx.DueTasks].
+// TasksToSettle returns tasks with ended runs that are not yet counted; see [Tx.DueTasks].
 func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND (retry_at <= $2 OR retry_at > $3)`+tx.ForUpdateUnlocked(),
 		limit, db.Micros(tx.Now), tx.lastRetry())
@@ -131,9 +130,8 @@ func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) 
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'capacity' ORDER BY account_id`)
 }
 
-// TasksWaitingForCapacity returns tasks of an account whose runs wait for a place
-// in the queue of sessions, those that have waited longest first; see
-// [Tx.DueTasks].
+// TasksWaitingForCapacity returns tasks of an account whose runs wait for a place in the
+// queue of sessions, the longest waiting first; see [Tx.DueTasks].
 func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
 	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'capacity' AND account_id = $1
 		AND EXISTS (SELECT 1 FROM tasks t WHERE t.id = task_runs.task_id AND (t.retry_at <= $3 OR t.retry_at > $4)) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now), tx.lastRetry())
@@ -148,15 +146,15 @@ func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, lim
 	return refs, err
 }
 
-// PendingTaskWork reports what the scheduler must do.
+// PendingTaskWork is the pending work of the scheduler.
 type PendingTaskWork struct {
-	NextAt   time.Time // the next instant of any task; zero: none
+	NextAt   time.Time // the next instant of any task; may be zero
 	Settle   bool      // ended runs are not counted yet
 	Capacity bool      // runs wait for a place in the queue of sessions
 	Deleted  bool      // deleted tasks still have rows
 }
 
-// PendingTaskWork reports what the scheduler must do. It uses indexes alone.
+// PendingTaskWork returns the pending work of the scheduler. It uses only indexes.
 func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	var c PendingTaskWork
 	var next int64
@@ -168,7 +166,7 @@ func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	return c, err
 }
 
-// putOff is for how long a task is left alone that could not be worked on.
+// putOff is the time for which a task that failed is postponed.
 const putOff = time.Minute
 
 // PutOffTask excludes a task from [Tx.DueTasks] and the like for a minute.
@@ -177,13 +175,12 @@ func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string) error {
 	return err
 }
 
-// lastRetry is the last moment until which a task can have been put off by the
-// present clock. One that is put off for longer was so by a clock that was ahead,
-// and is not left alone.
+// lastRetry is the latest time to which the present clock can have postponed a task. A task
+// that is postponed for longer was postponed by a clock that was ahead, and is not skipped.
 func (tx *Tx) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
 
-// HideTask marks a task as deleted: no list or query finds it any more, and its
-// waiting runs never start. CodeTaskNotFound where there is none.
+// HideTask marks a task as deleted: lists and queries no longer find it, and its waiting
+// runs never start. It fails with CodeTaskNotFound if the task does not exist.
 func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
 		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))
@@ -208,8 +205,8 @@ func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error 
 	return err
 }
 
-// RemoveHiddenTasks removes rows of deleted tasks, at most limit runs at a time,
-// and returns how many it removed.
+// RemoveHiddenTasks removes rows of deleted tasks, at most limit runs at a time, and
+// returns the number of removed rows.
 func (tx *Tx) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, err error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE deleted_at > 0 ORDER BY deleted_at LIMIT 20`)
 	if err != nil {

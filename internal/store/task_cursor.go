@@ -9,9 +9,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TasksAhead returns tasks that have dealt with instants which the clock has yet to
-// reach, and whose cursor may be taken back to now; see [Tx.DueTasks].
-// See docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
+// TasksAhead returns tasks that have handled instants in the future of the clock, and whose
+// cursor may be reset to now; see [Tx.DueTasks]. See
+// docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (tx *Tx) TasksAhead(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE enabled = 1 AND deleted_at = 0 AND cursor > $1 AND planned_at <= $1 AND trimmed_at <= $1
 		AND (retry_at <= $3 OR retry_at > $4) ORDER BY cursor LIMIT $2`+tx.ForUpdateUnlocked(), db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())
@@ -31,9 +31,9 @@ func (tx *Tx) CountTasksStuck(ctx context.Context, now time.Time, limit int) (n 
 const skippedLate = `task_id = $1 AND status = 'skipped' AND trigger_kind <> 'manual'
 	AND (trigger_kind = 'catch_up' OR skip_reason IN ('missed', 'catch_up_window', 'paused'))`
 
-// RemoveSkipped removes runs of a task after that moment that were skipped because
-// their time had passed, the newest first and at most limit. It returns how many
-// it removed, how many instants these stood for, and the first of them.
+// RemoveSkipped removes runs of a task after that moment that were skipped because they
+// were late, the newest first and at most limit. It returns the number of removed runs, the
+// number of their instants, and the first instant.
 func (tx *Tx) RemoveSkipped(ctx context.Context, taskID string, after time.Time, limit int) (rows int, instants int64, first time.Time, err error) {
 	var oldest int64
 	if _, err = tx.Get(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(instants), 0) AS BIGINT), COALESCE(MIN(scheduled_for), 0) FROM (SELECT instants, scheduled_for FROM task_runs
@@ -45,14 +45,14 @@ func (tx *Tx) RemoveSkipped(ctx context.Context, taskID string, after time.Time,
 	return rows, instants, db.Time(oldest), err
 }
 
-// SkippedAcross returns the run of a task that stands for skipped instants before
-// and after that moment.
+// SkippedAcross returns the run of a task that covers skipped instants before and after
+// that moment.
 func (tx *Tx) SkippedAcross(ctx context.Context, taskID string, at time.Time) (stoa.TaskRun, bool, error) {
 	return first(ctx, tx, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM task_runs WHERE `+skippedLate+` AND scheduled_for <= $2 AND through > $2
 		ORDER BY scheduled_for DESC LIMIT 1) r`, taskID, db.Micros(at))
 }
 
-// ShortenRun changes up to where a run stands for skipped instants, and how many.
+// ShortenRun changes the end and the number of the skipped instants that a run covers.
 func (tx *Tx) ShortenRun(ctx context.Context, r stoa.TaskRun) error {
 	_, err := tx.Exec(ctx, `UPDATE task_runs SET instants = $2, through = $3, revision = revision + 1 WHERE id = $1`, r.ID, r.Instants, db.Micros(r.Through))
 	return err

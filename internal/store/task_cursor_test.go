@@ -11,7 +11,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// taskAt is a task whose cursor and so on are at those minutes.
+// taskAt is a task with its cursor and other times at the given minutes.
 func taskAt(accountID string, cursor, planned, trimmed int) stoa.ScheduledTask {
 	return stoa.ScheduledTask{
 		AccountID: accountID, AgentID: "agt_1", KeyID: "key_1", Name: "x", Message: "x", Mode: stoa.ModeOnce, Enabled: true,
@@ -127,8 +127,8 @@ func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
 	})
 }
 
-// Tasks of an earlier version are not taken back to before what they had dealt with
-// then, and only those that had many runs can have lost any.
+// Tasks of an earlier version are not reset to before the instants that they had handled,
+// and only those with many runs can have lost any.
 func TestTasksOfAnEarlierVersionStayAhead(t *testing.T) {
 	t.Parallel()
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {

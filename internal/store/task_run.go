@@ -19,7 +19,7 @@ const lastRunColumns = `COALESCE(r.id, ''), COALESCE(r.task_id, ''), COALESCE(r.
 	COALESCE(r.status, ''), COALESCE(r.skip_reason, ''), COALESCE(r.waiting, ''), COALESCE(r.instants, 0), COALESCE(r.through, 0),
 	COALESCE(r.session_id, ''), COALESCE(r.turn, 0), COALESCE(r.delay, 0), COALESCE(r.revision, 0), COALESCE(r.created_at, 0), COALESCE(r.started_at, 0), COALESCE(r.finished_at, 0)`
 
-// runScan holds the scanned columns of a run; done returns the run.
+// runScan has the scanned columns of a run; done returns the run.
 type runScan struct {
 	run                                                   stoa.TaskRun
 	scheduled, through, delay, created, started, finished int64
@@ -46,7 +46,7 @@ func scanRun(rows *sql.Rows) (stoa.TaskRun, error) {
 	return s.done(), err
 }
 
-// runsAtOnce is how many rows one statement inserts.
+// runsAtOnce is the number of rows that one statement inserts.
 const runsAtOnce = 50
 
 // InsertRuns adds runs of a task that this transaction has locked; empty IDs are
@@ -166,10 +166,9 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
 }
 
-// TrimRuns removes the oldest ended runs of a task beyond the newest keep. It keeps
-// those of instants after through, which are the proof that these have happened. It
-// returns the moment up to which runs of the schedule may be gone; zero if it
-// removed none.
+// TrimRuns removes the oldest ended runs of a task beyond the newest keep. It keeps runs of
+// instants after through, which prove that these have run. It returns the time up to which
+// runs of the schedule may be missing, or zero if it removed none.
 func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int, through time.Time) (time.Time, error) {
 	var oldest int64
 	found, err := tx.Get(ctx, `SELECT scheduled_for FROM task_runs WHERE task_id = $1 ORDER BY scheduled_for DESC LIMIT 1 OFFSET $2`, []any{taskID, keep}, &oldest)

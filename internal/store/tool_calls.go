@@ -25,9 +25,9 @@ func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.Exte
 	return list(ctx, tx, toolCalls.scan, `SELECT `+toolCalls.columns+` FROM tool_calls WHERE `+where, args...)
 }
 
-// InsertToolCall adds a call to the step that made it, before anything leaves the
-// service; see docs/decisions/0046-a-tool-call-has-a-row-first.md. The session is locked by this
-// transaction.
+// InsertToolCall adds a call to its step, before anything leaves the service; see
+// docs/decisions/0046-record-a-tool-call-before-it-runs.md. This transaction locks the
+// session.
 func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	insert, args, err := toolCalls.inserting(&c, "arguments_sha256", stoa.HashOf(c.Arguments))
 	if err != nil {
@@ -36,8 +36,8 @@ func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, insert, args...)
 }
 
-// EndLostTrials writes down that nobody knows what came of the calls of an account that
-// have no session and were begun before that time: whoever made them has ended.
+// EndLostTrials records an unknown outcome for calls of an account without a session that
+// began before that time, because their process has ended.
 func (tx *Tx) EndLostTrials(ctx context.Context, accountID string, before time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE tool_calls SET status = 'done', outcome = 'unknown', finished_at = $3
 		WHERE account_id = $1 AND status = 'started' AND session_id = '' AND created_at < $2`, accountID, db.Micros(before), db.Micros(tx.Now))
@@ -77,21 +77,21 @@ func (tx *Tx) inputCalls(ctx context.Context, in stoa.Input) ([]stoa.ExternalCal
 	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND (input_id = $4 OR approval_input_id = $4 OR confirm_input_id = $4) ORDER BY place`, in.SessionID, in.Turn, in.Step, in.ID)
 }
 
-// TurnCalls returns how many external calls a turn has made.
+// TurnCalls returns the number of a turn's external calls.
 func (tx *Tx) TurnCalls(ctx context.Context, sessionID string, turn int64) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM tool_calls WHERE session_id = $1 AND turn = $2`, []any{sessionID, turn}, &n)
 	return n, err
 }
 
-// TurnWaits returns how often a turn has waited for outputs of tools, for approvals, or for
-// confirmations.
+// TurnWaits returns the number of times that a turn has waited for outputs of tools,
+// approvals or confirmations.
 func (tx *Tx) TurnWaits(ctx context.Context, sessionID string, turn int64) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM inputs WHERE session_id = $1 AND turn = $2 AND kind IN ('tool_call', 'tool_approval', 'tool_confirmation')`, []any{sessionID, turn}, &n)
 	return n, err
 }
 
-// A SessionRule is a tool whose calls nobody is asked about in a session any more, while
-// its definition is the same.
+// A SessionRule is a tool whose calls need no more approvals in a session while its
+// definition stays the same.
 type SessionRule struct {
 	Tool, SHA256 string // as a call has them
 	MadeBy       string // the id of the key
@@ -101,7 +101,7 @@ type SessionRule struct {
 // maxRules is far more than one session can have.
 const maxRules = 10_000
 
-// SessionRules returns the tools of a session that nobody is asked about any more.
+// SessionRules returns the tools of a session that need no more approvals.
 func (tx *Tx) SessionRules(ctx context.Context, accountID, sessionID string) ([]SessionRule, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (r SessionRule, err error) {
 		var created int64
@@ -111,8 +111,8 @@ func (tx *Tx) SessionRules(ctx context.Context, accountID, sessionID string) ([]
 	}, `SELECT tool, sha256, made_by, created_at FROM session_rules WHERE account_id = $1 AND session_id = $2 ORDER BY tool, sha256 LIMIT $3`, accountID, sessionID, maxRules)
 }
 
-// InsertSessionRule adds a tool that nobody is asked about in a session any more. One
-// that is there stays as it is. The session is locked by this transaction.
+// InsertSessionRule adds a tool that needs no more approvals in a session. An existing one
+// stays unchanged. This transaction locks the session.
 func (tx *Tx) InsertSessionRule(ctx context.Context, accountID, sessionID string, r SessionRule) error {
 	return tx.Later(ctx, `INSERT INTO session_rules (account_id, session_id, tool, sha256, made_by, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (session_id, tool, sha256) DO NOTHING`, accountID, sessionID, r.Tool, r.SHA256, r.MadeBy, db.Micros(r.CreatedAt))
@@ -127,8 +127,8 @@ func (tx *Tx) HadEffects(ctx context.Context, sessionID string, turn int64) (boo
 	return tx.Get(ctx, `SELECT 1 FROM tool_calls WHERE session_id = $1 AND turn = $2 AND `+mayHaveActed+` LIMIT 1`, []any{sessionID, turn}, &one)
 }
 
-// Actions returns what earlier turns of a session may have changed: at most limit
-// calls, the newest first, without their results.
+// Actions returns calls of earlier turns of a session that may have changed something: at
+// most limit, the newest first, without their results.
 func (tx *Tx) Actions(ctx context.Context, sessionID string, before int64, limit int) ([]stoa.ExternalCall, error) {
 	return list(ctx, tx, toolCalls.scan, `SELECT `+callsWith(`''`)+` FROM tool_calls WHERE session_id = $1 AND turn < $2 AND `+mayHaveActed+`
 		ORDER BY turn DESC, step DESC, place DESC LIMIT $3`, sessionID, before, limit)
@@ -146,15 +146,15 @@ type CallFilter struct {
 	Outcome stoa.CallOutcome
 }
 
-// ToolCalls lists the calls of an account, and returns where the next page begins; the
-// zero cursor: there is none. Of results it has the beginning. With a filter by agent,
-// or by two things, a page may be short and still have a next one.
+// ToolCalls lists the calls of an account with the beginning of their results, and returns
+// the cursor of the next page, or the zero cursor. With a filter by agent, or by two
+// conditions, a page may be short although there is a next one.
 func (tx *Tx) ToolCalls(ctx context.Context, accountID string, f CallFilter, p Page) ([]stoa.ExternalCall, Cursor, error) {
 	q := filtered{from: `FROM tool_calls WHERE account_id = $1`, args: []any{accountID}, rest: []string{"agent_id", f.AgentID}}
 	switch {
 	case f.Outcome != "":
 		q.args = append(q.args, string(f.Outcome))
-		q.from += ` AND outcome = $2 AND outcome <> ''` // lets the partial index be used
+		q.from += ` AND outcome = $2 AND outcome <> ''` // enables the partial index
 		q.rest = append(q.rest, "status", string(f.Status))
 	case f.Status != "":
 		q.args = append(q.args, string(f.Status))
@@ -164,18 +164,18 @@ func (tx *Tx) ToolCalls(ctx context.Context, accountID string, f CallFilter, p P
 		`SELECT `+shownCalls+` FROM (`, `) c`+p.order("c"))
 }
 
-// ToolCall returns a call of an account; CodeToolCallNotFound where there is none.
+// ToolCall returns a call of an account, or CodeToolCallNotFound.
 func (tx *Tx) ToolCall(ctx context.Context, accountID, id string) (stoa.ExternalCall, error) {
 	return toolCalls.one(ctx, tx, stoa.Errorf(stoa.CodeToolCallNotFound, "There is no such tool call."), `account_id = $1 AND id = $2`, accountID, id)
 }
 
-// ResolveToolCall writes down what a person has found out about a call.
+// ResolveToolCall records a person's finding about a call.
 func (tx *Tx) ResolveToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET resolution = $3, note = $4, resolved_by = $5, resolved_at = $6 WHERE account_id = $1 AND id = $2`,
 		c.AccountID, c.ID, c.Resolution, c.Note, c.ResolvedBy, db.Micros(c.ResolvedAt))
 }
 
-// KeepLateOutput keeps the first output that came for a call which was done already.
+// KeepLateOutput stores the first output that arrived after the end of a call.
 func (tx *Tx) KeepLateOutput(ctx context.Context, accountID, id, output string) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET late_output = $3 WHERE account_id = $1 AND id = $2 AND late_output IS NULL`, accountID, id, output)
 }
@@ -190,8 +190,8 @@ type InputFilter struct {
 // AllInputs is the kind of all inputs about tools.
 const AllInputs = "all"
 
-// ofAgent says that the agent of an input is not deleted: what it waits for goes with it,
-// a little later.
+// ofAgent is the condition that the agent of an input is not deleted; its inputs are
+// removed a little later.
 const ofAgent = ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = inputs.account_id AND a.id = inputs.agent_id AND a.deleted_at > 0)`
 
 const openInputColumns = `account_id, agent_id, session_id, claim_id, ` + inputColumns
@@ -207,9 +207,9 @@ func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
 	return in, err
 }
 
-// OpenInputs lists the inputs of an account that wait for the outputs of tools, or for
-// approvals of calls, each with its calls, and returns where the next page begins. With a filter a page may be
-// short and still have a next one.
+// OpenInputs lists the inputs of an account that wait for outputs of tools or for
+// approvals, each with its calls, and returns the cursor of the next page. With a filter a
+// page may be short although there is a next one.
 func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p Page) ([]stoa.Input, Cursor, error) {
 	kinds := `kind = 'tool_call'` // as the indexes have it
 	switch f.Kind {
@@ -235,8 +235,8 @@ func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p
 	return rows, next, err
 }
 
-// OpenInput returns an input of an account, with its calls; CodeNotFound where there is
-// none that is about tools.
+// OpenInput returns an input of an account with its calls, or CodeNotFound if it does not
+// exist or does not concern tools.
 func (tx *Tx) OpenInput(ctx context.Context, accountID, id string) (stoa.Input, error) {
 	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs WHERE account_id = $1 AND id = $2`+ofAgent, accountID, id)
 	if err == nil && !found {
@@ -248,22 +248,21 @@ func (tx *Tx) OpenInput(ctx context.Context, accountID, id string) (stoa.Input, 
 	return in, err
 }
 
-// ClaimInput writes who works on an input. The session is locked by this transaction.
+// ClaimInput records the claim of an input. This transaction locks the session.
 func (tx *Tx) ClaimInput(ctx context.Context, in stoa.Input) error {
 	return tx.Later(ctx, `UPDATE inputs SET claim_id = $3, claimed_until = $4 WHERE account_id = $1 AND id = $2`,
 		in.AccountID, in.ID, in.ClaimID, db.Micros(in.ClaimedUntil))
 }
 
-// AccountsWithToolCalls lists accounts that have calls made before that time which are
-// done, by id and after the given one.
+// AccountsWithToolCalls lists accounts with finished calls made before that time, by id and
+// after the given one.
 func (tx *Tx) AccountsWithToolCalls(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM accounts a WHERE id > $1 AND EXISTS (SELECT 1 FROM tool_calls c WHERE c.account_id = a.id AND c.status = 'done' AND c.created_at < $2)
 		ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-// PurgeToolCalls deletes up to limit calls of an account that are done and were made
-// before that time, and those of which nobody knows whether they were carried out only
-// if they were made before unsure.
+// PurgeToolCalls deletes up to limit finished calls of an account made before that time;
+// calls with an unknown outcome only if they were made before unsure.
 func (tx *Tx) PurgeToolCalls(ctx context.Context, accountID string, before, unsure time.Time, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM tool_calls WHERE account_id = $1 AND id IN (SELECT id FROM tool_calls
 		WHERE account_id = $1 AND status = 'done' AND created_at < $2 AND (outcome NOT IN ('expired', 'unknown') OR created_at < $3) ORDER BY created_at, id LIMIT $4)`,

@@ -9,14 +9,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Difference is a row of the books that disagrees with what the other rows add
-// up to.
+// A Difference is a row of the ledger that disagrees with the sum of the other rows.
 type Difference struct {
-	What      string // which rule is broken: see [Tx.Differences]
+	What      string // the broken rule: see [Tx.Differences]
 	ID        string // of the account, lease or charge
 	AccountID string
-	Have      stoa.Credits // what the row says
-	Want      stoa.Credits // what the others add up to
+	Have      stoa.Credits // the value of the row
+	Want      stoa.Credits // the sum of the others
 }
 
 // String describes the difference in one line.
@@ -24,9 +23,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s of account %s says %d, the other rows add up to %d", d.What, d.ID, d.AccountID, d.Have, d.Want)
 }
 
-// differences are the rules of the books, each as a query for the rows that break
-// it: id, account, the stored value, the value it should be. [of column] stands for
-// the condition that the column is the account asked for, or for none.
+// differences are the rules of the ledger, each as a query for the rows that break it: id,
+// account, the stored value, the expected value. [of column] is replaced by the condition
+// that the column is the requested account, or by nothing.
 var differences = []struct{ what, query string }{
 	{
 		"granted is the sum of the grants",
@@ -84,7 +83,7 @@ var differences = []struct{ what, query string }{
 	},
 }
 
-// ofAccount is where a rule is narrowed to an account.
+// ofAccount matches the place where a rule is limited to an account.
 var ofAccount = regexp.MustCompile(`\[of ([a-z_.]+)\]`)
 
 // priced is [stoa.Price.Cost] in SQL.
@@ -98,7 +97,7 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 	var all []Difference
 	var args []any
 	cond := "1 = 1"
-	if accountID != "" { // a condition of its own, so that the indexes of an account are used
+	if accountID != "" { // a separate condition, so that the indexes of an account are used
 		args, cond = []any{accountID}, "${1} = $$1"
 	}
 	for _, rule := range differences {

@@ -10,7 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// MaxWebhooks is how many webhooks an account may have.
+// MaxWebhooks is the maximum number of webhooks of an account.
 const MaxWebhooks = 20
 
 var webhooks = newTable[stoa.Webhook]("webhooks")
@@ -56,7 +56,7 @@ func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, 
 	return w, err
 }
 
-// Webhook returns a webhook of an account; CodeWebhookNotFound where there is none.
+// Webhook returns a webhook of an account, or CodeWebhookNotFound.
 func (tx *Tx) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, error) {
 	return tx.webhook(ctx, accountID, id, "")
 }
@@ -71,8 +71,8 @@ func (tx *Tx) Webhooks(ctx context.Context, accountID string, p Page) ([]stoa.We
 	return webhooks.page(ctx, tx, p, `account_id = $1`, accountID)
 }
 
-// EditWebhook lets fn change a webhook and writes the result. The row is locked
-// meanwhile; the error of fn is returned and nothing is written.
+// EditWebhook lets fn change a webhook and writes the result. The row is locked while fn
+// runs. If fn fails, its error is returned and nothing is written.
 func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*stoa.Webhook) error) (stoa.Webhook, error) {
 	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
 	if err == nil {
@@ -85,15 +85,14 @@ func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*st
 	return w, err
 }
 
-// DeleteWebhook removes a webhook; its deliveries go later, see [Tx.PurgeDeliveries].
-// One that does not exist is no error.
+// DeleteWebhook removes a webhook; its deliveries are removed later, see
+// [Tx.PurgeDeliveries]. A missing webhook is not an error.
 func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
 
-// DisableWebhooksMadeBy disables the webhooks of a key, at most limit. It returns how
-// many.
+// DisableWebhooksMadeBy disables at most limit webhooks of a key, and returns their number.
 func (tx *Tx) DisableWebhooksMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND disabled = '' LIMIT $5)`,
@@ -101,7 +100,7 @@ func (tx *Tx) DisableWebhooksMadeBy(ctx context.Context, accountID, keyID string
 	return int(n), err
 }
 
-// successNoted is how exact the time of the newest success of a webhook is.
+// successNoted is the precision of the time of a webhook's newest success.
 const successNoted = time.Minute
 
 // WebhookSucceeded records an attempt that succeeded.
@@ -140,10 +139,10 @@ func (tx *Tx) DisableWebhook(ctx context.Context, accountID, id, reason string) 
 	return n > 0, err
 }
 
-// A CreditsWatch is a webhook that wants to know when the credits of its account end.
+// A CreditsWatch is a webhook that subscribes to the end of its account's credits.
 type CreditsWatch struct {
 	WebhookID, AccountID string
-	Low                  stoa.Credits // 0: the default
+	Low                  stoa.Credits // 0 means the default
 	Unspent              stoa.Credits // of the account
 }
 
@@ -159,23 +158,22 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 		WHERE w.id > $1 AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% credits.%') ORDER BY w.id LIMIT $2`, after, limit)
 }
 
-// ExpiringKeys returns keys in force that expire after one time and at or before
-// another, of accounts with a webhook that wants to know of it, the first to expire
-// first, and those after a place: the time and the id of a key.
+// ExpiringKeys returns keys in force that expire after one time and at or before another,
+// of accounts with a webhook that subscribes to it, the earliest expiry first, after a
+// position: the time and the id of a key.
 func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
 	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
 		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
 		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
 }
 
-// Notice records that an account is told something. It reports whether it was not
-// before.
+// Notice records that an account was notified. It reports whether this is the first time.
 func (tx *Tx) Notice(ctx context.Context, accountID, name string) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO webhook_notices (account_id, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, accountID, name, db.Micros(tx.Now))
 	return n > 0, err
 }
 
-// Noticed reports whether an account was told something.
+// Noticed reports whether an account was notified.
 func (tx *Tx) Noticed(ctx context.Context, accountID, name string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM webhook_notices WHERE account_id = $1 AND name = $2`, []any{accountID, name}, &one)
@@ -187,7 +185,7 @@ func (tx *Tx) PurgeNotices(ctx context.Context, before time.Time, limit int) (in
 		(SELECT account_id, name FROM webhook_notices WHERE at < $1 AND name LIKE 'key.%' LIMIT $2)`, db.Micros(before), limit)
 }
 
-// ForgetNotice lets an account be told something again.
+// ForgetNotice allows a notification of an account to be repeated.
 func (tx *Tx) ForgetNotice(ctx context.Context, accountID, name string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM webhook_notices WHERE account_id = $1 AND name = $2`, accountID, name)
 	return err

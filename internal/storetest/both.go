@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// A Runner is what [testing.M] is.
+// A Runner is the interface of [testing.M].
 type Runner interface{ Run() int }
 
-// Both returns a Runner that runs a package's tests, with [New] on SQLite, and then,
-// where there is a server, once more with New on PostgreSQL. Tests that have run on
-// PostgreSQL by then, or never do, are skipped. There is no second run with -short,
-// nor for benchmarks, lists and fuzzing.
+// Both returns a Runner that runs a package's tests, with [New] on SQLite, and then, if a
+// server is available, once more with New on PostgreSQL. Tests that have already run on
+// PostgreSQL, or never do, are skipped. There is no second run with -short, or for
+// benchmarks, lists and fuzzing.
 func Both(tests Runner) Runner { return both{tests} }
 
 type both struct {
@@ -54,7 +54,7 @@ func onceOnly(t testing.TB) {
 	}
 }
 
-// OnlySQLite skips a test on PostgreSQL: it is about what only SQLite has.
+// OnlySQLite skips a test on PostgreSQL, because it tests a feature of SQLite.
 func OnlySQLite(t testing.TB) {
 	t.Helper()
 	if second {

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// commitMessage is what a node sends to run COMMIT: the beginning of a Bind of the
-// statement that pgx has prepared for it, which it names by its hash.
+// commitMessage is the beginning of the message with which a node runs COMMIT: a Bind of
+// pgx's prepared statement, named by its hash.
 var commitMessage = func() []byte {
 	sum := sha256.Sum256([]byte("COMMIT"))
 	return fmt.Appendf(nil, "\x00stmtcache_%x\x00", sum[:24])
 }()
 
-// A Cut is what a [Link] does with the next COMMIT.
+// A Cut is the treatment of the next COMMIT by a [Link].
 type Cut int32
 
 // The cuts: the connection breaks before the server has the COMMIT, when it may have
@@ -41,7 +41,7 @@ type Link struct {
 	URL     string       // of the database through the link
 	Deaf    atomic.Bool  // notices of other nodes are lost
 	Delay   atomic.Int64 // of every piece to the server, in nanoseconds
-	Cuts    atomic.Int64 // COMMITs that were cut so far
+	Cuts    atomic.Int64 // number of COMMITs that were cut
 	still   sync.RWMutex // locked: nothing passes
 	away    atomic.Bool  // connections are refused
 	cut     atomic.Int32 // a Cut, of one COMMIT
@@ -103,7 +103,7 @@ func (l *Link) CutNext(how Cut, then func()) {
 	l.cut.Store(int32(how))
 }
 
-// Deliver lets the server have the COMMIT of a [CutLate].
+// Deliver sends the COMMIT of a [CutLate] to the server.
 func (l *Link) Deliver() { close(l.deliver) }
 
 // Leave breaks all connections and refuses others until [Link.Return].
@@ -115,7 +115,7 @@ func (l *Link) Leave() {
 // Return ends [Link.Leave].
 func (l *Link) Return() { l.away.Store(false) }
 
-// Hold lets nothing pass until the function that it returns is called.
+// Hold blocks all traffic until the returned function is called.
 func (l *Link) Hold() (free func()) {
 	l.still.Lock()
 	return l.still.Unlock
@@ -129,9 +129,9 @@ func (l *Link) breakAll() {
 	}
 }
 
-// note keeps a connection for breakAll until the function that it returns is called,
+// track registers a connection for breakAll until the returned function is called,
 // which closes it.
-func (l *Link) note(c net.Conn) (closed func()) {
+func (l *Link) track(c net.Conn) (closed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[c] = struct{}{}
@@ -150,7 +150,7 @@ func (l *Link) gate() {
 }
 
 func (l *Link) relay(from net.Conn) {
-	defer l.note(from)()
+	defer l.track(from)()
 	if l.away.Load() {
 		return
 	}
@@ -158,8 +158,8 @@ func (l *Link) relay(from net.Conn) {
 	if err != nil {
 		return
 	}
-	defer l.note(to)()
-	var lost atomic.Bool // what the server answers from now on
+	defer l.track(to)()
+	var lost atomic.Bool // later answers of the server
 	answers := make(chan struct{})
 	go func() {
 		defer close(answers)
@@ -208,8 +208,7 @@ func (l *Link) relay(from net.Conn) {
 	}
 }
 
-// answers relays what the server says, message by message: a byte for its kind, four
-// for its length.
+// answers relays the server's messages: a byte for the type, four for the length.
 func (l *Link) answers(client io.Writer, from *bufio.Reader, lost *atomic.Bool) {
 	to := bufio.NewWriter(client)
 	var message []byte

@@ -1,9 +1,9 @@
-// Package storetest creates real stores for tests: on SQLite always, on
-// PostgreSQL too when STOA_TEST_POSTGRES is the address of a server.
+// Package storetest creates real stores for tests: always on SQLite, and also on PostgreSQL
+// if STOA_TEST_POSTGRES is the address of a server.
 //
-// It is for tests alone and replaces no part of the store. A test that starts with
-// [Each] runs on both. So does one that calls [New], in a package whose TestMain
-// calls [Both]. [SQLite] and [Postgres] are for what concerns one of them alone.
+// It is only for tests and replaces no part of the store. A test that starts with [Each]
+// runs on both. So does one that calls [New], in a package whose TestMain calls [Both].
+// [SQLite] and [Postgres] are for tests of one of them.
 package storetest
 
 import (
@@ -27,14 +27,14 @@ import (
 // user who may create databases.
 const Env = "STOA_TEST_POSTGRES"
 
-// A Database is where a store is kept. It can be opened again and again, and on
-// PostgreSQL by several stores at a time: each is a node.
+// A Database is the location of a store. It can be opened repeatedly, and on PostgreSQL by
+// several stores at a time: each is a node.
 type Database struct {
 	Config store.Config
 	t      testing.TB
 }
 
-// Each runs a test on SQLite and, where there is one, on PostgreSQL.
+// Each runs a test on SQLite and, if available, on PostgreSQL.
 func Each(t *testing.T, test func(t *testing.T, database Database)) {
 	each(t, SQLite, Postgres, test)
 }
@@ -50,8 +50,8 @@ func each(t *testing.T, onSQLite, onPostgres func(testing.TB) Database, test fun
 	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t)) })
 }
 
-// Observe is called with each statement of every database that this package returns,
-// and with where it ran; nil: none. It is set before the tests run.
+// Observe is called with each statement of every database that this package returns, and
+// with its kind of database; it may be nil. It is set before the tests run.
 var Observe func(postgres bool, query string)
 
 // observer returns Observe for one kind of database.
@@ -73,10 +73,10 @@ func New(t testing.TB) Database {
 	return copyOf(t, true)
 }
 
-// SQLite returns a database in a new directory, removed when the test ends; in a package
-// that calls [Both] it has the tables already. It is for
-// tests of what only SQLite has, and for those in a bubble of [testing/synctest],
-// where nothing may wait for a server.
+// SQLite returns a database in a new directory, which is removed when the test ends; in a
+// package that calls [Both] it already has the tables. It is for tests of features of
+// SQLite, and for tests in a bubble of [testing/synctest], which must not wait for a
+// server.
 func SQLite(t testing.TB) Database {
 	t.Helper()
 	d := EmptySQLite(t)
@@ -95,16 +95,16 @@ func EmptySQLite(t testing.TB) Database {
 	return Database{Config: store.Config{Dir: t.TempDir(), Observe: observer(false)}, t: t}
 }
 
-// Postgres returns a new PostgreSQL database with the tables of a store, dropped when
-// the test ends. The test is skipped where there is no server.
+// Postgres returns a new PostgreSQL database with the tables of a store, which is dropped
+// when the test ends. The test is skipped without a server.
 func Postgres(t testing.TB) Database {
 	t.Helper()
 	onServer(t)
 	return copyOf(t, false)
 }
 
-// EmptyPostgres returns a new PostgreSQL schema without tables, dropped when the test
-// ends. The test is skipped where there is no server.
+// EmptyPostgres returns a new PostgreSQL schema without tables, which is dropped when the
+// test ends. The test is skipped without a server.
 func EmptyPostgres(t testing.TB) Database {
 	t.Helper()
 	onServer(t)
@@ -112,7 +112,7 @@ func EmptyPostgres(t testing.TB) Database {
 	return postgres(t, address, drop, err)
 }
 
-// onServer skips a test where there is no server, and in the second run of [Both].
+// onServer skips a test if no server is available, and in the second run of [Both].
 func onServer(t testing.TB) {
 	t.Helper()
 	onceOnly(t)
@@ -176,8 +176,8 @@ func (d Database) Open() *store.Store {
 	return st
 }
 
-// Expire makes the nodes of all processes look as if they had been killed long ago:
-// the next one that looks declares them dead. SQLite needs none of this.
+// Expire makes the nodes of all processes look as if they had been killed long ago: the
+// next check declares them dead. On SQLite it does nothing.
 func (d Database) Expire() {
 	d.t.Helper()
 	if d.Config.PostgresURL != "" {
@@ -191,7 +191,7 @@ func (d Database) Expire() {
 // it finds out that it is dead when it writes.
 var Still = cluster.Times{Every: time.Hour, Expiry: time.Hour, Death: time.Minute}
 
-// Account adds an account on the plan pro and grants it that many credits.
+// Account adds an account on the plan pro and grants it the given credits.
 func Account(t testing.TB, st *store.Store, credits stoa.Credits) stoa.Account {
 	t.Helper()
 	var a stoa.Account

@@ -27,9 +27,9 @@ var templates struct {
 	core, all string
 }
 
-// templateOf returns the name of the database of a PostgreSQL server that has the
-// tables of a store, and with drives also theirs. It is made once: its name says which
-// migrations it has, and it stays on the server for the tests of other packages.
+// templateOf returns the name of a database on a PostgreSQL server with the tables of a
+// store, and of drives if drives is set. It is created once: its name identifies its
+// migrations, and it stays on the server for the tests of other packages.
 func templateOf(ctx context.Context, address string, drives bool) (name string, err error) {
 	templates.Lock()
 	defer templates.Unlock()
@@ -71,9 +71,8 @@ func templateOf(ctx context.Context, address string, drives bool) (name string, 
 	return name, nil
 }
 
-// prepared are the files of an SQLite store that has its tables and nothing else, by
-// their names. Making the tables takes longer than most tests, above all with the race
-// detector.
+// prepared are the files of a SQLite store with empty tables, by name. Creating the tables
+// takes longer than most tests, especially with the race detector.
 var prepared map[string][]byte
 
 // prepare makes prepared.
@@ -131,7 +130,7 @@ func makeTemplate(ctx context.Context, address, name string, drives bool) error 
 	return nil
 }
 
-// coreTables makes the tables of a store and not those of drives.
+// coreTables creates the tables of a store without those of drives.
 func coreTables(ctx context.Context, address string) error {
 	d, err := db.Open(ctx, db.Config{File: "core.db", PostgresURL: address, Migrations: store.Migrations()})
 	if err != nil {
@@ -159,7 +158,7 @@ func create(ctx context.Context, address, from string) (in string, drop func() e
 func nameOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
-		panic(err) // create made it
+		panic(err) // create has set it
 	}
 	return strings.TrimPrefix(u.Path, "/")
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // The breaker's rules. They are constants, not settings; see
-// docs/decisions/0015-own-circuit-breaker.md for the reasons for Stoa's own breaker.
+// docs/decisions/0015-write-our-own-circuit-breaker.md for the reasons for Stoa's own breaker.
 const (
 	breakerSlots    = 10               // slots of the sliding window
 	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s

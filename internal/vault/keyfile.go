@@ -13,7 +13,7 @@ import (
 
 func keyPath(dir string) string { return filepath.Join(dir, KeyFile) }
 
-// errNoKeys is the error for a file of keys without any.
+// errNoKeys is the error for a file without keys.
 var errNoKeys = errors.New("the file has no keys")
 
 // readKeys reads the keys of a file, each in hexadecimal digits or base64.
@@ -29,8 +29,8 @@ func readKeys(path string) ([][]byte, error) {
 	return keys, err
 }
 
-// KeepKeys reads the keys of a file, which it makes with one if there is none. The file
-// is complete or not there, whenever the process ends, and its owner alone reads it.
+// KeepKeys reads the keys of a file, or creates the file with one key. The file is either
+// complete or absent, even if the process dies, and only its owner can read it.
 func KeepKeys(path string) ([][]byte, error) {
 	keys, err := readKeys(path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -42,7 +42,7 @@ func KeepKeys(path string) ([][]byte, error) {
 	return readKeys(path)
 }
 
-// writeSynced writes a file that only its owner reads, durably and at once.
+// writeSynced writes a file durably and atomically; only its owner can read it.
 func writeSynced(path string, text []byte) error {
 	part := path + ".part"
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -60,7 +60,7 @@ func writeSynced(path string, text []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes the names in a directory durable, where the system can.
+// syncDir makes the names in a directory durable, if the system supports it.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -70,8 +70,8 @@ func syncDir(dir string) error {
 	return d.Close()
 }
 
-// AddKey puts a new key in front in the file of keys of a configuration, which it makes
-// if there is none. The service must be stopped.
+// AddKey adds a new first key to the key file of a configuration, and creates the file if
+// necessary. The service must be stopped.
 func AddKey(cfg config.Config) error {
 	path := keyPath(cfg.Data)
 	kept, err := readKeys(path)
@@ -79,7 +79,7 @@ func AddKey(cfg config.Config) error {
 		return err
 	}
 	if len(kept) >= seal.MaxKeys {
-		return fmt.Errorf("%s has %d keys already: take out those that encrypt nothing any more", KeyFile, len(kept))
+		return fmt.Errorf("%s already has %d keys: remove those that no longer encrypt anything", KeyFile, len(kept))
 	}
 	text := ""
 	for _, k := range append([][]byte{seal.NewKey()}, kept...) {

@@ -1,11 +1,11 @@
-// Package vault seals the secrets that are stored, such as those that sign webhooks,
-// under master keys that are in no backup: keys of the settings, or on the embedded
-// store a file that is made when the first secret is stored.
+// Package vault seals stored secrets, such as those that sign webhooks, under master keys
+// that are in no backup: keys of the settings, or on the embedded store a file that is
+// created with the first secret.
 //
-// A secret is bound to its account, row, kind, version and origin, so that a row that
-// is copied elsewhere does not open. The package keeps no secret and never logs one;
-// without the right key everything else of the service works. Start at [Open],
-// [Vault.Seal] and [Vault.Open]; [Vault.Rekey] replaces a key.
+// A secret is bound to its account, row, kind, version and origin, so that a copy of its
+// row elsewhere cannot be decrypted. The package keeps no secret and never logs one;
+// without the right key everything else in the service works. Start at [Open], [Vault.Seal]
+// and [Vault.Open]; [Vault.Rekey] replaces a key.
 package vault
 
 import (
@@ -29,28 +29,28 @@ import (
 // that sets none: the newest on the first line, its predecessors below.
 const KeyFile = "secrets.key"
 
-// ErrUnreadable is the error for a secret that none of the keys opens: the key is
-// missing, or the row was copied from elsewhere.
+// ErrUnreadable is the error for a secret that no key decrypts: the key is missing, or the
+// row was copied from elsewhere.
 var ErrUnreadable = errors.New("the secret cannot be read: the key that it was encrypted with is missing")
 
-// A Vault seals and opens secrets. It is safe for use by several goroutines.
+// A Vault seals and opens secrets. It is safe for concurrent use.
 type Vault struct {
 	set  []seal.MasterKey // of the settings
-	path string           // of the file; empty: there can be none
+	path string           // of the key file; empty if there can be none
 
 	mu   sync.Mutex
-	ring *seal.Ring // nil: there is no key yet
-	err  error      // why there is none, if that is not that nobody has made one
+	ring *seal.Ring // nil while there is no key
+	err  error      // why the key file could not be read; nil if it does not exist
 }
 
-// Open returns the vault with the keys of the settings, the newest first, and behind
-// them those of the file at path, which is read if it exists. An empty path: there is
-// no file, and one of the settings is needed before a secret can be stored. A file that
-// cannot be read is no error here: its secrets are unreadable then, see [Vault.Err].
+// Open returns the vault with the keys of the settings, newest first, followed by those of
+// the file at path, if it exists. With an empty path there is no file, and secrets can be
+// stored only with a key of the settings. An unreadable file is not an error: its secrets
+// are unreadable, see [Vault.Err].
 func Open(keys []seal.MasterKey, path string) (*Vault, error) {
 	v := &Vault{set: keys, path: path}
 	if path == "" {
-		return v, v.use(nil)
+		return v, v.setRing(nil)
 	}
 	kept, err := readKeys(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,11 +59,11 @@ func Open(keys []seal.MasterKey, path string) (*Vault, error) {
 	if v.err = err; err != nil {
 		kept = nil
 	}
-	return v, v.use(kept)
+	return v, v.setRing(kept)
 }
 
-// use takes the keys of the settings and those of the file.
-func (v *Vault) use(kept [][]byte) error {
+// setRing sets the ring from the keys of the settings and those of the file.
+func (v *Vault) setRing(kept [][]byte) error {
 	keys := append([]seal.MasterKey(nil), v.set...)
 	for _, k := range kept {
 		sum := sha256.Sum256(k)
@@ -79,20 +79,19 @@ func (v *Vault) use(kept [][]byte) error {
 	return err
 }
 
-// Err returns why the file of keys could not be read; nil where it could, or there is
-// none.
+// Err returns why the key file could not be read, or nil if it was read or does not exist.
 func (v *Vault) Err() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.err
 }
 
-// A Ref says which secret it is. A secret opens only under the Ref that it was sealed
-// under.
+// A Ref identifies a secret. A secret can be opened only with the Ref with which it was
+// sealed.
 type Ref struct {
 	AccountID, ID string // of the row
 	Kind          string // of the secret, such as "webhook"
-	Origin        string // that it may be sent to; empty: it is never sent
+	Origin        string // the only origin to which it may be sent; empty if it is never sent
 	Version       int64
 }
 
@@ -100,8 +99,8 @@ func (r Ref) bound() []string {
 	return []string{r.AccountID, r.ID, r.Kind, r.Origin, strconv.FormatInt(r.Version, 10)}
 }
 
-// Seal encrypts a secret of at most 1 MiB. On the embedded store it makes the key if
-// there is none yet; elsewhere that is CodeSecretsKeyMissing.
+// Seal encrypts a secret of at most 1 MiB. On the embedded store it creates the key if
+// necessary; elsewhere a missing key is CodeSecretsKeyMissing.
 func (v *Vault) Seal(r Ref, secret []byte) (string, error) {
 	ring, err := v.sealing()
 	if err != nil {
@@ -110,17 +109,17 @@ func (v *Vault) Seal(r Ref, secret []byte) (string, error) {
 	return ring.Seal(secret, r.bound()...)
 }
 
-// CanSeal reports whether [Vault.Seal] has a key or can make one.
+// CanSeal reports whether [Vault.Seal] has a key or can create one.
 func (v *Vault) CanSeal() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.ring != nil || v.canMakeKey()
 }
 
-// canMakeKey reports whether a key may be made at the path.
+// canMakeKey reports whether a key may be created at the path.
 func (v *Vault) canMakeKey() bool { return v.path != "" && v.err == nil }
 
-// sealing returns the ring, with a key that is made if need be.
+// sealing returns the ring, and creates its key if necessary.
 func (v *Vault) sealing() (*seal.Ring, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,16 +132,16 @@ func (v *Vault) sealing() (*seal.Ring, error) {
 	}
 	kept, err := KeepKeys(v.path)
 	if err == nil {
-		err = v.use(kept)
+		err = v.setRing(kept)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read or make %s in the data directory: %w", KeyFile, err)
+		return nil, fmt.Errorf("read or create %s in the data directory: %w", KeyFile, err)
 	}
 	return v.ring, nil
 }
 
-// Open decrypts a secret that [Vault.Seal] encrypted under the same Ref; ErrUnreadable
-// where no key does.
+// Open decrypts a secret that [Vault.Seal] encrypted with the same Ref. It fails with
+// ErrUnreadable if no key decrypts it.
 func (v *Vault) Open(r Ref, sealed string) ([]byte, error) {
 	v.mu.Lock()
 	ring := v.ring
@@ -157,18 +156,19 @@ func (v *Vault) Open(r Ref, sealed string) ([]byte, error) {
 	return secret, nil
 }
 
-// A Rekeyed says what [Vault.Rekey] did, in numbers of secrets.
+// A Rekeyed counts the secrets that [Vault.Rekey] processed.
 type Rekeyed struct {
-	Done       int // encrypted anew with the first key
-	Current    int // that were so already
-	Unreadable int // left as they are
+	Done       int // encrypted again with the first key
+	Current    int // already encrypted with the first key
+	Unreadable int // left unchanged
 }
 
-// rekeyBatch is how many rows one transaction encrypts anew.
+// rekeyBatch is the number of rows per transaction.
 const rekeyBatch = 100
 
-// Rekey encrypts every stored secret with the first key that is not yet. It may be
-// repeated, and run beside the service; what changes meanwhile is left to the next run.
+// Rekey encrypts with the first key every stored secret that is not yet encrypted with it.
+// It may be repeated, and may run next to the service; secrets that change in the meantime
+// are left to the next run.
 func (v *Vault) Rekey(ctx context.Context, st *store.Store) (done Rekeyed, err error) {
 	v.mu.Lock()
 	ring := v.ring
@@ -203,7 +203,7 @@ func (v *Vault) Rekey(ctx context.Context, st *store.Store) (done Rekeyed, err e
 	return done, nil
 }
 
-// rekey encrypts one secret anew.
+// rekey encrypts one secret again.
 func rekey(ctx context.Context, tx *store.Tx, ring *seal.Ring, table string, row store.SealedRow, part *Rekeyed) error {
 	r := Ref{AccountID: row.AccountID, ID: row.ID, Kind: row.Kind, Origin: row.Origin, Version: row.Version}
 	if ring == nil {
@@ -230,8 +230,8 @@ func rekey(ctx context.Context, tx *store.Tx, ring *seal.Ring, table string, row
 	return err
 }
 
-// Unreadable returns stored secrets of all accounts that none of the keys opens, of the
-// first so many of each kind, and how many were looked at.
+// Unreadable checks at most most secrets of each kind, over all accounts. It returns those
+// that no key decrypts, and the number of secrets that it checked.
 func (v *Vault) Unreadable(ctx context.Context, st *store.Store, most int) (found []store.SealedRow, looked int, err error) {
 	for _, table := range store.SealedTables() {
 		after := ""

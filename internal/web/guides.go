@@ -23,7 +23,7 @@ import (
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "clients", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "approvals", "connections", "webhooks", "embeds"}},
-	{Name: "Look up", names: []string{"conventions", "extensions", "divergences", "billing", "cli", "pages"}},
+	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "cli", "pages"}},
 	{Name: "Operate", names: []string{"operations", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
 

@@ -10,7 +10,7 @@
 // Start reading at [Site.Routes]. The reference page is built by
 // [newReference] from the contract document.
 //
-// See docs/decisions/0019-pages-without-node.md.
+// See docs/decisions/0019-build-the-pages-without-node.md.
 //
 // The console has no back end of its own. It signs in with an API key, keeps
 // it in sessionStorage of one tab (in localStorage if the user ticks so), sends

@@ -1,6 +1,6 @@
 // Package webhook sends events of an account to addresses of its owner: the outbox,
 // signatures, and the dispatcher; see
-// docs/decisions/0051-an-event-and-its-delivery-share-a-row.md.
+// docs/decisions/0051-store-an-event-and-its-delivery-in-one-row.md.
 //
 // An event is a row for each subscribed webhook, written in the transaction of its cause
 // ([Emit]). The dispatcher sends the rows, and a process that dies leaves them to the next:

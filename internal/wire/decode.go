@@ -212,7 +212,7 @@ func (r *reply) count(before counts) {
 }
 
 // finish emits the rest of the text, and Finished.
-// See docs/decisions/0009-what-ends-a-reply.md.
+// See docs/decisions/0009-a-reply-ends-only-with-an-explicit-end.md.
 func (r *reply) finish(stop stoa.Stop) error {
 	if !r.inCall() {
 		if err := r.emitText(r.join.Rest()); err != nil {

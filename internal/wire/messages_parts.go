@@ -261,7 +261,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 // messagesState reads the data of a segment of reasoning: the vendor's block, empty if the
 // data has none, with the mark of the segment before it. A caller may lose a segment, and
 // segments before a gap must not be sent. See
-// docs/decisions/0045-reasoning-goes-back-by-segment.md.
+// docs/decisions/0045-return-reasoning-by-segment.md.
 func messagesState(data string) (after, block string) {
 	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Object(); ok && c.Member(); {
