@@ -104,7 +104,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	attention("publicUrl", "set publicUrl", 0)
 
 	sql(`UPDATE secrets SET sealed = 'x'`)
-	attention("secrets", "1 cannot be read", 1, secret.ID)
+	attention("secrets", "1 cannot be decrypted", 1, secret.ID)
 
 	a := newAuthor(t, h, c, object{"tools": []any{object{"type": "client", "name": "look_up", "description": "x", "parameters": object{"type": "object"}}}})
 	s, at := a.begin(t, "call: look_up {}", nil)
@@ -121,14 +121,14 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	sql(`UPDATE deliveries SET due_at = 1 WHERE status = 'pending'`)
 	attention("webhooks", "late", 0)
 	sql(`UPDATE deliveries SET status = 'failed', finished_at = 5 WHERE lease = ''`)
-	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "given up") {
+	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "deliveries failed (dead letters)") {
 		t.Errorf("%+v", found)
 	}
 
 	machine.FreeDisk = 1 << 20
 	attention("disk", "1 MiB of 20480 MiB", 0)
 	machine.OpenFiles = 512
-	attention("files", "may open 512 files", 0)
+	attention("files", "can open 512 files", 0)
 	machine = api.Machine{}
 	if all := look(); all["disk"].Status != "unknown" || all["files"].Status != "unknown" {
 		t.Errorf("%+v", all)

@@ -11,14 +11,14 @@ import (
 // limits are the counters behind a plan's and a key's limits.
 type limits struct {
 	calls    ratelimit.Slots
-	streams  ratelimit.Slots // of events, by key and by account
-	detached ratelimit.Slots // calls that go on without their callers, by account
+	streams  ratelimit.Slots // of event streams, by key and by account
+	detached ratelimit.Slots // calls that continue without their callers, by account
 	reports  ratelimit.Turns // of queries over many receipts, by account
 }
 
-// Shared returns the counters that all nodes of a service share, by name. Wrong
-// keys, connections and turns count on each node alone: they protect its own memory
-// and processors.
+// Shared returns the counters that all nodes of a service share, by name. Wrong keys,
+// connections and turns are counted on each node separately, because they protect its
+// own memory and processors.
 func (s *Server) Shared() map[string]peers.Counter {
 	s.prepare()
 	return map[string]peers.Counter{
@@ -27,8 +27,8 @@ func (s *Server) Shared() map[string]peers.Counter {
 	}
 }
 
-// enterCall counts a model call as under way, for its key and its account; the
-// function it returns ends that.
+// enterCall counts a model call as running, for its key and its account; the returned
+// function ends it.
 func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.LimitsOff() {
 		return func() {}, nil
@@ -45,5 +45,5 @@ func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 }
 
 func tooManyCalls(whose string, most int) error {
-	return stoa.Errorf(stoa.CodeRateLimit, "This %s may have %d calls running at a time and has them. Try again when one has ended.", whose, most).After(time.Second)
+	return stoa.Errorf(stoa.CodeRateLimit, "This %s has reached its limit of %d running calls. Try again when one has ended.", whose, most).After(time.Second)
 }

@@ -319,7 +319,7 @@ func TestLimitsDoNotMultiplyWithKeys(t *testing.T) {
 	}
 	other, _ := h.NewKey(h.Account.ID, "*")
 	for _, c := range []*apitest.Client{operator, h.ClientWith(t, other)} {
-		if e := c.WantError(stoa.CodeRateLimit, "GET", "/api/v1/users/me", nil); !strings.Contains(e.Message, "together") {
+		if e := c.WantError(stoa.CodeRateLimit, "GET", "/api/v1/users/me", nil); !strings.Contains(e.Message, "The keys of this account have reached their common limit of 12") {
 			t.Errorf("the limit of the account is told as %q", e.Message)
 		}
 	}
