@@ -18,8 +18,8 @@ import (
 	"stoa/internal/vault"
 )
 
-// TestTheDoctorFindsEachFault provokes one after the other, in a service that has none
-// before.
+// TestTheDoctorFindsEachFault provokes one fault after the other, in a service without
+// faults.
 func TestTheDoctorFindsEachFault(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -94,7 +94,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	attention("connections", "1 connections are not ready", 1, failing.ID)
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "login", "url": f.url, "auth": object{"type": "oauth"}}).JSON(&unauthorized)
 	attention("connections", "2 connections are not ready", 2, failing.ID, unauthorized.ID)
-	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // nobody waits for those that are switched off
+	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // switched-off connections do not count
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": false})
 		attention("connections", "1 connections are not ready", 1, off.other)
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": true})
@@ -157,8 +157,8 @@ func TestTheDoctorSeesAStoreThatIsGone(t *testing.T) {
 }
 
 // TestStoredSecretsThatNoKeyOpens runs the service with another master key, and with a
-// row that was copied to another account: tools are withheld, that is told, and all else
-// works.
+// row that was copied to another account: tools are withheld, this is reported, and
+// everything else works.
 func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
 	t.Parallel()
 	f := newToolServer(t, readTool)
@@ -230,7 +230,7 @@ func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
 	h.Server.Tools.Vault = lost
 	sees(mine, true)
 	_, at := mine.a.begin(t, "say: hello", nil)
-	mine.a.until(t, at, "completed") // nothing looks at the vault when it is set again
+	mine.a.until(t, at, "completed") // the vault is not in use when it is set again
 	if r := mine.c.Do("GET", "/api/v1/health", nil); r.Status != 200 {
 		t.Errorf("the service says %d", r.Status)
 	}

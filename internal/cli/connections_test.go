@@ -24,8 +24,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// reviewed is what the reviews of docs/connections.md show, by the connection, and the
-// hash that stands there.
+// reviewed contains the reviews of docs/connections.md by connection, with their
+// hashes.
 var reviewed = map[string]struct{ tool, text, hash string }{
 	"notes":  {"search_notes", "Finds the notes that hold a word.", "1f2e3d4c5b6a"},
 	"shop":   {"read_note", `Request: {"arguments":{"name":{"in":"path"`, "2b3c4d5e6f70"},
@@ -120,7 +120,8 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 }
 
 // TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
-// demo server, in their order, with its address and hash in place of those of the page.
+// demo server, in their order, with the server's address and hashes instead of those of
+// the page.
 func TestTheGuideToConnectionsWorks(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/connections.md")

@@ -7,13 +7,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A CodeInfo says how a code is published.
+// A CodeInfo describes a published code.
 type CodeInfo struct {
 	Code       stoa.Code
 	Status     int           // of the HTTP reply
-	Type       string        // the error's group, which the client libraries know
+	Type       string        // the error's group, as in the client libraries
 	Retryable  bool          // sending the same request again can help
-	RetryAfter time.Duration // the Retry-After of an error that names none; 0: none
+	RetryAfter time.Duration // the default Retry-After of an error; 0 means none
 	Meaning    string        // one sentence for the documentation
 }
 
@@ -165,9 +165,9 @@ func (c CodeInfo) MayCarryRetryAfter() bool {
 	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)
 }
 
-// MessagesForm is the [CodeInfo] of an error as Anthropic's Messages have it: the HTTP
-// status and the type. Where credits are missing it is not 429, which clients of that
-// format send again by themselves, and for too much load it is 529 in place of 503.
+// MessagesForm returns the HTTP status and the type of an error in the format of
+// Anthropic's Messages. Missing credits are not 429, which clients of that format retry
+// automatically, and overload is 529 instead of 503.
 func (c CodeInfo) MessagesForm() (status int, kind string) {
 	switch {
 	case c.Type == TypeQuota:
