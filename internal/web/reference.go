@@ -133,7 +133,7 @@ type builder struct {
 	err   error
 
 	summary string       // of the current operation
-	streams []eventTable // of the streams met so far
+	streams []eventTable // of the streams processed so far
 }
 
 func (b *builder) fail(err error) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// operatorReplies are what the stub says of nodes and of the request log, by operation.
+// operatorReplies contains the stub's replies about nodes and the request log, by
+// operation.
 func operatorReplies() map[string]string {
 	at := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format("2006-01-02T15:04:05.000Z") }
 	node := func(id, version, address, hash string, self bool) string {

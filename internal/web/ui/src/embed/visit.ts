@@ -302,8 +302,8 @@ export class Visit {
     }
   }
 
-  // schedule renews the token in time, and tells the parent page when the chat
-  // is about to end.
+  // schedule renews the token in time, and notifies the parent page when the chat is
+  // about to end.
   private schedule(): void {
     clearTimeout(this.timer);
     if (!this.token) return;

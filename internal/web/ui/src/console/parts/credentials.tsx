@@ -91,8 +91,8 @@ async function allSecrets(api: Api, signal: AbortSignal): Promise<Secret[]> {
 const same = (a: Credentials, b: Credentials) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
 
 // useOwnSecrets holds a field for each connection of the agent's tools that accepts
-// secrets of sessions. was contains the current ones, users tells whether the sessions
-// can belong to an end user, and problem is the error of the last attempt.
+// secrets of sessions. was contains the current ones, users reports whether the
+// sessions can belong to an end user, and problem is the error of the last attempt.
 export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pick<Agent, "spaceId" | "tools">; was?: Credentials | null; users: boolean; problem?: Problem }) {
   const { api, may } = useSession();
   const had = was ?? {};

@@ -86,8 +86,8 @@ export interface Resource<T> {
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
 
-// useResource returns the parts of a list: pages is what was read, create the button that
-// makes another object, list the table with its filters, dialog what is open.
+// useResource returns the parts of a list: pages contains the rows, create is the
+// button for a new object, list the table with its filters, and dialog the open dialog.
 export function useResource<T extends object>(r: Resource<T>) {
   const [filter, change] = useFilter();
   const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...(r.sort ? [r.sort] : [])];

@@ -1,5 +1,5 @@
-// Tools and a schema of the playground: what is defined, what was called, and the
-// results that are typed in.
+// Tools and a schema of the playground: the definitions, the calls, and the entered
+// results.
 import { useState } from "preact/hooks";
 import type { ToolCall } from "../../lib/responses";
 import type { Meta } from "../../lib/types";
