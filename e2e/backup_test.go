@@ -68,7 +68,7 @@ func TestBackupUnderLoadIsExact(t *testing.T) {
 	last := 0
 	for _, file := range files {
 		other := newServer(t, v.url, "")
-		if out, errOut, code := run(t, "restore", "--data", other.data, file); code != 0 || !strings.Contains(out, "The books are in order.") {
+		if out, errOut, code := run(t, "restore", "--data", other.data, file); code != 0 || !strings.Contains(out, "The books are consistent.") {
 			t.Fatalf("restore exits with %d: %s%s", code, out, errOut)
 		}
 		other.verify(t)

@@ -89,7 +89,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 	source, back := h.data, filepath.Join(t.TempDir(), "back")
 	for _, step := range []struct{ from, to string }{{source, target}, {target, back}} {
 		out, errOut, code := run(t, "copy", "--from", step.from, "--to", step.to)
-		if code != 0 || !strings.Contains(out, "their numbers and hashes are the same on both sides") || !strings.Contains(out, "The books are in order on both sides: 2 accounts") || !strings.Contains(errOut, "drive_pieces: ") {
+		if code != 0 || !strings.Contains(out, "counts and hashes match on both sides") || !strings.Contains(out, "The books are consistent on both sides: 2 accounts") || !strings.Contains(errOut, "drive_pieces: ") {
 			t.Fatalf("the copy exits with %d: %s%s", code, out, errOut)
 		}
 		h.data, h.postgres = step.to, ""
@@ -133,10 +133,10 @@ func TestMigrateCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{"migrate --check --data", 1, "There are no core tables; a start creates them in version "},
+		{"migrate --check --data", 1, "The core tables do not exist; a start creates version "},
 		{"migrate --data", 0, "Created the drive tables in version "},
-		{"migrate --data", 0, "the newest."},
-		{"migrate --check --data", 0, "The core tables are of version "},
+		{"migrate --data", 0, "have the newest version, "},
+		{"migrate --check --data", 0, "The core tables have the newest version, "},
 	} {
 		out, errOut, code := run(t, append(strings.Fields(step.args), data)...)
 		if code != step.code || !strings.Contains(out, step.want) {

@@ -25,13 +25,13 @@ func (s *Server) getMe(ctx context.Context, in rest.Request[rest.None, rest.None
 	}
 	space, err := s.defaultSpace(ctx, in.Log, c.Account.ID)
 	return rest.Reply[contract.User]{Body: contract.User{
-		ID: c.Account.ID, Name: c.Account.Name, Email: unlessZero(c.Account.Email),
+		ID: c.Account.ID, Name: c.Account.Name, Email: nullIfZero(c.Account.Email),
 		Plan:           contract.Plan{ID: c.Plan.ID, Name: c.Plan.Name, GatedModels: c.Plan.GatedModels},
 		Credits:        contract.UserCredits{AvailableMicro: int64(balance.Available), HeldMicro: int64(balance.Held)},
-		DefaultSpaceID: unlessZero(space),
+		DefaultSpaceID: nullIfZero(space),
 		Key: contract.KeyOfCaller{
-			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: unlessNever(c.Key.ExpiresAt),
-			MaxCreditsMicroPerDay: unlessZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: ifCapped(c.Key, int64(spent)),
+			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: nullIfNever(c.Key.ExpiresAt),
+			MaxCreditsMicroPerDay: nullIfZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: ifCapped(c.Key, int64(spent)),
 		},
 		CreatedAt: contract.Time(c.Account.CreatedAt),
 	}}, err

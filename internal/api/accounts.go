@@ -22,7 +22,7 @@ const (
 func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateAccount]) (rest.Reply[contract.AccountWithKey], error) {
 	var reply rest.Reply[contract.AccountWithKey]
 	plan := orElse(orZero(in.Body.Plan), defaultPlan)
-	if err := s.knowsPlan(plan); err != nil {
+	if err := s.checkPlanExists(plan); err != nil {
 		return reply, err
 	}
 	a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
@@ -48,8 +48,8 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	return reply, err
 }
 
-// knowsPlan refuses a plan that is not configured.
-func (s *Server) knowsPlan(id string) error {
+// checkPlanExists rejects a plan that is not configured.
+func (s *Server) checkPlanExists(id string) error {
 	var known []string
 	if s.Plans != nil {
 		for _, p := range s.Plans() {
@@ -57,7 +57,7 @@ func (s *Server) knowsPlan(id string) error {
 		}
 	}
 	if !slices.Contains(known, id) {
-		return stoa.Errorf(stoa.CodeInvalidValue, "There is no such plan. The plans are %s.", strings.Join(known, ", ")).At("plan")
+		return stoa.Errorf(stoa.CodeInvalidValue, "Unknown plan. The plans are %s.", strings.Join(known, ", ")).At("plan")
 	}
 	return nil
 }
@@ -78,18 +78,18 @@ func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.List
 	})
 }
 
-// accountAsked returns the account that a list or report is asked of: the caller's
-// own, or for operators another.
-func (s *Server) accountAsked(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+// requestedAccount returns the account of a list or report: the caller's own, or
+// another one for operators.
+func (s *Server) requestedAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	switch {
 	case asked == "" || asked == c.Account.ID:
 		return c.Account.ID, nil
 	case !c.Key.Has(stoa.ScopeOperator):
-		return "", stoa.Errorf(stoa.CodeScope, "What other accounts have needs a key with the scope %q. Leave \"accountId\" out for your own.", stoa.ScopeOperator).At("accountId")
+		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperator).At("accountId")
 	}
 	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
+		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id from GET /api/v1/accounts.", rest.ShortName(asked)).At("accountId")
 	}
 	return asked, err
 }
@@ -103,12 +103,12 @@ func (s *Server) getAccount(ctx context.Context, in rest.Request[byID, rest.None
 func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
 	b := in.Body
 	if b.Plan != "" {
-		if err := s.knowsPlan(b.Plan); err != nil {
+		if err := s.checkPlanExists(b.Plan); err != nil {
 			return rest.Reply[contract.AccountWithCredits]{}, err
 		}
 	}
 	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
-		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
+		return rest.Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; a suspended account could not resume itself.").At("suspended")
 	}
 	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
 		a, err := tx.Account(ctx, in.Params.ID)
@@ -140,7 +140,7 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
 	})
 	reply := rest.Reply[contract.Grant]{Body: contract.Grant{
-		ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
+		ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: nullIfZero(g.Reason), ExternalRef: nullIfZero(g.ExternalRef),
 		CreatedAt: contract.Time(g.CreatedAt),
 	}}
 	if isNew {
@@ -149,10 +149,10 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 	return reply, err
 }
 
-// createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator hands
-// out whatever that account may do; only the scope "operator" itself is not
-// passed on by default. For a key of the operator's own account, or with that
-// scope, the rules of [auth.Within] hold.
+// createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator can grant every
+// permission of that account; only the scope "operator" is not granted by default. For
+// a key of the operator's own account, or with that scope, the rules of [auth.Within]
+// apply.
 func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateKey]) (rest.Reply[contract.KeyWithSecret], error) {
 	from := stoa.Key{Scopes: []string{stoa.ScopeAll}}
 	if in.Params.ID == in.Caller.Account.ID {
@@ -179,8 +179,8 @@ func (s *Server) accountWithCredits(ctx context.Context, id string) (rest.Reply[
 
 func contractAccount(a store.AccountRow, b stoa.Balance) contract.Account {
 	return contract.Account{
-		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
-		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-		Credits: contractCredits(b), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
+		ID: a.ID, Name: a.Name, Email: nullIfZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
+		DefaultSpaceID: nullIfZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
+		Credits: contractCredits(b), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: nullIfNever(a.LastUsed),
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/tool"
 )
 
-// What an agent has that names none.
+// Defaults of an agent's settings.
 const (
 	defaultModel       = catalog.Auto
 	defaultDriveAccess = stoa.DriveReadOnly
@@ -38,13 +38,13 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 		err = s.checkAgent(agent)
 	}
 	if err == nil {
-		err = s.knowsModel(agent.Model)
+		err = s.checkModelExists(agent.Model)
 	}
 	if err != nil {
 		return rest.Reply[contract.Agent]{}, err
 	}
 	made, err := tx.InsertAgent(ctx, agent)
-	if err == nil { // the space is known to be there
+	if err == nil { // the space exists
 		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
 	}
 	return createdAgent(made), err
@@ -66,7 +66,7 @@ func visitorDrive(n nullable.Nullable[string]) stoa.VisitorDrive {
 	return stoa.VisitorDrive(valueOr(n, string(defaultVisitors)))
 }
 
-// valueOr is the value of a member; other where it is absent or null.
+// valueOr returns the value of a member, or other if it is absent or null.
 func valueOr[T any](n nullable.Nullable[T], other T) T {
 	if v, err := n.Get(); err == nil {
 		return v
@@ -124,7 +124,7 @@ func (s *Server) updateAgent(ctx context.Context, in rest.Request[updateAgentPar
 			if err := s.patchAgent(a, &in.Body); err != nil {
 				return err
 			}
-			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // what they were checked for is as it was
+			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // the checked settings are unchanged
 				return nil
 			}
 			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
@@ -139,15 +139,15 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 		into *string
 		text string
 	}{{&a.SpaceID, b.SpaceID}, {&a.Name, b.Name}, {&a.Instructions, b.Instructions}} {
-		if m.text != "" { // null and empty texts are refused by the contract
+		if m.text != "" { // the contract rejects null and empty texts
 			*m.into = m.text
 		}
 	}
 	patch(&a.Description, b.Description, same)
 	patch(&a.ExternalID, b.ExternalID, same)
-	if b.Model.IsSpecified() { // one that stays may have left the catalog
+	if b.Model.IsSpecified() { // an unchanged model may have been removed from the catalog
 		a.Model = valueOr(b.Model, defaultModel)
-		if err := s.knowsModel(a.Model); err != nil {
+		if err := s.checkModelExists(a.Model); err != nil {
 			return err
 		}
 	}
@@ -180,8 +180,8 @@ type deleteAgentParams struct {
 	contract.DeleteAgentParams
 }
 
-// deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on there is no such
-// agent; what belonged to it is removed in the background.
+// deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on the agent does not
+// exist; its data is removed in the background.
 func (s *Server) deleteAgent(ctx context.Context, in rest.Request[deleteAgentParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -222,7 +222,7 @@ type getAgentVersionParams struct {
 func (s *Server) getAgentVersion(ctx context.Context, in rest.Request[getAgentVersionParams, rest.None]) (rest.Reply[contract.AgentVersion], error) {
 	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
-		number = 0 // which is the number of none
+		number = 0 // not a valid version number
 	}
 	accountID := in.Caller.Account.ID
 	v, err := read(ctx, s, func(tx *store.Tx) (stoa.AgentVersion, error) {
@@ -251,7 +251,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 			return err
 		}
 		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
-		return s.knowsModel(a.Model) // it may have left the catalog since
+		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
@@ -268,8 +268,8 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
-		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: unlessZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: unlessZero(a.ExternalID),
+		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }

@@ -1,10 +1,10 @@
 // Package api serves the contract over HTTP: one file per resource reads requests,
 // calls the packages below and renders their results.
 //
-// It knows no SQL, no provider and no price, and it never decides what a call
-// costs. A route is a line of the table in routes.go; package rest makes handlers of
-// the functions that the table names. Package responses parses and answers
-// POST /api/v1/responses. Start at [Server.Handler].
+// It contains no SQL, providers or prices, and never decides the cost of a call. A
+// route is a line of the table in routes.go; package rest creates handlers from the
+// functions in the table. Package responses parses and answers POST /api/v1/responses.
+// Start at [Server.Handler].
 package api
 
 import (
@@ -35,49 +35,49 @@ import (
 	"stoa/internal/webhook"
 )
 
-// A Server answers requests. Its fields are set before [Server.Handler] is
-// called and not changed afterwards; those without a remark are required.
+// A Server answers requests. Its fields are set before [Server.Handler] is called and
+// not changed afterwards; those without a comment are required.
 type Server struct {
 	rest.Base
 	Gateway  *gateway.Gateway
 	Ledger   *billing.Ledger
 	Drives   *drive.Drives
 	Sessions *session.Sessions
-	// Worker is asked whether the credits cover a session.
+	// Worker checks whether the credits cover a session.
 	Worker *agent.Worker
 	// Scheduler starts sessions at the instants of tasks.
 	Scheduler *scheduler.Scheduler
-	Catalog   *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
+	Catalog   *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
 
-	Pool func() upstream.Stats // of the calls to providers; nil: there are none
-	// Try makes a small call to a provider; nil: none can be tested.
+	Pool func() upstream.Stats // of the calls to providers; nil if there are none
+	// Try sends a small call to a provider; nil if providers cannot be tested.
 	Try func(ctx context.Context, account, model string, r stoa.Route) (upstream.Tried, error)
 
-	Plans     func() []stoa.Plan // as published; nil: none
-	Version   string             // of the program; empty: "dev"
-	Commit    string             // empty: "unknown"
-	PublicURL string             // scheme and host for links; empty: links are paths
+	Plans     func() []stoa.Plan // as published; nil means none
+	Version   string             // of the program; empty means "dev"
+	Commit    string             // empty means "unknown"
+	PublicURL string             // scheme and host for links; if empty, links are paths
 	Contact   config.Contact     // as published
 
 	ExtensionOptions config.ExtensionOptions
-	States           *seal.Box // needed with the extension tools
-	// Outbound is the way to addresses of callers.
+	States           *seal.Box // required by the extension tools
+	// Outbound sends requests to addresses of callers.
 	Outbound *outbound.Network
-	Tools    *tool.Tools // looks after connections
+	Tools    *tool.Tools // manages connections
 	Hooks    *webhook.Hooks
 
-	// HeaderWait is how long a stream waits for its first event before it
-	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
-	// and 15 s.
+	// HeaderWait is the maximum wait of a stream for its first event before its headers
+	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10
+	// s and 15 s.
 	HeaderWait, KeepAlive time.Duration
-	// Heartbeat is how long a stream of events may be silent before a comment is
-	// sent. 0: 10 s.
+	// Heartbeat is the maximum silence of an event stream before a comment is sent. 0
+	// means 10 s.
 	Heartbeat time.Duration
 
-	// ReportTime is how long a query over many receipts may take. 0: 30 s.
+	// ReportTime is the timeout of a query over many receipts. 0 means 30 s.
 	ReportTime time.Duration
 
-	// Machine returns what is known of the machine; nil: nothing is.
+	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
 
 	Requests *requestlog.Log

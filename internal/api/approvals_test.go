@@ -51,7 +51,7 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 		}
 		return object{"inputId": in.ID, "decisions": []object{d}}
 	}
-	// Nobody decides with another key than one for it, and nobody from elsewhere.
+	// Keys without the scope and keys of other accounts cannot decide.
 	weak, _ := h.NewKey(h.Account.ID, "sessions:read", "sessions:write")
 	for _, body := range []object{decide(0, "approve", nil), decide(0, "reject", nil), {"inputId": in.ID, "decision": "approve"}} {
 		h.ClientWith(t, weak).WantError(stoa.CodeScope, "POST", path+"/input", body)

@@ -188,8 +188,8 @@ func TestARetryAcknowledgesEffects(t *testing.T) {
 	}
 }
 
-// A visitor learns nothing of what programs of the account do: to them the agent
-// works until it has an answer.
+// A visitor does not see the work of the account's programs: the agent appears to work
+// until it has an answer.
 func TestAVisitorLearnsNothingOfTools(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})

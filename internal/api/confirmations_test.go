@@ -97,7 +97,7 @@ func TestAVisitorIsAskedWhatIsPublicAlone(t *testing.T) {
 			if a.Want(200, "GET", "/api/v1/inputs?kind=all", nil).JSON(&list); len(list.Data) != 0 {
 				t.Errorf("programs and operators are offered %+v", list.Data)
 			}
-			// Nobody but this visitor confirms.
+			// Only this visitor can confirm.
 			answer := object{"inputId": in.ID, "decision": "approve"}
 			a.WantError(stoa.CodeNotWaiting, "POST", path+"/input", answer)
 			other := newVisit(t, a.author, nil)

@@ -44,7 +44,7 @@ func newShop(t *testing.T) *shop {
 	return f
 }
 
-// requests returns what was asked for since the last time.
+// requests returns the requests since the last call.
 func (f *shop) requests() string { return strings.TrimSpace(*f.paths.Swap(new(""))) }
 
 func operation(more object) object {

@@ -67,7 +67,8 @@ func TestAReviewNamesTheArgumentForTheID(t *testing.T) {
 		t.Errorf("the server got %s, want %s", got, want)
 	}
 
-	// A decision about another definition begins anew, and a rejection takes all back.
+	// A decision about another definition replaces the old one, and a rejection removes
+	// everything.
 	changed := strings.Replace(keyedTool, "Pays.", "Pays now.", 1)
 	f.tools.Store(&changed)
 	c.Want(200, "POST", path+"/refresh", nil)

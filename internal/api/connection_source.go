@@ -16,17 +16,17 @@ import (
 	"stoa/internal/tool"
 )
 
-// A connectionSource is what a request says of what tools are made from.
+// A connectionSource is the source of a connection's tools as given in a request.
 type connectionSource struct {
 	operations            nullable.Nullable[[]contract.ConnectionOperation]
 	documentURL, document nullable.Nullable[string]
 }
 
-// newSource returns the text that the tools of a connection are made from, as it is
-// stored; nil: it stays as it is. It refuses what does not fit the kind.
+// newSource returns the source of a connection's tools in its stored form; nil means
+// unchanged. It rejects a source that does not match the kind.
 func newSource(c *store.Connection, s connectionSource, create bool) (*string, error) {
 	refuse := func(member, kind string) error {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%s is for connections of the kind %s.", member, kind).At(member)
+		return stoa.Errorf(stoa.CodeInvalidValue, "%s is only allowed for connections of the kind %s.", member, kind).At(member)
 	}
 	operations, address, text := orZero(s.operations), orZero(s.documentURL), orZero(s.document)
 	switch {
@@ -37,11 +37,11 @@ func newSource(c *store.Connection, s connectionSource, create bool) (*string, e
 	case c.Kind != store.KindOpenAPI && text != "":
 		return nil, refuse("document", store.KindOpenAPI)
 	case address != "" && text != "":
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The document is given by its address or as text, not as both.").At("document")
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "Send either the address or the text of the document, not both.").At("document")
 	case create && c.Kind == store.KindHTTP && len(operations) == 0:
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "Say which requests the tools are: operations.").At("operations")
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "Send the requests of the tools: operations.").At("operations")
 	case create && c.Kind == store.KindOpenAPI && address == "" && text == "":
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "Say where the OpenAPI document is, or give it: documentUrl or document.").At("documentUrl")
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "Send the address or the text of the OpenAPI document: documentUrl or document.").At("documentUrl")
 	case c.Kind == store.KindHTTP && len(operations) > 0:
 		list, err := operationsText(operations)
 		return &list, err
@@ -55,7 +55,7 @@ func newSource(c *store.Connection, s connectionSource, create bool) (*string, e
 	return nil, nil
 }
 
-// operationsText returns operations as they are stored.
+// operationsText returns operations in their stored form.
 func operationsText(operations []contract.ConnectionOperation) (string, error) {
 	var list []httptool.Operation
 	for _, o := range operations {
@@ -85,7 +85,7 @@ func operationsText(operations []contract.ConnectionOperation) (string, error) {
 	return string(text), nil
 }
 
-// keepSource stores what the tools of a new connection are made from.
+// keepSource stores the source of the tools of a new connection.
 func keepSource(ctx context.Context, tx *store.Tx, c store.Connection, source string) (store.Connection, error) {
 	if c.Kind != store.KindHTTP {
 		return c, tx.SetConnectionSource(ctx, c.AccountID, c.ID, source)
@@ -95,7 +95,7 @@ func keepSource(ctx context.Context, tx *store.Tx, c store.Connection, source st
 	})
 }
 
-// A shownConnection is a connection as a reply has it, and its revision.
+// A shownConnection is a connection in the form of replies, with its revision.
 type shownConnection struct {
 	contract.Connection
 	revision int64
@@ -122,11 +122,11 @@ func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (ou
 	shown := []contract.ConnectionOperation{}
 	for _, o := range list {
 		one := contract.ConnectionOperation{
-			Name: o.Name, Description: unlessZero(o.Description), Method: o.Method, Path: o.Path, Parameters: orNull(o.Parameters), Effects: unlessZero(o.Effects),
+			Name: o.Name, Description: nullIfZero(o.Description), Method: o.Method, Path: o.Path, Parameters: orNull(o.Parameters), Effects: nullIfZero(o.Effects),
 			Result: nullable.NewNullNullable[contract.ConnectionOperationResult](),
 		}
 		if o.Result.Pointer != "" || o.Result.MaxItems != 0 {
-			one.Result = nullable.NewNullableWithValue(contract.ConnectionOperationResult{Pointer: unlessZero(o.Result.Pointer), MaxItems: unlessZero(o.Result.MaxItems)})
+			one.Result = nullable.NewNullableWithValue(contract.ConnectionOperationResult{Pointer: nullIfZero(o.Result.Pointer), MaxItems: nullIfZero(o.Result.MaxItems)})
 		}
 		shown = append(shown, one)
 	}
@@ -134,7 +134,7 @@ func showConnection(ctx context.Context, tx *store.Tx, accountID, id string) (ou
 	return out, nil
 }
 
-// setLimits changes the limits that a request names.
+// setLimits changes the limits that a request sets.
 func setLimits(c *store.Connection, limits nullable.Nullable[contract.SetConnectionLimits]) {
 	usual := store.DefaultConnectionLimits
 	if limits.IsNull() {

@@ -61,39 +61,39 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in rest.Req
 	}, err
 }
 
-// setAuth takes over what requests carry.
+// setAuth sets the credentials of requests.
 func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
 	id := orZero(auth.SecretID)
 	switch {
 	case auth.Type == "secret" && id == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "Say which secret: auth.secretId.").At("auth.secretId")
+		return stoa.Errorf(stoa.CodeMissingParameter, "Select a secret: auth.secretId.").At("auth.secretId")
 	case auth.Type != "secret" && id != "":
-		return stoa.Errorf(stoa.CodeInvalidValue, "A secret is used with the type secret alone.").At("auth.secretId")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A secret is only allowed with the type secret.").At("auth.secretId")
 	}
 	c.SecretID, c.OAuth, c.ClientSecretID = id, nil, ""
 	grant, client, secret := orZero(auth.Grant), orZero(auth.ClientID), orZero(auth.ClientSecretID)
 	if auth.Type != "oauth" {
 		if grant != "" || client != "" || secret != "" || len(orZero(auth.Scopes)) > 0 {
-			return stoa.Errorf(stoa.CodeInvalidValue, "grant, scopes, clientId and clientSecretId go with the type oauth alone.").At("auth.type")
+			return stoa.Errorf(stoa.CodeInvalidValue, "grant, scopes, clientId and clientSecretId are only allowed with the type oauth.").At("auth.type")
 		}
 		return nil
 	}
 	for i, scope := range orZero(auth.Scopes) {
 		if strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A scope has printable ASCII characters, without spaces, quotes and backslashes.").At(fmt.Sprintf("auth.scopes[%d]", i))
+			return stoa.Errorf(stoa.CodeInvalidValue, "A scope must consist of printable ASCII characters without spaces, quotes and backslashes.").At(fmt.Sprintf("auth.scopes[%d]", i))
 		}
 	}
 	switch {
 	case secret != "" && client == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The secret is that of a client: auth.clientId says which.").At("auth.clientId")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The secret belongs to a client: set auth.clientId.").At("auth.clientId")
 	case grant == store.GrantClient && (client == "" || secret == ""):
-		return stoa.Errorf(stoa.CodeMissingParameter, "The grant client_credentials needs a client with a secret: auth.clientId and auth.clientSecretId.").At("auth.clientSecretId")
+		return stoa.Errorf(stoa.CodeMissingParameter, "The grant client_credentials requires a client with a secret: auth.clientId and auth.clientSecretId.").At("auth.clientSecretId")
 	}
 	c.OAuth, c.ClientSecretID = &store.OAuth{Grant: cmp.Or(grant, store.GrantCode), Scopes: orZero(auth.Scopes), ClientID: client}, secret
 	return nil
 }
 
-// checkClientSecret refuses a secret that cannot be that of an OAuth client.
+// checkClientSecret rejects a secret that cannot belong to an OAuth client.
 func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	if c.ClientSecretID == "" {
 		return nil
@@ -106,36 +106,36 @@ func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) er
 	case err != nil:
 		return err
 	case secret.Kind != store.SecretToken:
-		return stoa.Errorf(stoa.CodeInvalidValue, "The secret of a client is of the kind token.").At(at)
+		return stoa.Errorf(stoa.CodeInvalidValue, "The secret of a client must be of the kind token.").At(at)
 	case secret.ExternalUserID != "" || secret.SpaceID != "" && secret.SpaceID != c.SpaceID:
-		return stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another space, or for the sessions of one external user.").At(at)
+		return stoa.Errorf(stoa.CodeSecretOrigin, "The secret belongs to another space, or to the sessions of one external user.").At(at)
 	}
 	return nil
 }
 
-// checkConnection refuses a connection whose requests could not be sent, or would take a
-// secret to another origin than its own.
+// checkConnection rejects a connection whose requests could not be sent, or would send
+// a secret to an origin other than its own.
 func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	origin := tool.Origin(c.URL, false)
 	switch {
-	case c.URL == "" && c.Kind == store.KindOpenAPI: // the document says it
+	case c.URL == "" && c.Kind == store.KindOpenAPI: // the document contains it
 	case c.URL == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "Say where the server is, such as https://mcp.example.com/mcp.").At("url")
+		return stoa.Errorf(stoa.CodeMissingParameter, "Send the address of the server, such as https://mcp.example.com/mcp.").At("url")
 	case origin == "":
-		return stoa.Errorf(stoa.CodeInvalidValue, "The address has the form https://mcp.example.com/mcp, without a user and without a fragment.").At("url")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The address must have the form https://mcp.example.com/mcp, without a user and without a fragment.").At("url")
 	}
 	if c.DocumentURL != "" && tool.Origin(c.DocumentURL, false) == "" {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The address has the form https://api.example.com/openapi.json, without a user and without a fragment.").At("documentUrl")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The address must have the form https://api.example.com/openapi.json, without a user and without a fragment.").At("documentUrl")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "User-Agent") {
-			return stoa.Errorf(stoa.CodeInvalidHeader, "The header %q is set by the service. A secret can hold the value of Authorization.", name).At("headers")
+			return stoa.Errorf(stoa.CodeInvalidHeader, "The service sets the header %q. Use a secret for the value of Authorization.", name).At("headers")
 		}
 		if err := checkHeaderName(name, "headers"); err != nil {
 			return err
 		}
 		if !remote.HeaderValue(c.Headers[name]) {
-			return stoa.Errorf(stoa.CodeInvalidHeader, "The value of the header %q has other characters than printable ASCII, or a space at an end.", name).At("headers")
+			return stoa.Errorf(stoa.CodeInvalidHeader, "The value of the header %q must be printable ASCII without a space at either end.", name).At("headers")
 		}
 	}
 	if err := checkMetadata(c.Metadata); err != nil {
@@ -150,17 +150,17 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 	case secret.Kind == store.SecretToken:
 		err = stoa.Errorf(stoa.CodeInvalidValue, "A secret of the kind token is not sent with requests. Store one of another kind.").At("auth.secretId")
 	case secret.ExternalUserID != "":
-		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for the sessions of one external user. Give it to them as credentials.").At("auth.secretId")
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret belongs to the sessions of one external user. Use it in their credentials.").At("auth.secretId")
 	case secret.SpaceID != "" && secret.SpaceID != c.SpaceID:
-		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for connections of another space.").At("auth.secretId")
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret belongs to connections of another space.").At("auth.secretId")
 	case c.URL != "" && secret.Origin != origin:
-		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the address is of %s. Store another secret for it.", secret.Origin, origin).At("auth.secretId")
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, but the address belongs to %s. Store another secret for it.", secret.Origin, origin).At("auth.secretId")
 	}
 	return err
 }
 
-// checkHeaderName refuses what is no name of a header, and headers that belong to the
-// connection or the protocol.
+// checkHeaderName rejects invalid header names, and headers of the connection or the
+// protocol.
 func checkHeaderName(name, param string) error {
 	if !remote.HeaderName(name) {
 		return stoa.Errorf(stoa.CodeInvalidHeader, "%q is not the name of a header that can be set.", name).At(param)
@@ -213,7 +213,7 @@ func (s *Server) updateConnection(ctx context.Context, in rest.Request[updateCon
 	return rest.Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
 }
 
-// editConnection changes a connection as a request says.
+// editConnection applies a request to a connection.
 func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b contract.UpdateConnection) error {
 	was := *c
 	if b.URL != "" {
@@ -255,7 +255,7 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 		if err := tool.Forget(ctx, tx, c.AccountID, c.ID); err != nil {
 			return err
 		}
-		if c.Kind == store.KindHTTP { // nobody is asked for its tools
+		if c.Kind == store.KindHTTP { // no tools are requested
 			c.CheckedAt = tx.Now
 		}
 	}
@@ -282,7 +282,7 @@ func (s *Server) deleteConnection(ctx context.Context, in rest.Request[deleteCon
 			err = ifCurrent(in.Params.IfMatch, c.Revision)
 		}
 		if err == nil && !in.Params.Force {
-			err = unused(ctx, tx, c)
+			err = checkUnused(ctx, tx, c)
 		}
 		if err != nil {
 			return err
@@ -292,11 +292,11 @@ func (s *Server) deleteConnection(ctx context.Context, in rest.Request[deleteCon
 	return rest.NoContent(), err
 }
 
-// namedAgents is how many agents an error names.
+// namedAgents is the maximum number of agents in an error.
 const namedAgents = 5
 
-// unused refuses a connection that agents have tools of.
-func unused(ctx context.Context, tx *store.Tx, c store.Connection) error {
+// checkUnused rejects a connection whose tools agents use.
+func checkUnused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	names, err := tx.AgentsUsing(ctx, c, namedAgents+1)
 	if err != nil || len(names) == 0 {
 		return err
@@ -308,7 +308,7 @@ func unused(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	for i, name := range names {
 		names[i] = strconv.Quote(remote.Cut(remote.Visible(name), 64))
 	}
-	return stoa.Errorf(stoa.CodeConnectionInUse, "Agents have tools of the connection: %s%s. Take them out, or delete it with force=true, which withholds them.", strings.Join(names, ", "), more)
+	return stoa.Errorf(stoa.CodeConnectionInUse, "Agents use tools of the connection: %s%s. Remove the tools from them, or delete it with force=true, which withholds them.", strings.Join(names, ", "), more)
 }
 
 // refreshConnection serves POST /api/v1/connections/{id}/refresh.
@@ -353,9 +353,9 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 		policy := orZero(t.Policy) != ""
 		switch {
 		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
-			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeMissingParameter, "An approved tool needs approval and effects, or policy: by_annotations.").At(fmt.Sprintf("tools[%d].approval", i))
+			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeMissingParameter, "An approved tool requires approval and effects, or policy: by_annotations.").At(fmt.Sprintf("tools[%d].approval", i))
 		case policy && (d.Approval != "" || d.Effects != ""):
-			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeInvalidValue, "policy stands in place of approval and effects.").At(fmt.Sprintf("tools[%d].policy", i))
+			return rest.Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeInvalidValue, "Send policy instead of approval and effects, not both.").At(fmt.Sprintf("tools[%d].policy", i))
 		}
 		decisions = append(decisions, d)
 	}
@@ -368,7 +368,7 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in rest.Request[byID
 	return rest.Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
-// A trial is the body of a test call, whose arguments are passed on as they are.
+// A trial is the body of a test call, whose arguments are forwarded unchanged.
 type trial struct {
 	Name      string                  `json:"name"`
 	Arguments jsonx.Value             `json:"arguments"`
@@ -386,7 +386,7 @@ func (s *Server) testConnectionTool(ctx context.Context, in rest.Request[byID, t
 		return rest.Reply[contract.ConnectionToolTest]{}, err
 	}
 	body := contract.ConnectionToolTest{
-		CallID: out.CallID, Outcome: out.Outcome, Message: unlessZero(out.Message), Text: nullable.NewNullNullable[string](), DurationMilliseconds: out.Duration.Milliseconds(),
+		CallID: out.CallID, Outcome: out.Outcome, Message: nullIfZero(out.Message), Text: nullable.NewNullNullable[string](), DurationMilliseconds: out.Duration.Milliseconds(),
 	}
 	if r := out.Result; r != nil {
 		body.Text, body.IsError, body.Bytes = nullable.NewNullableWithValue(strings.ToValidUTF8(r.Text, "\ufffd")), r.IsError, int64(r.Bytes)
@@ -396,12 +396,12 @@ func (s *Server) testConnectionTool(ctx context.Context, in rest.Request[byID, t
 
 func contractConnection(c store.Connection) contract.Connection {
 	out := contract.Connection{
-		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: unlessZero(c.SecretID)},
-		DocumentURL: unlessZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange, CredentialsPerSession: c.PerSession,
+		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: nullIfZero(c.SecretID)},
+		DocumentURL: nullIfZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange, CredentialsPerSession: c.PerSession,
 		Limits: contract.ConnectionLimits{
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},
-		Headers: c.Headers, Enabled: !c.Disabled, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
+		Headers: c.Headers, Enabled: !c.Disabled, Status: connectionStatus(c), Instructions: nullIfZero(c.Instructions), LastCheckedAt: nullIfNever(c.CheckedAt),
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
 		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
 		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
@@ -411,8 +411,8 @@ func contractConnection(c store.Connection) contract.Connection {
 		out.Auth.Type = "secret"
 	case c.OAuth != nil:
 		out.Auth = contract.ConnectionAuth{
-			Type: "oauth", Grant: unlessZero(c.OAuth.Grant), Scopes: nullable.NewNullNullable[[]string](),
-			ClientID: unlessZero(c.OAuth.ClientID), ClientSecretID: unlessZero(c.ClientSecretID),
+			Type: "oauth", Grant: nullIfZero(c.OAuth.Grant), Scopes: nullable.NewNullNullable[[]string](),
+			ClientID: nullIfZero(c.OAuth.ClientID), ClientSecretID: nullIfZero(c.ClientSecretID),
 		}
 		if len(c.OAuth.Scopes) > 0 {
 			out.Auth.Scopes = nullable.NewNullableWithValue(c.OAuth.Scopes)
@@ -434,7 +434,7 @@ func contractConnection(c store.Connection) contract.Connection {
 	}
 	if a := c.Authorization; a != nil {
 		out.LastAuthorization = nullable.NewNullableWithValue(contract.ConnectionAuthorization{
-			ID: a.ID, Status: a.Status, Message: unlessZero(a.Message), StartedAt: contract.Time(a.StartedAt), EndedAt: unlessNever(a.EndedAt),
+			ID: a.ID, Status: a.Status, Message: nullIfZero(a.Message), StartedAt: contract.Time(a.StartedAt), EndedAt: nullIfNever(a.EndedAt),
 		})
 	}
 	return out
@@ -465,8 +465,8 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 		Name: row.Name, ModelName: row.ModelName, Title: remote.Visible(d.Title), Description: remote.Visible(d.Description),
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
 		Visitors: orElse(row.Visitors, store.VisitorsNo), VisitorTitle: row.VisitorTitle, PublicFields: row.PublicFields, TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
-		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
-		OnUnknown: nullable.NewNullNullable[string](), IdempotencyArgument: unlessZero(row.IdempotencyArgument),
+		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: nullIfZero(row.ApprovedSHA256), Approval: nullIfZero(row.Approval), Effects: nullIfZero(row.Effects),
+		OnUnknown: nullable.NewNullNullable[string](), IdempotencyArgument: nullIfZero(row.IdempotencyArgument),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
 	}
@@ -488,7 +488,8 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 	return out
 }
 
-// visible returns a value of a server with what cannot be seen in its texts written out.
+// visible returns a value of a server with the invisible characters of its texts
+// escaped.
 func visible(members map[string]any) map[string]any {
 	if members == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 type toolServer struct {
 	url   string
 	tools atomic.Pointer[string] // the entries of its catalog
-	key   atomic.Pointer[string] // that it wants as the header Authorization; nil: none
+	key   atomic.Pointer[string] // required as the header Authorization; nil means none
 	calls atomic.Int32
 	args  atomic.Pointer[string]
 	with  atomic.Pointer[string] // the header Authorization of the last call
@@ -161,7 +161,8 @@ func TestAChangedToolIsReviewedAnew(t *testing.T) {
 		return d
 	}
 
-	// Order and spaces are no change; an unreviewed tool that is gone leaves nothing.
+	// Changes of order and spaces do not count; an unreviewed tool that is removed
+	// leaves no entry.
 	if d := refresh(`{ "annotations":{"readOnlyHint":true}, "inputSchema":{"type":"object"},"description":"Finds.","name":"search"}`); d.Unchanged != 1 || !slices.Equal(d.Missing, []string{"send"}) {
 		t.Errorf("%+v", d)
 	}

@@ -10,22 +10,22 @@ import (
 	"stoa/internal/tool"
 )
 
-// mayGive reports whether a key may give sessions secrets of their own: otherwise one
-// that may start sessions could use any secret of the account.
-func mayGive(c stoa.Caller, given nullable.Nullable[map[string]string]) error {
+// checkCredentialScope checks that a key can give sessions their own secrets. Without
+// this check, a key that can start sessions could use any secret of the account.
+func checkCredentialScope(c stoa.Caller, given nullable.Nullable[map[string]string]) error {
 	if len(orZero(given)) > 0 && !c.Key.Has("secrets:write") {
-		return stoa.Errorf(stoa.CodeScope, "To give a session secrets of its own takes the scope \"secrets:write\" as well. Leave \"credentials\" out, or use another key.").At("credentials")
+		return stoa.Errorf(stoa.CodeScope, "\"credentials\" also requires the scope \"secrets:write\". Omit \"credentials\", or use another key.").At("credentials")
 	}
 	return nil
 }
 
-// keepCredentials checks the secrets that the sessions of a task, a script tag or a link
-// have of their own, and keeps them; where none are given, it keeps those of before.
+// keepCredentials checks and stores the sessions' own secrets of a task, a script tag
+// or a link. If none are sent, it keeps the earlier ones.
 func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, externalUserID string, given nullable.Nullable[map[string]string]) error {
 	if !given.IsSpecified() {
 		return nil
 	}
-	if err := mayGive(c, given); err != nil {
+	if err := checkCredentialScope(c, given); err != nil {
 		return err
 	}
 	own := orZero(given)
@@ -35,8 +35,8 @@ func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, 
 	return tx.SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
 }
 
-// ownCredentials returns the secrets that a session, or what makes sessions, has of its
-// own: ids, never values.
+// ownCredentials returns the own secrets of a session, or of an object that starts
+// sessions, as ids.
 func (s *Server) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
 	own, err := read(ctx, s, func(tx *store.Tx) (map[string]string, error) { return tx.OwnCredentials(ctx, c.Account.ID, ownerID) })
 	if own == nil {

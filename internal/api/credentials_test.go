@@ -89,7 +89,7 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Whoever makes sessions gives them theirs: a task, a link, a script tag.
+	// Objects that start sessions supply the secrets: a task, a link, a script tag.
 	c.Want(200, "PATCH", path, object{"credentialsPerSession": "required"})
 	var task contract.ScheduledTask
 	a.Want(201, "POST", a.agent+"/scheduled-tasks", object{"name": "x", "message": order, "schedule": object{"type": "interval", "everySeconds": 86400}, "credentials": object{id: all}}).JSON(&task)

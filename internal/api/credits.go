@@ -24,7 +24,7 @@ func contractCredits(b stoa.Balance) contract.Credits {
 
 // listLedger serves GET /api/v1/credits/ledger.
 func (s *Server) listLedger(ctx context.Context, in rest.Request[contract.ListLedgerParams, rest.None]) (rest.Reply[rest.Page[contract.LedgerEntry]], error) {
-	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.LedgerEntry]]{}, err
 	}
@@ -40,7 +40,7 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 		kind = "adjust" // a correction
 	}
 	return contract.LedgerEntry{
-		ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: unlessZero(e.Ref), Reason: unlessZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
+		ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: nullIfZero(e.Ref), Reason: nullIfZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Server) getReceipt(ctx context.Context, in rest.Request[byID, rest.None
 func contractReceipt(r store.Receipt) contract.Receipt {
 	return contract.Receipt{
 		ID:    r.ID,
-		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: unlessZero(r.Reason)},
+		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: nullIfZero(r.Reason)},
 		Usage: contract.ReceiptUsage{
 			InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
 			CacheWriteLongTokens: r.Usage.CacheWriteLongTokens,
@@ -83,8 +83,8 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 		Price:        contractPrice(r.Price),
 		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
 		Status: r.State, KeyID: r.KeyID,
-		EndUser: unlessZero(r.EndUser), SpaceID: unlessZero(r.SpaceID), AgentID: unlessZero(r.AgentID), SessionID: unlessZero(r.SessionID),
-		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: unlessZero(milliseconds(r.FirstToken)),
+		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),
+		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: nullIfZero(milliseconds(r.FirstToken)),
 		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), CreatedAt: contract.Time(r.CreatedAt),
 	}
 }
@@ -97,7 +97,7 @@ func contractPrice(p stoa.Price) contract.Price {
 	}
 }
 
-// milliseconds rounds up, so that what took time never shows none.
+// milliseconds rounds up, so that a positive duration is never shown as 0.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

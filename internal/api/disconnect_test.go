@@ -90,7 +90,7 @@ func TestADisconnectIsPaidOnce(t *testing.T) {
 	for name, first := range map[string]http.HandlerFunc{
 		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
 		"a timeout": func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // until then nobody sees that the connection is closed
+			_, _ = io.Copy(io.Discard, r.Body) // until then the close of the connection is not visible
 			<-r.Context().Done()
 		},
 	} {
@@ -112,7 +112,7 @@ func TestADisconnectIsPaidOnce(t *testing.T) {
 	}
 }
 
-// failures tells of each request to a provider that failed.
+// failures reports each failed request to a provider.
 type failures struct {
 	slog.Handler
 	seen chan struct{}
@@ -142,9 +142,9 @@ func TestADisconnectAfterAnErrorIsFree(t *testing.T) {
 	}
 }
 
-// TestADisconnectUnderAKeyIsSeen makes calls with an Idempotency-Key, which go on without
-// their caller. Beyond the number of those that may, a caller who disconnects pays, and the key is
-// free for another call, which has a receipt of its own.
+// TestADisconnectUnderAKeyIsSeen makes calls with an Idempotency-Key, which continue
+// without their caller. Beyond the limit of such calls, a caller who disconnects is
+// charged, and the key is free for another call with a separate receipt.
 func TestADisconnectUnderAKeyIsSeen(t *testing.T) {
 	t.Parallel()
 	h, f := vendors(t, apitest.Config{})

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/store"
 )
 
-// Limits of a diagnosis, and from when on something wants attention.
+// Limits of a diagnosis, and thresholds for attention.
 const (
 	diagnosisItems   = 20     // of one check
 	diagnosisRows    = 1_000  // that are counted
@@ -22,10 +22,10 @@ const (
 	leastDisk        = 1 << 30 // bytes
 )
 
-// A Machine is what is known of the machine of a node.
+// A Machine contains data about the machine of a node.
 type Machine struct {
-	FreeDisk, Disk     uint64 // bytes of the file system with the data directory; 0: not known
-	OpenFiles, NeedsOf uint64 // how many files the process may open, and how many it may need; 0: not known
+	FreeDisk, Disk     uint64 // bytes of the file system with the data directory; 0 if unknown
+	OpenFiles, NeedsOf uint64 // the limit on open files, and the maximum number that the process may need; 0 if unknown
 }
 
 const (
@@ -52,8 +52,8 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"files", s.checkFiles},
 	} {
 		found, err := c.check(ctx)
-		if err != nil { // which says something, too
-			found = check{status: checkUnknown, summary: "It could not be found out: " + stoa.AsError(err).Message}
+		if err != nil { // an error is a finding too
+			found = check{status: checkUnknown, summary: "The check failed: " + stoa.AsError(err).Message}
 			s.Logger.WarnContext(ctx, "a check of the service failed", "check", c.name, "error", err)
 		}
 		if found.status == checkAttention {
@@ -64,7 +64,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 	return rest.Reply[contract.Diagnosis]{Body: out}, nil
 }
 
-// A check is what one look found.
+// A check is the result of one check.
 type check struct {
 	status, summary string
 	count           int
@@ -74,12 +74,13 @@ type check struct {
 func (c check) contract(name string) contract.DiagnosisCheck {
 	out := contract.DiagnosisCheck{Name: name, Status: c.status, Summary: c.summary, Count: int64(c.count), Items: []contract.DiagnosisItem{}}
 	for _, f := range c.items[:min(len(c.items), diagnosisItems)] {
-		out.Items = append(out.Items, contract.DiagnosisItem{AccountID: unlessZero(f.AccountID), ID: unlessZero(f.ID), Detail: f.Detail, Since: unlessNever(f.Since)})
+		out.Items = append(out.Items, contract.DiagnosisItem{AccountID: nullIfZero(f.AccountID), ID: nullIfZero(f.ID), Detail: f.Detail, Since: nullIfNever(f.Since)})
 	}
 	return out
 }
 
-// attentionIf returns a check that found something, or nothing.
+// attentionIf returns a check that needs attention if found is set, and is ok
+// otherwise.
 func attentionIf(found bool, summary, otherwise string) check {
 	if found {
 		return check{status: checkAttention, summary: summary}
@@ -91,7 +92,7 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
-	return attentionIf(err != nil, "A database takes no work: "+stoa.AsError(err).Message, "The databases take work."), nil
+	return attentionIf(err != nil, "A database is unavailable: "+stoa.AsError(err).Message, "The databases are available."), nil
 }
 
 func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
@@ -103,7 +104,7 @@ func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 		return err
 	})
 	all := append(failing, waiting...)
-	c = attentionIf(len(all) > 0, fmt.Sprintf("%d connections are not ready (at most %d of each kind are counted). Their owners see why at the connection.", len(all), diagnosisRows), "No connection fails.")
+	c = attentionIf(len(all) > 0, fmt.Sprintf("%d connections are not ready (at most %d of each kind are counted). Their owners can see the reason at the connection.", len(all), diagnosisRows), "All connections are ready.")
 	c.count, c.items = len(all), all
 	return c, err
 }
@@ -111,11 +112,11 @@ func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
 	rows, looked, err := s.Tools.Vault.Unreadable(ctx, s.Store, diagnosisSecrets)
 	if len(rows) == 0 && !s.Tools.Vault.CanSeal() {
-		return check{status: checkAttention, summary: "There is no key to store secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
+		return check{status: checkAttention, summary: "There is no key to encrypt secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
 	}
-	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be read: the key that they were encrypted with is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All of %d stored secrets can be read.", looked))
+	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be decrypted: their encryption key is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All %d stored secrets can be decrypted.", looked))
 	for _, row := range rows[:min(len(rows), diagnosisItems)] {
-		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "It is of the kind " + row.Kind + "."})
+		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "Its kind is " + row.Kind + "."})
 	}
 	c.count = len(rows)
 	return c, err
@@ -136,8 +137,8 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 		lag = max(0, time.Since(oldest))
 	}
 	c = attentionIf(n > 0 || lag > lateDelivery,
-		fmt.Sprintf("%d deliveries were given up (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", n, pending, lag.Round(time.Second), diagnosisRows),
-		fmt.Sprintf("No delivery was given up, and none of %d pending ones is late.", pending))
+		fmt.Sprintf("%d deliveries failed (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", n, pending, lag.Round(time.Second), diagnosisRows),
+		fmt.Sprintf("No delivery failed, and none of %d pending ones is late.", pending))
 	c.count, c.items = n, failed
 	return c, err
 }
@@ -154,7 +155,7 @@ func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
 	for _, k := range kinds {
 		c.count += int(k.Count)
 	}
-	c.summary = fmt.Sprintf("%d inputs are waited for (at most %d are counted); those that have waited longest are listed.", c.count, diagnosisRows)
+	c.summary = fmt.Sprintf("%d inputs are pending (at most %d are counted); the oldest are listed.", c.count, diagnosisRows)
 	return c, err
 }
 
@@ -165,9 +166,9 @@ func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
 		return err
 	})
 	if _, none := s.Tools.ClientDocument(); none != nil && wanted {
-		return check{status: checkAttention, summary: "Connections are authorized by OAuth, and people could not come back from it: set publicUrl to the https address of the service."}, err
+		return check{status: checkAttention, summary: "Connections use OAuth, but authorization servers cannot redirect back to the service: set publicUrl to its https address."}, err
 	}
-	return check{status: checkOK, summary: "What OAuth needs is set, or nothing needs it."}, err
+	return check{status: checkOK, summary: "The settings for OAuth are complete, or not required."}, err
 }
 
 func (s *Server) checkClock(ctx context.Context) (c check, err error) {
@@ -176,10 +177,10 @@ func (s *Server) checkClock(ctx context.Context) (c check, err error) {
 		return check{status: checkOK, summary: "There is one node, and one clock."}, err
 	}
 	return attentionIf(offset.Abs() > clockSkew+within, fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Synchronize them.", offset.Abs().Round(time.Millisecond)),
-		fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Each node is to be asked by itself.", offset.Abs().Round(time.Millisecond))), nil
+		fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Check each node separately.", offset.Abs().Round(time.Millisecond))), nil
 }
 
-// machine returns what is known of the machine.
+// machine returns the checks of the machine.
 func (s *Server) machine() Machine {
 	if s.Machine == nil {
 		return Machine{}
@@ -190,17 +191,17 @@ func (s *Server) machine() Machine {
 func (s *Server) checkDisk(context.Context) (check, error) {
 	m := s.machine()
 	if m.Disk == 0 {
-		return check{status: checkUnknown, summary: "How much of the disk is free is not known on this system."}, nil
+		return check{status: checkUnknown, summary: "The free disk space cannot be determined on this system."}, nil
 	}
 	summary := fmt.Sprintf("%d MiB of %d MiB are free on the file system with the data directory.", m.FreeDisk>>20, m.Disk>>20)
-	return attentionIf(m.FreeDisk < leastDisk, summary+" Work is refused when it is full.", summary), nil
+	return attentionIf(m.FreeDisk < leastDisk, summary+" Requests are rejected when it is full.", summary), nil
 }
 
 func (s *Server) checkFiles(context.Context) (check, error) {
 	m := s.machine()
 	if m.OpenFiles == 0 {
-		return check{status: checkUnknown, summary: "How many files the process may open is not known on this system."}, nil
+		return check{status: checkUnknown, summary: "The limit on open files cannot be determined on this system."}, nil
 	}
-	summary := fmt.Sprintf("The process may open %d files, and needs up to about %d.", m.OpenFiles, m.NeedsOf)
+	summary := fmt.Sprintf("The process can open %d files, and may need about %d.", m.OpenFiles, m.NeedsOf)
 	return attentionIf(m.OpenFiles < m.NeedsOf, summary+" Raise the limit (LimitNOFILE, ulimit -n), or lower limits.connections.", summary), nil
 }

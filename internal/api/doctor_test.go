@@ -18,8 +18,8 @@ import (
 	"stoa/internal/vault"
 )
 
-// TestTheDoctorFindsEachFault provokes one after the other, in a service that has none
-// before.
+// TestTheDoctorFindsEachFault provokes one fault after the other, in a service without
+// faults.
 func TestTheDoctorFindsEachFault(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -94,7 +94,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	attention("connections", "1 connections are not ready", 1, failing.ID)
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "login", "url": f.url, "auth": object{"type": "oauth"}}).JSON(&unauthorized)
 	attention("connections", "2 connections are not ready", 2, failing.ID, unauthorized.ID)
-	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // nobody waits for those that are switched off
+	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // switched-off connections do not count
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": false})
 		attention("connections", "1 connections are not ready", 1, off.other)
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": true})
@@ -104,7 +104,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	attention("publicUrl", "set publicUrl", 0)
 
 	sql(`UPDATE secrets SET sealed = 'x'`)
-	attention("secrets", "1 cannot be read", 1, secret.ID)
+	attention("secrets", "1 cannot be decrypted", 1, secret.ID)
 
 	a := newAuthor(t, h, c, object{"tools": []any{object{"type": "client", "name": "look_up", "description": "x", "parameters": object{"type": "object"}}}})
 	s, at := a.begin(t, "call: look_up {}", nil)
@@ -121,14 +121,14 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	sql(`UPDATE deliveries SET due_at = 1 WHERE status = 'pending'`)
 	attention("webhooks", "late", 0)
 	sql(`UPDATE deliveries SET status = 'failed', finished_at = 5 WHERE lease = ''`)
-	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "given up") {
+	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "deliveries failed (dead letters)") {
 		t.Errorf("%+v", found)
 	}
 
 	machine.FreeDisk = 1 << 20
 	attention("disk", "1 MiB of 20480 MiB", 0)
 	machine.OpenFiles = 512
-	attention("files", "may open 512 files", 0)
+	attention("files", "can open 512 files", 0)
 	machine = api.Machine{}
 	if all := look(); all["disk"].Status != "unknown" || all["files"].Status != "unknown" {
 		t.Errorf("%+v", all)
@@ -157,8 +157,8 @@ func TestTheDoctorSeesAStoreThatIsGone(t *testing.T) {
 }
 
 // TestStoredSecretsThatNoKeyOpens runs the service with another master key, and with a
-// row that was copied to another account: tools are withheld, that is told, and all else
-// works.
+// row that was copied to another account: tools are withheld, this is reported, and
+// everything else works.
 func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
 	t.Parallel()
 	f := newToolServer(t, readTool)
@@ -230,7 +230,7 @@ func TestStoredSecretsThatNoKeyOpens(t *testing.T) {
 	h.Server.Tools.Vault = lost
 	sees(mine, true)
 	_, at := mine.a.begin(t, "say: hello", nil)
-	mine.a.until(t, at, "completed") // nothing looks at the vault when it is set again
+	mine.a.until(t, at, "completed") // the vault is not in use when it is set again
 	if r := mine.c.Do("GET", "/api/v1/health", nil); r.Status != 200 {
 		t.Errorf("the service says %d", r.Status)
 	}

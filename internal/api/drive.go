@@ -14,8 +14,8 @@ import (
 	"stoa/internal/store"
 )
 
-// driveOf finds whose drive a request means: the agent must be there, and be the
-// caller's. The drive itself knows nothing of agents.
+// driveOf returns the drive of a request: the agent must exist and belong to the
+// caller. Package drive does not know about agents.
 func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
 	who := drive.Owner{AccountID: c.Account.ID, AgentID: agentID}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
@@ -37,7 +37,7 @@ func (s *Server) getDrive(ctx context.Context, in rest.Request[byID, rest.None])
 	reply.Body = contract.Drive{
 		AgentID: who.AgentID, Files: stats.Files, Bytes: stats.Bytes, HistoryFiles: stats.HistoryFiles, HistoryBytes: stats.HistoryBytes,
 		Revision: stats.Revision, MaxFiles: limits.MaxFiles, MaxBytes: limits.MaxBytes, MaxFileBytes: limits.MaxFileBytes,
-		UpdatedAt: unlessNever(stats.UpdatedAt),
+		UpdatedAt: nullIfNever(stats.UpdatedAt),
 	}
 	return reply, err
 }
@@ -60,7 +60,7 @@ func (s *Server) listDriveFiles(ctx context.Context, in rest.Request[listDriveFi
 	})
 	reply.Body = contract.DriveFileList{
 		Data: []contract.DriveFile{}, CommonPrefixes: append([]string{}, list.Prefixes...),
-		HasMore: list.Next != "", NextCursor: unlessZero(list.Next),
+		HasMore: list.Next != "", NextCursor: nullIfZero(list.Next),
 	}
 	for _, f := range list.Files {
 		reply.Body.Data = append(reply.Body.Data, contractFile(who, f))
@@ -109,11 +109,11 @@ func (s *Server) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDri
 		}
 		change, err := s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
 		if err == nil && change.Outcome == drive.Unchanged {
-			_, err = s.Drives.Versions(ctx, who, path) // a path without any never had a file
+			_, err = s.Drives.Versions(ctx, who, path) // a path without versions never had a file
 		}
 		return rest.NoContent(), err
 	case p.Prefix != "" && !p.Recursive:
-		return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
+		return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true to confirm.").At("recursive")
 	case p.Prefix != "" && p.IfMatch != "":
 		return rest.NoContent(), stoa.Errorf(stoa.CodeInvalidValue, "If-Match names one file; a folder has no ETag.").At("If-Match")
 	case p.Prefix != "":
@@ -127,7 +127,7 @@ func (s *Server) deleteDriveFiles(ctx context.Context, in rest.Request[deleteDri
 		}
 		return rest.NoContent(), err
 	}
-	return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
+	return rest.NoContent(), stoa.Errorf(stoa.CodeMissingParameter, "Select what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
 }
 
 type listDriveFileVersionsParams struct {
@@ -150,7 +150,7 @@ func (s *Server) listDriveFileVersions(ctx context.Context, in rest.Request[list
 	for _, v := range versions {
 		reply.Body.Data = append(reply.Body.Data, contract.DriveVersion{
 			Version: v.Number, Path: v.Path, Size: v.Size, MimeType: v.MimeType, Sha256: v.SHA256, Current: v.Current,
-			CreatedAt: contract.Time(v.CreatedAt), RetiredAt: unlessNever(v.RetiredAt),
+			CreatedAt: contract.Time(v.CreatedAt), RetiredAt: nullIfNever(v.RetiredAt),
 		})
 	}
 	return reply, err
@@ -190,8 +190,8 @@ func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	}
 }
 
-// tags reads the entity tags of a condition, without their quotes. Weak ones
-// are marked by a W/ in front.
+// tags parses the entity tags of a condition, without their quotes. Weak ones have the
+// prefix W/.
 func tags(header string) []string {
 	out := []string{}
 	for tag := range strings.SplitSeq(header, ",") {
@@ -208,7 +208,7 @@ func tags(header string) []string {
 	return out
 }
 
-// matching reads an If-Match. Weak tags match nothing; nil is no condition.
+// matching parses an If-Match. Weak tags never match; nil means no condition.
 func matching(header string) []string {
 	if header == "" {
 		return nil
@@ -216,7 +216,7 @@ func matching(header string) []string {
 	return slices.DeleteFunc(tags(header), func(tag string) bool { return strings.HasPrefix(tag, "W/") })
 }
 
-// hasTag reports whether an If-None-Match names the content.
+// hasTag reports whether an If-None-Match matches the content.
 func hasTag(header, sha256 string) bool {
 	return slices.ContainsFunc(tags(header), func(tag string) bool { return tag == "*" || strings.TrimPrefix(tag, "W/") == sha256 })
 }

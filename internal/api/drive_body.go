@@ -16,14 +16,14 @@ import (
 // Limits of the contract.
 const (
 	maxTag     = 1024      // characters of an If-Match
-	maxVersion = 1<<53 - 1 // what JSON numbers hold exactly
+	maxVersion = 1<<53 - 1 // the largest exact JSON integer
 )
 
-// A driveBody walks over a body of the drive and checks it as the contract says.
-// A test holds it against the contract's own check.
+// A driveBody parses a body of the drive and checks it against the rules of the
+// contract. A test compares it with the contract's own check.
 type driveBody struct {
 	cursor jsonx.Cursor
-	at     string // in front of members' names: "operations[3]."
+	at     string // prefix of members' names: "operations[3]."
 	err    error
 }
 
@@ -47,8 +47,8 @@ func (b *driveBody) fail(code stoa.Code, member, format string, args ...any) {
 	}
 }
 
-// members reads an object: set is called for each member that is not null and
-// says whether it knows it. Those of must have to be there, those of may be
+// members parses an object: set is called for each member that is not null and reports
+// whether the member is known. Members in must are required, members in may can be
 // null.
 func (b *driveBody) members(must, may []string, set func(name string)) {
 	seen := map[string]bool{}
@@ -90,7 +90,7 @@ func (b *driveBody) kind(name string, want byte, article string) bool {
 		return true
 	}
 	b.cursor.Skip()
-	b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes %s.", b.at+name, article)
+	b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it must be %s.", b.at+name, article)
 	return false
 }
 
@@ -102,7 +102,7 @@ func (b *driveBody) text(name string) string {
 	return s
 }
 
-// tag reads an If-Match of at most maxTag characters.
+// tag parses an If-Match of at most maxTag characters.
 func (b *driveBody) tag(name string) string {
 	s := b.text(name)
 	if utf8.RuneCountInString(s) > maxTag {
@@ -111,12 +111,12 @@ func (b *driveBody) tag(name string) string {
 	return s
 }
 
-// bytes reads a long text with one copy of it.
+// bytes parses a long text with only one copy.
 func (b *driveBody) bytes(name string) []byte {
 	if !b.kind(name, '"', "a string") {
 		return nil
 	}
-	raw := b.cursor // a copy, to see how long the text is before its escapes are undone
+	raw := b.cursor // a copy, to check the length of the text before unescaping
 	out, _ := b.cursor.AppendPiece(make([]byte, 0, len(raw.Name())))
 	return out
 }
@@ -131,14 +131,14 @@ func (b *driveBody) truth(name string) bool {
 }
 
 func (b *driveBody) word(name string, allowed ...string) string {
-	s, _ := b.cursor.Text() // empty for another type, which is no allowed word either
+	s, _ := b.cursor.Text() // empty for another type, which is not an allowed word either
 	if b.err == nil && !slices.Contains(allowed, s) {
 		b.fail(stoa.CodeInvalidValue, name, "%q must be one of %s.", b.at+name, strings.Join(allowed, ", "))
 	}
 	return s
 }
 
-// path checks a path that was read, once the body itself is known to be right.
+// path checks a parsed path, after the body itself has been validated.
 func (b *driveBody) path(name, text string) drive.Path {
 	if b.err != nil {
 		return drive.Path{}
@@ -181,7 +181,7 @@ func (f *fileBody) op(b *driveBody) drive.Op {
 		return op
 	}
 	if f.encoding == "base64" {
-		n, err := base64.StdEncoding.Decode(f.content, f.content) // what is written is shorter than what was read
+		n, err := base64.StdEncoding.Decode(f.content, f.content) // the output is shorter than the input
 		if err != nil {
 			b.fail(stoa.CodeInvalidValue, "content", "The member %q is not base64 in the standard alphabet with padding.", b.at+"content")
 			return op
@@ -192,7 +192,7 @@ func (f *fileBody) op(b *driveBody) drive.Op {
 	return op
 }
 
-// parseDriveFile reads the body of PUT …/drive/files.
+// parseDriveFile parses the body of PUT …/drive/files.
 func parseDriveFile(raw []byte) (drive.Op, error) {
 	b, err := newDriveBody(raw)
 	if err != nil {
@@ -204,7 +204,7 @@ func parseDriveFile(raw []byte) (drive.Op, error) {
 	return op, b.err
 }
 
-// parseDriveMove reads the body of POST …/drive/files/move.
+// parseDriveMove parses the body of POST …/drive/files/move.
 func parseDriveMove(raw []byte) (drive.Op, error) {
 	b, err := newDriveBody(raw)
 	if err != nil {
@@ -233,7 +233,7 @@ func (b *driveBody) move(more ...string) drive.Op {
 	return op
 }
 
-// parseDriveRestore reads the body of POST …/drive/files/restore.
+// parseDriveRestore parses the body of POST …/drive/files/restore.
 func parseDriveRestore(raw []byte) (drive.Op, error) {
 	b, err := newDriveBody(raw)
 	if err != nil {
@@ -249,7 +249,7 @@ func parseDriveRestore(raw []byte) (drive.Op, error) {
 		if b.kind(name, '0', "an integer") {
 			v, whole := b.cursor.Int()
 			if !whole {
-				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes an integer.", name)
+				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it must be an integer.", name)
 			} else if v < 1 {
 				b.fail(stoa.CodeInvalidValue, name, "%q must be at least 1.", name)
 			} else if v > maxVersion {
@@ -262,13 +262,13 @@ func parseDriveRestore(raw []byte) (drive.Op, error) {
 	return op, b.err
 }
 
-// parseDriveBatch reads the body of POST …/drive/batch.
+// parseDriveBatch parses the body of POST …/drive/batch.
 func parseDriveBatch(raw []byte, most int) ([]drive.Op, error) {
 	b, err := newDriveBody(raw)
 	if err != nil {
 		return nil, err
 	}
-	verbs := b.verbs() // the verb may stand behind what it gives meaning to
+	verbs := b.verbs() // the verb may follow the members that depend on it
 	var ops []drive.Op
 	b.members([]string{"operations"}, nil, func(string) {
 		if !b.kind("operations", '[', "an array") {
@@ -295,9 +295,9 @@ func parseDriveBatch(raw []byte, most int) ([]drive.Op, error) {
 	return ops, b.err
 }
 
-// verbs reads ahead what each operation is.
+// verbs reads the kind of each operation in advance.
 func (b *driveBody) verbs() []string {
-	ahead := b.cursor // a copy: the text is walked over twice
+	ahead := b.cursor // a copy: the text is parsed twice
 	var out []string
 	if !ahead.Object() {
 		return nil

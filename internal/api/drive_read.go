@@ -59,8 +59,8 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[get
 		return err
 	}
 	if r.Method != http.MethodHead && length > 0 {
-		// The first piece is read before the status is sent: it may be in a bucket that
-		// does not answer. The content keeps it.
+		// The first piece is read before the status is sent, because its bucket may not
+		// answer. The content caches the piece.
 		if _, err := content.Read(make([]byte, 1)); err != nil {
 			return err
 		}
@@ -101,15 +101,15 @@ func (s *Server) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.
 	return nil
 }
 
-// attach marks a reply as a download that is never shown in the browser: what agents and
-// callers write must not run in anybody's browser under our name.
+// attach marks a reply as a download that a browser never renders: content from agents
+// and callers must not run in a browser on our origin.
 func attach(h http.Header, name string) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// send copies a content out. A caller who leaves is no failure of ours.
+// send writes a content to the reply. A caller's disconnect is not our failure.
 func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -131,8 +131,8 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 	}
 }
 
-// wantedRange reads Range and If-Range (RFC 9110, 14). What it does not
-// understand, several ranges among it, means the whole file.
+// wantedRange parses Range and If-Range (RFC 9110, 14). Unsupported values, such as
+// several ranges, select the whole file.
 func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool, err error) {
 	whole := func() (int64, int64, bool, error) { return 0, f.Size, false, nil }
 	headers := r.Header["Range"]
@@ -153,7 +153,7 @@ func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool,
 	beyond := func() (int64, int64, bool, error) {
 		return 0, 0, false, stoa.Errorf(stoa.CodeRange, "The range begins after the end of the file, which has %d bytes.", f.Size).At("Range")
 	}
-	if from == "" { // the last so many bytes
+	if from == "" { // the last n bytes
 		n := number64(to)
 		if n == 0 || f.Size == 0 {
 			return beyond()
@@ -176,7 +176,7 @@ func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool,
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// number64 reads digits; what is too large is the largest number.
+// number64 parses digits; numbers that are too large become the largest number.
 func number64(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

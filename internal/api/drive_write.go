@@ -14,9 +14,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The writes of a drive read their bodies themselves: checking a body of 10 MiB
-// against the contract the general way costs ten times its memory. What is
-// checked by hand instead is in drive_body.go.
+// The writes of a drive parse their bodies themselves: the generic check of a body of
+// 10 MiB against the contract costs ten times its memory. The manual checks are in
+// drive_body.go.
 
 type putDriveFileParams struct {
 	byID
@@ -66,7 +66,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[put
 		return err
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not taken: send the bytes of the file as they are.").At("Content-Encoding")
+		return stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not supported: send the file uncompressed.").At("Content-Encoding")
 	}
 	if limit := s.Drives.Limits().MaxFileBytes; r.ContentLength > limit {
 		return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
@@ -145,7 +145,7 @@ func (s *Server) batchDrive(w http.ResponseWriter, in *rest.Request[byID, rest.N
 	return rest.Answer(w, rest.Reply[contract.DriveBatchResult]{Body: out}, nil)
 }
 
-// batchError names the operation that failed in front of its member.
+// batchError prefixes the member of an error with the operation that failed.
 func batchError(err error) error {
 	oe, ok := errors.AsType[*drive.OpError](err)
 	if !ok {
@@ -163,7 +163,7 @@ func batchError(err error) error {
 	return named.At(at)
 }
 
-// driveRequest reads what the POSTs of a drive have in common.
+// driveRequest parses the common part of the POSTs of a drive.
 func (s *Server) driveRequest(w http.ResponseWriter, in *rest.Request[byID, rest.None]) (who drive.Owner, once drive.Claim, body []byte, err error) {
 	r := in.HTTP
 	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
@@ -204,15 +204,14 @@ func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	return rest.Answer(w, rest.Reply[contract.WrittenDriveFile]{Status: status, Body: f}, nil)
 }
 
-// writeCondition reads the conditions of a PUT. The contract takes no other value
-// of If-None-Match than *.
+// writeCondition parses the conditions of a PUT. The contract allows only * as
+// If-None-Match.
 func writeCondition(ifMatch, ifNoneMatch string) drive.Condition {
 	return drive.Condition{Match: matching(ifMatch), NotExist: ifNoneMatch == "*"}
 }
 
-// uploadType is the media type that an upload says of itself: its parameter, or
-// its Content-Type. Two types are what programs send when they do not know; they
-// say nothing.
+// uploadType returns the media type that an upload declares: its parameter, or its
+// Content-Type. Two types are defaults of HTTP clients; they are ignored.
 func uploadType(parameter, contentType string) (string, error) {
 	if parameter != "" {
 		return drive.ParseMime(parameter)

@@ -53,7 +53,7 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
 		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
-		Greeting: unlessZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars,
+		Greeting: nullIfZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars,
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
 	}
@@ -71,7 +71,7 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	return out
 }
 
-// visitorInput returns what the agent waits for, as a visitor sees it.
+// visitorInput returns the pending input in the form for visitors.
 func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
 	in, err := contractInput(c.Pending).Get()
 	if err != nil {
@@ -81,7 +81,8 @@ func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
 	return nullable.NewNullableWithValue(in)
 }
 
-// contractConfirmation returns what a visitor is shown of a call; zero: there is none.
+// contractConfirmation returns the part of a call that a visitor sees; zero if there is
+// none.
 func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirmation) {
 	if c == nil {
 		return out
@@ -93,7 +94,7 @@ func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirm
 	return out
 }
 
-// acceptedChat answers with a chat that has something to do.
+// acceptedChat answers with a chat that has pending work.
 func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	embedWatch   = 700 * time.Millisecond // between two checks of a stream's token
-	embedStreams = 10                     // of one embed, at a time
+	embedWatch   = 700 * time.Millisecond // interval of the checks of a stream's token
+	embedStreams = 10                     // concurrent streams of one embed
 )
 
 type listEmbedEventsParams struct {

@@ -15,7 +15,7 @@ type VisitorRequest[P, B any] struct {
 	rest.Input[P, B]
 }
 
-// visitorUpdate is [rest.Update] for a page with the token of an embed.
+// visitorUpdate is like [rest.Update], for a page with the token of an embed.
 func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route[*Server] {
 	return visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, B]) error {
 		reply, err := h(s, x.Context(), in)
@@ -23,7 +23,7 @@ func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context,
 	})
 }
 
-// visitorCreate is [rest.Create] for a page with the token of an embed.
+// visitorCreate is like [rest.Create], for a page with the token of an embed.
 func visitorCreate[P, B, R any](pattern string, h func(*Server, context.Context, *store.Tx, VisitorRequest[P, B]) (rest.Reply[R], error)) rest.Route[*Server] {
 	return visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, B]) error {
 		return rest.Once(&s.Base, x, in.Visitor.Caller, func(tx *store.Tx) (rest.Reply[R], error) {
@@ -32,13 +32,13 @@ func visitorCreate[P, B, R any](pattern string, h func(*Server, context.Context,
 	})
 }
 
-// visitorStream is [rest.Stream] for a page with the token of an embed.
+// visitorStream is like [rest.Stream], for a page with the token of an embed.
 func visitorStream[P any](pattern string, h func(*Server, http.ResponseWriter, VisitorRequest[P, rest.None]) error) rest.Route[*Server] {
 	rt := visiting(pattern, func(s *Server, x *rest.Exchange, in VisitorRequest[P, rest.None]) error { return h(s, x, in) })
 	return rt.WithOwnBody()
 }
 
-// visiting authenticates by the token of an embed, then reads the input.
+// visiting authenticates with the token of an embed, then parses the input.
 func visiting[P, B any](pattern string, do func(*Server, *rest.Exchange, VisitorRequest[P, B]) error) rest.Route[*Server] {
 	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[P, B], error)) error {
 		who, err := s.visitor(x, x.HTTP)

@@ -82,7 +82,7 @@ func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbed
 			patch(&r.ChatsPerDay, b.ChatsPerDay, same)
 			if b.Enabled.IsSpecified() {
 				v, err := b.Enabled.Get()
-				*enabled = v || err != nil // null: the default
+				*enabled = v || err != nil // null means the default
 			}
 			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
 		})
@@ -114,8 +114,8 @@ func (s *Server) deleteEmbedTag(ctx context.Context, in rest.Request[deleteEmbed
 
 func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
 	return contract.EmbedTag{
-		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: unlessZero(t.Disabled),
-		AllowedOrigins: t.Origins, Greeting: unlessZero(t.Greeting), Theme: t.Theme, AccentColor: unlessZero(t.Accent), Position: t.Position, Language: t.Language,
+		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
+		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
 		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay,
 		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
 		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
@@ -123,14 +123,14 @@ func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
 	}
 }
 
-// byPublicTag are the parameters of what pages ask of a script tag.
+// byPublicTag contains the parameters of requests from pages about a script tag.
 type byPublicTag struct {
 	TagID string `path:"tagId"`
 }
 
-// shown returns a route for pages with a script tag, which no key authenticates: their
-// origin is checked by h. A page that the tag admits may read the reply.
-func shown[B, R any](pattern string, h func(*Server, context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route[*Server] {
+// tagRoute returns a route for pages with a script tag, which send no key: h checks
+// their origin. A page that the tag admits can read the reply.
+func tagRoute[B, R any](pattern string, h func(*Server, context.Context, rest.PublicRequest[byPublicTag, B]) (rest.Reply[R], error)) rest.Route[*Server] {
 	return rest.Custom(pattern, func(s *Server, x *rest.Exchange, read func() (rest.Input[byPublicTag, B], error)) error {
 		s.shareTagWith(x, x.HTTP, x.HTTP.PathValue("tagId"))
 		in, err := read()
@@ -142,8 +142,8 @@ func shown[B, R any](pattern string, h func(*Server, context.Context, rest.Publi
 	})
 }
 
-// shareTagWith lets the page that sends a request about a script tag read the reply,
-// if the tag admits it. It reports whether it does.
+// shareTagWith allows the page that sends a request about a script tag to read the
+// reply, if the tag admits it. It reports whether it does.
 func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
@@ -161,7 +161,7 @@ func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byP
 	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
 		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
-		Theme: t.Theme, AccentColor: unlessZero(t.Accent), Position: t.Position, Language: t.Language,
+		Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
 	}}, err
 }
 

@@ -152,7 +152,7 @@ func TestAStaticPageTalksToTheAgent(t *testing.T) {
 	if chat := v.until(t, "completed"); len(chat.Messages) != 4 || chat.Remaining.Messages != 48 {
 		t.Errorf("the chat is %+v", chat)
 	}
-	// Another visitor, and one with somebody's guess, get chats of their own.
+	// Another visitor, and one with a guessed token, get separate chats.
 	for _, token := range []string{"", "evt_guess", "est_x", strings.Repeat("x", 200)} {
 		if w := visitTag(t, a, tag, page, token); w.token.ChatSessionID == v.token.ChatSessionID {
 			t.Errorf("with %q it is the same chat", token)
@@ -218,7 +218,7 @@ func TestWrongPagesOfATagAreTold(t *testing.T) {
 		}
 		page.With("Origin", "").WantError(stoa.CodeOriginNotAllowed, test.method, test.path, nil)
 		page.With("Origin", "null").With("Sec-Fetch-Site", "cross-site").WantError(stoa.CodeOriginNotAllowed, test.method, test.path, nil)
-		// Whether there is such a tag is told to no other page.
+		// Other pages cannot find out whether the tag exists.
 		page.WantError(stoa.CodeOriginNotAllowed, test.method, strings.Replace(test.path, tag.ID, stoa.NewID("pub"), 1), nil)
 		page.WantError(stoa.CodeNotFound, test.method, strings.Replace(test.path, tag.ID, "x", 1), nil)
 	}
@@ -269,8 +269,8 @@ func TestATagHasCaps(t *testing.T) {
 	if a.Want(200, "GET", a.agent+"/sessions/"+v.token.ChatSessionID, nil).JSON(&s); s.Usage.CreditsMicro > 500 || s.Usage.CreditsMicro == 0 {
 		t.Errorf("the chat came to %d", s.Usage.CreditsMicro)
 	}
-	// A reload begins another, since nothing can be said in this one; the cap is not
-	// lifted, and there is no third.
+	// A reload starts another chat, because this one accepts no messages; the cap still
+	// applies, so a third one is rejected.
 	next := visitTag(t, a, tag, page, v.ticket.VisitorToken)
 	if next.token.ChatSessionID == v.token.ChatSessionID {
 		t.Error("a chat that has reached its limit goes on")
@@ -341,7 +341,7 @@ func TestATagEndsWithItsKey(t *testing.T) {
 	if next := visitTag(t, owner, tag, page, v.ticket.VisitorToken); next.token.ChatSessionID == v.token.ChatSessionID {
 		t.Error("the chat of the revoked key goes on")
 	}
-	// Unless who revokes the key wants it to go on.
+	// Unless the revoking request keeps it.
 	secret, key = h.NewKey(h.Account.ID, "embeds:write", "agents:read")
 	kept, _, _ := newTag(t, author{h.ClientWith(t, secret), h, owner.agent}, nil)
 	owner.Want(204, "DELETE", "/api/v1/keys/"+key.ID+"?revokeMade=false", nil)

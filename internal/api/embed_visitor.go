@@ -11,11 +11,13 @@ import (
 
 const (
 	embedPrefix = rest.Prefix + "/embed"
-	// preflightKept is how long a browser may keep the answer to a preflight, in seconds.
+	// preflightKept is the time for which a browser can cache the answer to a
+	// preflight, in seconds.
 	preflightKept = "600"
 )
 
-// pageFrom returns the page that sends a request, as the browser names it.
+// pageFrom returns the origin of the page that sends a request, as given by the
+// browser.
 func pageFrom(r *http.Request) embed.Page {
 	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: rest.ClientAddress(r)}
 }
@@ -25,7 +27,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	chatID := r.PathValue("chatId")
 	s.shareWith(w, r, chatID)
 	headers := r.Header["Authorization"]
-	if len(headers) != 1 { // two tokens count as none
+	if len(headers) != 1 { // two tokens are rejected like none
 		headers = []string{""}
 	}
 	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, pageFrom(r))
@@ -35,9 +37,8 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	return who, err
 }
 
-// shareWith lets the page that sends the request read the reply, whatever it is,
-// if it may read replies of the chat; see [embed.Embeds.MayRead]. It reports
-// whether it does.
+// shareWith allows the page that sends the request to read any reply, if it may read
+// replies of the chat; see [embed.Embeds.MayRead]. It reports whether it does.
 func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
@@ -50,8 +51,8 @@ func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string
 	return true
 }
 
-// preflight reports whether the request is a preflight of the embed paths, and answers it: a browser asks whether a page may send a request. It
-// carries no token: the page must be listed for the chat in its path.
+// preflight reports whether the request is a preflight of the embed paths, and answers
+// it. A preflight carries no token: the page must be allowed for the chat in its path.
 func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if !isPreflight(r) {
 		return false, nil
@@ -79,7 +80,7 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error)
 	return true, nil
 }
 
-// preflightOfTag is [Server.preflight] for pages with a script tag.
+// preflightOfTag is like [Server.preflight], for pages with a script tag.
 func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
 	h := w.Header()
 	h.Add("Vary", "Access-Control-Request-Method")

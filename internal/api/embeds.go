@@ -12,7 +12,7 @@ import (
 	"stoa/internal/store"
 )
 
-// prepareEmbed checks what an owner asks for.
+// prepareEmbed checks the request of an owner.
 func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
 	b := in.Body
 	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{
@@ -145,17 +145,17 @@ func contractRefused(list []store.Refusal) []contract.RefusedOrigin {
 
 func contractEmbedURL(e embed.Stored, now time.Time) contract.EmbedURL {
 	c := extend[contract.EmbedURL](contractEmbedSession(e, now))
-	c.Object, c.TagID, c.ExpiresAt, c.ExchangedAt = "embed_url", e.TagID, contract.Time(e.ExpiresAt), unlessNever(e.ExchangedAt)
+	c.Object, c.TagID, c.ExpiresAt, c.ExchangedAt = "embed_url", e.TagID, contract.Time(e.ExpiresAt), nullIfNever(e.ExchangedAt)
 	return c
 }
 
 func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
 	return contract.EmbedSession{
 		ID: e.ID, Object: "embed_session", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
-		AllowedOrigins: e.Origins, ExternalUserID: unlessZero(e.ExternalUserID), Greeting: unlessZero(e.Greeting), Theme: e.Theme,
-		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: unlessZero(int64(e.MaxCredits)),
-		MessagesSent: e.Messages, LastMessageAt: unlessNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
-		ChatExpiresAt: unlessNever(e.ChatExpiresAt), RevokedAt: unlessNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),
+		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme,
+		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: nullIfZero(int64(e.MaxCredits)),
+		MessagesSent: e.Messages, LastMessageAt: nullIfNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
+		ChatExpiresAt: nullIfNever(e.ChatExpiresAt), RevokedAt: nullIfNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),
 	}
 }
 
@@ -165,8 +165,8 @@ func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWith
 	return c
 }
 
-// EmbedPage returns what the chat page of an embed URL needs; found is false where
-// there is none.
+// EmbedPage returns the data for the chat page of an embed URL; found is false if it
+// does not exist.
 func (s *Server) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
 	s.prepare()
 	return s.embeds.Page(r.Context(), id)

@@ -109,7 +109,7 @@ func TestAVisitorTalksToTheAgent(t *testing.T) {
 	if len(chat.Messages) != 2 || !strings.Contains(chat.Messages[1].Text, "at dawn") || chat.Remaining.Messages != 2 {
 		t.Errorf("the chat is %+v", chat)
 	}
-	// What its owner sees is a session like any other.
+	// The owner sees a normal session.
 	var s contract.Session
 	a.Want(200, "GET", a.agent+"/sessions/"+v.embed.ChatSessionID, nil).JSON(&s)
 	if s.Trigger.Type != "embed" || orNone(s.Trigger.ID) != v.embed.ID || orNone(s.ExternalUserID) != "u1" || s.Usage.CreditsMicro == 0 {
@@ -419,7 +419,7 @@ func TestWhatAnEmbedMayBe(t *testing.T) {
 		if len(list.Data) != 1 || list.HasMore {
 			t.Errorf("the second page is %+v", list)
 		}
-		// Another account sees none of it.
+		// Another account cannot read it.
 		id := list.Data[0].ID
 		other := customer(t, h)
 		other.WantError(stoa.CodeAgentNotFound, "GET", a.agent+kind+"/"+id, nil)
@@ -533,7 +533,7 @@ func TestAnEmbedHasCaps(t *testing.T) {
 		t.Errorf("the cap is 500, and %d were spent", s.Usage.CreditsMicro)
 	}
 
-	// A visitor is told that there is no answer, and no more.
+	// A visitor only learns that the answer failed.
 	v = newVisit(t, a, nil)
 	v.say("fail: 400")
 	chat = v.until(t, "failed")

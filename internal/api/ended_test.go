@@ -37,8 +37,8 @@ func (e *ends) next() stoa.Request {
 	return e.all[len(e.all)-1]
 }
 
-// TestTheEndOfARequestSaysWhatItWas makes requests of each kind and looks at what
-// is known of them at their end.
+// TestTheEndOfARequestSaysWhatItWas makes requests of each kind and checks their fields
+// at their end.
 func TestTheEndOfARequestSaysWhatItWas(t *testing.T) {
 	t.Parallel()
 	var e ends

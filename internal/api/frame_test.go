@@ -141,7 +141,7 @@ func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.MaxBody = 4096 }})
 	c := h.Client(t)
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
-		if !op.TakesJSON() || strings.Contains(op.Path, "/drive/") || op.VisitorOnly() { // the drive looks for the agent first
+		if !op.TakesJSON() || strings.Contains(op.Path, "/drive/") || op.VisitorOnly() { // the drive searches for the agent first
 			return
 		}
 		path := op.Sample("x").Path

@@ -12,8 +12,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestAFullDiskIsSaidToBeFull fills the store and asks until there is no space
-// left. What is refused changes nothing: the books still balance.
+// TestAFullDiskIsSaidToBeFull fills the store and sends requests until no space is
+// left. Rejected requests change nothing: the books still balance.
 func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages

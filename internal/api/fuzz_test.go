@@ -46,8 +46,8 @@ func balanced(t *testing.T, c *apitest.Client) {
 	}
 }
 
-// ofToolServer reports whether a code says that the server of a connection, which here
-// nobody runs, is at fault.
+// ofToolServer reports whether a code says that the server of a connection, which do
+// not run here, is at fault.
 func ofToolServer(code string) bool {
 	return code == string(stoa.CodeToolServer) || code == string(stoa.CodeToolServerTimeout)
 }
@@ -62,7 +62,7 @@ func TestFuzzedRequestsOfAnOperator(t *testing.T) {
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
 	_, key := h.NewKey(h.Account.ID, "usage:read")
 	rounds, seed := fuzzRounds(t)
-	operator := h.Client(t) // one, as each has connections of its own
+	operator := h.Client(t) // one, because each has its own connections
 	f := apitest.Fuzzer{
 		Client: func(apitest.Operation) *apitest.Client { return operator },
 		Seed:   seed, Objects: map[string]string{"accounts": acme.ID, "keys": key.ID}, Allow5xx: ofToolServer,

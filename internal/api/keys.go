@@ -14,7 +14,7 @@ import (
 	"stoa/internal/store"
 )
 
-// defaultOverlap is how long a rotated key lives on.
+// defaultOverlap is the time for which a rotated key stays valid.
 const defaultOverlap = time.Hour
 
 // createKey serves POST /api/v1/keys.
@@ -27,7 +27,7 @@ func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[re
 }
 
 // insertKey creates a key on behalf of the caller's key by, and answers with its
-// secret, which is shown this once.
+// secret, which is shown only once.
 func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
 	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
@@ -40,7 +40,7 @@ func createdKey(k contract.KeyWithSecret) rest.Reply[contract.KeyWithSecret] {
 	return reply
 }
 
-// newKey reads a key's description. What it leaves open is as wide as from is.
+// newKey parses the settings of a key. Omitted settings are copied from from.
 func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, error) {
 	k := stoa.Key{
 		AccountID: accountID, Name: in.Name, Scopes: orZero(in.Scopes),
@@ -50,7 +50,7 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 	if k.Scopes == nil {
 		k.Scopes = slices.DeleteFunc(slices.Clone(from.Scopes), func(scope string) bool { return scope == stoa.ScopeOperator })
 		if len(k.Scopes) == 0 {
-			return k, stoa.Errorf(stoa.CodeMissingParameter, "Say what the key may do: \"scopes\" is missing, and this key has none to pass on but \"operator\".").At("scopes")
+			return k, stoa.Errorf(stoa.CodeMissingParameter, "\"scopes\" is missing, and this key has no scope to pass on except \"operator\". Send the scopes of the new key.").At("scopes")
 		}
 	}
 	if k.RequestsPerMinute == 0 {
@@ -67,7 +67,7 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 
 // listKeys serves GET /api/v1/keys.
 func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeysParams, rest.None]) (rest.Reply[rest.Page[contract.Key]], error) {
-	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
@@ -123,8 +123,9 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
-// revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
-// its account that may do no more than it; an operator's also keys of other accounts.
+// revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
+// account without further permissions; an operator's key can also revoke keys of other
+// accounts.
 func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
 	var accountID string
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -147,12 +148,13 @@ type revokeKeyParams struct {
 	contract.RevokeKeyParams
 }
 
-// madeBatch is how many objects of a revoked key one transaction ends.
+// madeBatch is the maximum number of objects of a revoked key that one transaction
+// ends.
 const madeBatch = 100
 
-// revokeMade ends what a revoked key created for others to use: its embeds, its
-// tasks, and with keys set the keys that it created and what those created. Each
-// part is done in pieces, and all of it may be repeated.
+// revokeMade ends the objects that a revoked key created: its embeds, its tasks, and if
+// keys is set also its keys and their objects. Each part runs in batches, and
+// everything can be repeated.
 func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID string, keys bool) error {
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
 		for n := madeBatch; n == madeBatch; {
@@ -231,8 +233,8 @@ func keyStatus(k stoa.Key, now time.Time) string {
 func contractKey(k stoa.Key) contract.Key {
 	return contract.Key{
 		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
-		ExpiresAt: unlessNever(k.ExpiresAt), RevokedAt: unlessNever(k.RevokedAt), LastUsedAt: unlessNever(k.LastUsedAt),
-		RequestsPerMinute: unlessZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: unlessZero(int64(k.MaxCreditsPerDay)),
+		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
+		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
 		CreatedAt: contract.Time(k.CreatedAt),
 	}
 }

@@ -11,14 +11,14 @@ import (
 // limits are the counters behind a plan's and a key's limits.
 type limits struct {
 	calls    ratelimit.Slots
-	streams  ratelimit.Slots // of events, by key and by account
-	detached ratelimit.Slots // calls that go on without their callers, by account
+	streams  ratelimit.Slots // of event streams, by key and by account
+	detached ratelimit.Slots // calls that continue without their callers, by account
 	reports  ratelimit.Turns // of queries over many receipts, by account
 }
 
-// Shared returns the counters that all nodes of a service share, by name. Wrong
-// keys, connections and turns count on each node alone: they protect its own memory
-// and processors.
+// Shared returns the counters that all nodes of a service share, by name. Wrong keys,
+// connections and turns are counted on each node separately, because they protect its
+// own memory and processors.
 func (s *Server) Shared() map[string]peers.Counter {
 	s.prepare()
 	return map[string]peers.Counter{
@@ -27,8 +27,8 @@ func (s *Server) Shared() map[string]peers.Counter {
 	}
 }
 
-// enterCall counts a model call as under way, for its key and its account; the
-// function it returns ends that.
+// enterCall counts a model call as running, for its key and its account; the returned
+// function ends it.
 func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.LimitsOff() {
 		return func() {}, nil
@@ -50,15 +50,15 @@ func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 func (s *Server) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
 	streams := &s.limits.streams
 	if !streams.Enter(key, most) {
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are; requests that wait for a session count as streams. Close one.", most).After(time.Second)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams is reached; requests that wait for a session count as streams. Close one.", most).After(time.Second)
 	}
 	if !streams.Enter(account, mostOfAccount) {
 		streams.Leave(key)
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "%d event streams of this account may be open at a time and are; requests that wait for a session count as streams. Close one.", mostOfAccount).After(time.Second)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams of this account is reached; requests that wait for a session count as streams. Close one.", mostOfAccount).After(time.Second)
 	}
 	return func() { streams.Leave(account); streams.Leave(key) }, nil
 }
 
 func tooManyCalls(whose string, most int) error {
-	return stoa.Errorf(stoa.CodeRateLimit, "This %s may have %d calls running at a time and has them. Try again when one has ended.", whose, most).After(time.Second)
+	return stoa.Errorf(stoa.CodeRateLimit, "This %s has reached its limit of %d running calls. Try again when one has ended.", whose, most).After(time.Second)
 }

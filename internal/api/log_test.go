@@ -19,8 +19,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestFaultsOfToolServersRaiseNoAlarm: a tenant's server that is slow, broken or not there
-// is told to the tenant, and is no fault of the service.
+// TestFaultsOfToolServersRaiseNoAlarm: a slow, broken or missing server of a tenant is
+// reported to the tenant, and is not a fault of the service.
 func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
 	slow := fakemcp.Start(t)

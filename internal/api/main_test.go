@@ -11,11 +11,11 @@ import (
 	"stoa/internal/storetest"
 )
 
-// recorder sees every request of this package's tests.
+// recorder records every request of this package's tests.
 var recorder apitest.Recorder
 
-// covered are the tags whose operations are tested here, down to every
-// documented reply. Whoever finishes the tests of a group adds its tag.
+// covered contains the tags whose operations are tested here, down to every documented
+// reply. Add a tag when the tests of its group are complete.
 var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "tools", "schedules", "embeds", "webhooks", "connections"}
 
 // TestMain fails a whole run in which a documented reply was never seen, and any

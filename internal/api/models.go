@@ -10,7 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// listModels serves GET /api/v1/models, in the form of the vendor whose client asks.
+// listModels serves GET /api/v1/models, in the format of the client's vendor.
 func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	ids := cat.Offered(in.Caller.Plan)
@@ -37,7 +37,7 @@ func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, res
 	id := cat.Identifier(in.Params.ID)
 	switch {
 	case !slices.Contains(cat.Offered(in.Caller.Plan), id):
-		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "There is no such model for this account. GET /api/v1/models lists those that there are.").At("id")
+		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "This account has no such model. GET /api/v1/models lists the models.").At("id")
 	case in.Params.AnthropicVersion == "":
 		return rest.Reply[any]{Body: modelObject(cat, id)}, nil
 	}

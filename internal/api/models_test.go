@@ -61,7 +61,8 @@ func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
 	if one.Type != "model" || one.ID != "auto" || one.DisplayName != "auto" || one.CreatedAt.Time().IsZero() {
 		t.Errorf("auto is %+v", one)
 	}
-	// This header is a key for these clients' paths alone, and never beside the other.
+	// This header is a key only on these clients' paths, and never together with the
+	// other.
 	c.WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
 	c.With("Authorization", "Bearer sk_x").WantError(stoa.CodeUnauthorized, "GET", "/api/v1/models", nil)
 }

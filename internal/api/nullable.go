@@ -8,8 +8,9 @@ import (
 	"stoa/internal/contract"
 )
 
-// unlessZero is null for zero, which stands for "none" or "unknown" below.
-func unlessZero[T comparable](v T) nullable.Nullable[T] {
+// nullIfZero returns null for zero, which means "none" or "unknown" in the packages
+// below.
+func nullIfZero[T comparable](v T) nullable.Nullable[T] {
 	var zero T
 	if v == zero {
 		return nullable.NewNullNullable[T]()
@@ -17,15 +18,15 @@ func unlessZero[T comparable](v T) nullable.Nullable[T] {
 	return nullable.NewNullableWithValue(v)
 }
 
-// unlessNever is null for the zero time.
-func unlessNever(t time.Time) nullable.Nullable[contract.Time] {
+// nullIfNever returns null for the zero time.
+func nullIfNever(t time.Time) nullable.Nullable[contract.Time] {
 	if t.IsZero() {
 		return nullable.NewNullNullable[contract.Time]()
 	}
 	return nullable.NewNullableWithValue(contract.Time(t))
 }
 
-// orZero is the value of an optional member; zero where it is absent or null.
+// orZero returns the value of an optional member, or zero if it is absent or null.
 func orZero[T any](n nullable.Nullable[T]) T {
 	v, err := n.Get()
 	if err != nil {
@@ -35,8 +36,8 @@ func orZero[T any](n nullable.Nullable[T]) T {
 	return v
 }
 
-// patch changes what a PATCH names: a value sets it, null clears it, absence
-// leaves it.
+// patch applies a member of a PATCH: a value sets it, null clears it, an absent member
+// does not change it.
 func patch[T, U any](into *U, n nullable.Nullable[T], convert func(T) U) {
 	if n.IsSpecified() {
 		var zero U

@@ -64,8 +64,8 @@ func says(token, decision string) url.Values {
 	return url.Values{"token": {token}, "decision": {decision}}
 }
 
-// TestAPersonIsAskedBeforeACodeIsUsed: whoever opens an authorize URL may not be who made
-// it.
+// TestAPersonIsAskedBeforeACodeIsUsed: the person who opens an authorize URL may not be
+// the one who created it.
 func TestAPersonIsAskedBeforeACodeIsUsed(t *testing.T) {
 	t.Parallel()
 	s := newOAuth(t, nil)
@@ -185,8 +185,8 @@ func TestACancelledAuthorizationIsForgotten(t *testing.T) {
 		t.Errorf("%d codes are used", n)
 	}
 
-	// An address that somebody gives to another one asks for its own connection, and
-	// where that is gone for none.
+	// A forwarded address asks for its own connection, and for none if that was
+	// deleted.
 	given := s.answer(t)
 	s.Want(204, "DELETE", s.path, nil)
 	if resp, page := callback(t, s, given, nil); resp.StatusCode != 400 || landingToken.MatchString(page) {
@@ -238,7 +238,7 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	// One that is none of the server that was asked says nothing.
+	// A code from another server has no effect.
 	given = s.answer(t)
 	given.Set("error", "call_this_number")
 	given.Set("iss", "https://evil.example.com")
@@ -252,7 +252,7 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 }
 
 // TestRegistrationsFitTheirAddress registers the service from a public address and from
-// this machine; the authorization server wants the application_type that fits.
+// this machine; the authorization server requires the matching application_type.
 func TestRegistrationsFitTheirAddress(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"https://agents.example.com", "http://127.0.0.1:1", "http://localhost:1"} {
@@ -302,8 +302,9 @@ func TestTheClientDocumentIsExact(t *testing.T) {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
 
-	// A server that takes such a document is told its address, and nobody registers. One
-	// that cannot read it, since the service is on this machine alone, is registered with.
+	// A server that supports such a document receives its address, without a
+	// registration. If it cannot read the document, because the service is local, a
+	// client is registered.
 	client := func() string {
 		t.Helper()
 		var begun contract.AuthorizationStart

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/apitest"
 )
 
-// TestThePhaseOfATextGoesThereAndBack has a vendor say what its text is for: the caller is
-// told, in each form of the reply, and the vendor gets it back, as no other does.
+// TestThePhaseOfATextGoesThereAndBack has a vendor declare the purpose of its text: the
+// caller receives it in each form of the reply, and only that vendor gets it back.
 func TestThePhaseOfATextGoesThereAndBack(t *testing.T) {
 	t.Parallel()
 	const phase = `"phase":"commentary"`
@@ -49,7 +49,7 @@ func TestThePhaseOfATextGoesThereAndBack(t *testing.T) {
 			t.Errorf("%s gets the phase %d times: %s", model, n, served[len(served)-1].Body)
 		}
 	}
-	// Who has not asked for tools is told nothing new.
+	// Callers without tools receive nothing new.
 	if r := c.Want(200, "POST", responses, body{"model": "gamma-6-luna", "input": []any{question}}); strings.Contains(string(r.Body), `"phase"`) {
 		t.Errorf("without tools: %s", r.Body)
 	}

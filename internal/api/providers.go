@@ -33,7 +33,7 @@ func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.Non
 	return rest.Reply[contract.ProviderList]{Body: out}, nil
 }
 
-// contractProvider adds up what the provider's models did.
+// contractProvider sums the counts of the provider's models.
 func contractProvider(p upstream.ProviderStats, models []string) contract.Provider {
 	c := contract.Provider{
 		Name: p.Name, Wire: p.Wire, Models: append([]string{}, models...), InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
@@ -49,7 +49,7 @@ func contractProvider(p upstream.ProviderStats, models []string) contract.Provid
 			latest = r
 		}
 		c.Routes = append(c.Routes, contract.ProviderRoute{
-			Model: r.Model, State: strings.ReplaceAll(r.Breaker, "-", "_"), OpenUntil: unlessNever(r.OpenUntil),
+			Model: r.Model, State: strings.ReplaceAll(r.Breaker, "-", "_"), OpenUntil: nullIfNever(r.OpenUntil),
 			InFlight: r.InFlight, Requests: int64(r.Requests), Retries: int64(r.Retries),
 			Failures: int64(r.Failures), Timeouts: int64(r.Timeouts), LastFailure: lastFailure(r),
 		})
@@ -58,13 +58,13 @@ func contractProvider(p upstream.ProviderStats, models []string) contract.Provid
 	return c
 }
 
-// lastFailure tells the code and the status of a failure: what the vendor
-// wrote may hold secrets.
+// lastFailure returns the code and the status of a failure, without the vendor's
+// message, which may contain secrets.
 func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailure] {
 	if r.LastFailureAt.IsZero() {
 		return nullable.NewNullNullable[contract.ProviderFailure]()
 	}
 	return nullable.NewNullableWithValue(contract.ProviderFailure{
-		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: meaning(r.LastFailureCode), Status: unlessZero(r.LastFailureStatus),
+		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: meaning(r.LastFailureCode), Status: nullIfZero(r.LastFailureStatus),
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"stoa/internal/upstream"
 )
 
-// maxRecent is how many rows of the request log are looked at for what providers did
-// lately; they take some 50 ms.
+// maxRecent is the maximum number of request log rows for the recent calls of
+// providers; reading them takes about 50 ms.
 const maxRecent = 20_000
 
 // listRecentProviders serves GET /api/v1/providers/recent.
@@ -47,7 +47,7 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 		out.Rows++
 		oldest = c.CreatedAt
 		if c.Provider == "" {
-			return // it was refused before one was tried
+			return // it was rejected before a provider was tried
 		}
 		p := providers[c.Provider]
 		if p == nil {
@@ -88,16 +88,17 @@ func recentProviders(ctx context.Context, tx *store.Tx, most int) (contract.Rece
 	return out, err
 }
 
-// recent is what was called in the last hour and the last day.
+// recent contains the calls of the last hour and the last day.
 type recent struct{ hour, day recentCalls }
 
-// recentCalls are calls, and how long those without an error took.
+// recentCalls counts calls, with the durations of those without an error.
 type recentCalls struct {
 	calls, errors int64
 	took          []time.Duration
 }
 
-// add counts a call and reports whether it failed by no fault of the caller.
+// add counts a call and reports whether it failed for a reason other than an error of
+// the caller.
 func (r *recent) add(c store.RecentCall, lastHour time.Time) (failed bool) {
 	failed = c.Code != "" && (c.Status < 400 || c.Status >= 500)
 	r.day.add(c, failed)
@@ -128,14 +129,14 @@ func (r *recentCalls) sums() contract.RecentCalls {
 	return contract.RecentCalls{Calls: r.calls, Errors: r.errors, P50Milliseconds: quantile(50), P95Milliseconds: quantile(95)}
 }
 
-// meaning is what a code means, as the documentation has it.
+// meaning returns the documented meaning of a code.
 func meaning(code stoa.Code) string {
 	for _, c := range contract.Codes() {
 		if c.Code == code {
 			return c.Meaning
 		}
 	}
-	return "Something went wrong."
+	return "An error occurred."
 }
 
 type byName struct {
@@ -151,8 +152,8 @@ func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.
 		return reply, stoa.Errorf(stoa.CodeNotFound, "There is no provider %q. GET /api/v1/providers lists them.", rest.ShortName(name))
 	}
 	out := contract.ProviderTest{
-		Provider: name, Model: unlessZero(""), Status: unlessZero(0), ErrorCode: unlessZero(""), TimeToFirstTokenMilliseconds: unlessZero(int64(0)),
-		Text: "No model is routed to this provider, so nothing was sent. Put it into a family or a model of the configuration.",
+		Provider: name, Model: nullIfZero(""), Status: nullIfZero(0), ErrorCode: nullIfZero(""), TimeToFirstTokenMilliseconds: nullIfZero(int64(0)),
+		Text: "No model is routed to this provider, so nothing was sent. Add it to a family or a model in the configuration.",
 	}
 	model, route, found := cheapest(s.Catalog.Load(), name)
 	if !found {
@@ -162,16 +163,16 @@ func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.
 	if err != nil {
 		return reply, err
 	}
-	out.Model, out.Ok, out.Text, out.Attempts = unlessZero(route.Model), t.Failed == "", "It responded.", t.Attempts
-	out.TimeToFirstTokenMilliseconds, out.DurationMilliseconds = unlessZero(milliseconds(t.FirstToken)), milliseconds(t.Duration)
+	out.Model, out.Ok, out.Text, out.Attempts = nullIfZero(route.Model), t.Failed == "", "It responded.", t.Attempts
+	out.TimeToFirstTokenMilliseconds, out.DurationMilliseconds = nullIfZero(milliseconds(t.FirstToken)), milliseconds(t.Duration)
 	if !out.Ok {
-		out.Status, out.ErrorCode, out.Text = unlessZero(t.Status), unlessZero(string(t.Failed)), told(t)
+		out.Status, out.ErrorCode, out.Text = nullIfZero(t.Status), nullIfZero(string(t.Failed)), explain(t)
 	}
 	return rest.Reply[contract.ProviderTest]{Body: out}, nil
 }
 
-// cheapest returns the model with the lowest price of output that is routed to a
-// provider, and its route; for the sandbox, which serves any, the first one.
+// cheapest returns the model with the lowest output price that is routed to a provider,
+// and its route. For the sandbox, which serves every model, it returns the first one.
 func cheapest(cat *catalog.Catalog, provider string) (model string, route stoa.Route, found bool) {
 	var least stoa.Credits
 	models := cat.Models()
@@ -187,25 +188,25 @@ func cheapest(cat *catalog.Catalog, provider string) (model string, route stoa.R
 	return model, route, found
 }
 
-// told says what a failed test means for an operator. What the provider wrote is in
-// the log alone: it may hold secrets.
-func told(t upstream.Tried) string {
-	const more = " The service's log has the provider's own words."
+// explain returns the meaning of a failed test for an operator. The provider's message
+// is only in the log, because it may contain secrets.
+func explain(t upstream.Tried) string {
+	const more = " The service's log contains the provider's message."
 	switch {
 	case t.Status == 401 || t.Status == 403:
-		return "The provider refuses the key or what the key may do." + more
+		return "The provider rejects the key or its permissions." + more
 	case t.Status == 402:
-		return "The provider wants to be paid first." + more
+		return "The provider requires payment." + more
 	case t.Status == 404:
-		return "The provider does not know the address or the model: see its baseURL and the names of the models." + more
+		return "The provider does not have the address or the model: check its baseURL and the names of the models." + more
 	case t.Status == 429:
-		return "The provider's limits are reached." + more
+		return "The provider's rate limits are reached." + more
 	case t.Status > 0:
 		return meaning(t.Failed) + more
 	case t.Attempts == 0:
 		return "Nothing was sent: the model's circuit is open after failures, or the provider's maxInFlight is reached. Try again in half a minute."
 	case t.Failed == stoa.CodeUpstreamTimeout:
-		return "No answer came in time: see the provider's baseURL, and whether this machine may connect to it." + more
+		return "The provider did not answer in time: check its baseURL, and whether this machine can connect to it." + more
 	}
-	return "No usable answer came: see the provider's baseURL, and whether this machine may connect to it." + more
+	return "The provider sent no usable answer: check its baseURL, and whether this machine can connect to it." + more
 }

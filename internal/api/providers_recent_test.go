@@ -49,8 +49,8 @@ func TestAnOperatorTestsAProvider(t *testing.T) {
 		status   int
 		text     string
 	}{
-		{"wrong", 1, 401, "refuses the key"},
-		{"away", 1, 0, "whether this machine may connect"},
+		{"wrong", 1, 401, "rejects the key"},
+		{"away", 1, 0, "whether this machine can connect"},
 		{"spare", 0, 0, "No model is routed"},
 	} {
 		got := test(want.name)

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// provider is what the operator is told of one provider.
+// provider is the report about one provider.
 func provider(t *testing.T, c *apitest.Client, name string) contract.Provider {
 	t.Helper()
 	var list contract.ProviderList
@@ -92,8 +92,8 @@ func TestProvidersOfAStoreThatIsGone(t *testing.T) {
 	if err := h.Store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Counters are in memory, so whom we know still sees them; a key that was
-	// never seen cannot be looked up.
+	// Counters are in memory, so cached keys can still read them; a key that is not
+	// cached cannot be verified.
 	c.Want(200, "GET", "/api/v1/providers", nil)
 	h.ClientWith(t, auth.Mint()).WantError(stoa.CodeInternal, "GET", "/api/v1/providers", nil)
 }

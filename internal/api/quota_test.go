@@ -58,8 +58,8 @@ func limited(t *testing.T) (*apitest.Service, config.Limits) {
 	}), l
 }
 
-// A limitCase is where a limit of the configuration is published, and how a
-// caller meets it.
+// A limitCase contains the place where a limit of the configuration is published, and a
+// request that reaches it.
 type limitCase struct {
 	published string             // member of limits in GET /meta
 	provoke   func(t *testing.T) // nil: it ends something after a time, or after steps; tests of package agent provoke it
@@ -168,7 +168,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		}},
 		"eventStreamsPerAccount": {"maxEventStreamsPerAccount", func(t *testing.T) {
 			path := a.anySession(t)
-			for range l.EventStreamsPerAccount { // each with a key of its own
+			for range l.EventStreamsPerAccount { // each with its own key
 				key, _ := h.NewKey(h.Account.ID, "sessions:read")
 				defer open(t, h, key, path, 0).close()
 			}
@@ -321,15 +321,15 @@ func TestLimitsDoNotMultiplyWithKeys(t *testing.T) {
 	}
 	other, _ := h.NewKey(h.Account.ID, "*")
 	for _, c := range []*apitest.Client{operator, h.ClientWith(t, other)} {
-		if e := c.WantError(stoa.CodeRateLimit, "GET", "/api/v1/users/me", nil); !strings.Contains(e.Message, "together") {
+		if e := c.WantError(stoa.CodeRateLimit, "GET", "/api/v1/users/me", nil); !strings.Contains(e.Message, "The keys of this account have reached their common limit of 12") {
 			t.Errorf("the limit of the account is told as %q", e.Message)
 		}
 	}
 }
 
-// TestATemporaryOperatorStaysTemporary: an operator's key with an end creates no
-// operator's key, and no key of its own account, that lives longer; and a key
-// with keys:write alone cannot end a wider one.
+// TestATemporaryOperatorStaysTemporary: an expiring operator's key cannot create an
+// operator's key, or a key of its own account, with a later expiry; and a key with only
+// keys:write cannot revoke a key with more scopes.
 func TestATemporaryOperatorStaysTemporary(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})

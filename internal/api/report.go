@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// reportTime is the default of [Server.ReportTime]: with the wait for the turn. A
-	// million receipts take 1 to 4 s of CPU.
+	// reportTime is the default of [Server.ReportTime], including the wait for the
+	// turn. A million receipts take 1 to 4 s of CPU.
 	reportTime = 30 * time.Second
-	maxReports = 2 // at once; accounts take turns
+	maxReports = 2 // concurrent reports; accounts take turns
 )
 
-// report is [read] for queries that may read all the receipts of an account. Few run
-// at once and accounts take turns, so that neither short queries nor other accounts
-// wait for those of one. A report that takes too long is CodeOverloaded.
+// report is like [read], for queries that may read all receipts of an account. Few run
+// at the same time and accounts take turns, so that one account's reports delay neither
+// short queries nor other accounts. A report that takes too long fails with
+// CodeOverloaded.
 func report[T any](ctx context.Context, s *Server, accountID string, fn func(context.Context, *store.Tx) (T, error)) (T, error) {
 	var out T
 	limit := cmp.Or(s.ReportTime, reportTime)
@@ -37,7 +38,7 @@ func report[T any](ctx context.Context, s *Server, accountID string, fn func(con
 		})
 	}
 	if err != nil && ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
-		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Ask for a shorter time, or try again later.", limit).After(10 * time.Second).Because(err)
+		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Use a shorter time range, or try again later.", limit).After(10 * time.Second).Because(err)
 	}
 	return out, err
 }

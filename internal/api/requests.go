@@ -14,7 +14,7 @@ import (
 	"stoa/internal/store"
 )
 
-// allAccounts is what an operator asks for in place of an account.
+// allAccounts selects all accounts, for operators.
 const allAccounts = "*"
 
 // listRequests serves GET /api/v1/requests.
@@ -64,21 +64,21 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 	return reply, err
 }
 
-// requestsOf returns the account whose requests the caller asks for; empty: all.
+// requestsOf returns the account whose requests the caller lists; empty means all.
 func (s *Server) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
 	if asked == allAccounts && c.Key.Has(stoa.ScopeOperator) {
 		return "", nil
 	}
-	return s.accountAsked(ctx, c, asked)
+	return s.requestedAccount(ctx, c, asked)
 }
 
-// statuses returns the least and the greatest status of a filter such as 404 or 4xx;
-// 0: any.
+// statuses returns the minimum and the maximum status of a filter such as 404 or 4xx; 0
+// means any.
 func statuses(word string) (least, most int) {
 	if word == "" {
 		return 0, 0
 	}
-	least, _ = strconv.Atoi(strings.Replace(word, "xx", "00", 1)) // the contract has its form
+	least, _ = strconv.Atoi(strings.Replace(word, "xx", "00", 1)) // the contract checks its format
 	most, _ = strconv.Atoi(strings.Replace(word, "xx", "99", 1))
 	return least, most
 }
@@ -87,7 +87,7 @@ func statuses(word string) (least, most int) {
 func (s *Server) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
 	if in.Caller.Key.Has(stoa.ScopeOperator) {
-		accountID = "" // of whichever account quotes it
+		accountID = "" // of any account that reports it
 	}
 	r, err := read(ctx, s, func(tx *store.Tx) (store.RequestRow, error) { return tx.Request(ctx, accountID, in.Params.ID) })
 	return rest.Reply[contract.Request]{Body: contractRequest(r)}, err
@@ -100,14 +100,14 @@ func contractRequest(r store.RequestRow) contract.Request {
 	}
 	return contract.Request{
 		ID: r.ID, AccountID: r.AccountID, KeyID: r.KeyID,
-		Model:    contract.RequestModel{Requested: unlessZero(r.Asked), Served: unlessZero(r.Served)},
-		Provider: unlessZero(r.Provider), Attempts: int64(r.Attempts),
-		Status: r.Status, ErrorCode: unlessZero(string(r.Code)), ErrorParam: unlessZero(r.Param),
+		Model:    contract.RequestModel{Requested: nullIfZero(r.Asked), Served: nullIfZero(r.Served)},
+		Provider: nullIfZero(r.Provider), Attempts: int64(r.Attempts),
+		Status: r.Status, ErrorCode: nullIfZero(string(r.Code)), ErrorParam: nullIfZero(r.Param),
 		InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, OutputTokens: r.Usage.OutputTokens, CreditsMicro: int64(r.Amount),
-		ResponseID: unlessZero(r.ResponseID), ReceiptID: unlessZero(receipt), Stream: r.Stream,
-		TimeToFirstTokenMilliseconds: unlessZero(milliseconds(r.FirstToken)), DurationMilliseconds: milliseconds(r.Duration),
+		ResponseID: nullIfZero(r.ResponseID), ReceiptID: nullIfZero(receipt), Stream: r.Stream,
+		TimeToFirstTokenMilliseconds: nullIfZero(milliseconds(r.FirstToken)), DurationMilliseconds: milliseconds(r.Duration),
 		Estimated: r.Estimated, Clamped: r.Clamped, Disconnected: r.Disconnected, Replayed: r.Replayed,
-		ClientAddress: unlessZero(r.Address), StartedAt: contract.Time(r.StartedAt), CreatedAt: contract.Time(r.CreatedAt),
+		ClientAddress: nullIfZero(r.Address), StartedAt: contract.Time(r.StartedAt), CreatedAt: contract.Time(r.CreatedAt),
 	}
 }
 

@@ -58,7 +58,7 @@ func logged(t *testing.T, h *apitest.Service) (rows []store.RequestRow) {
 	return rows
 }
 
-// TestEachRefusalHasOneRow has a call refused in every way and looks for its row.
+// TestEachRefusalHasOneRow has a call rejected in every way and searches for its row.
 func TestEachRefusalHasOneRow(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, database *storetest.Database) {
@@ -236,8 +236,8 @@ func TestRequestsAreFiltered(t *testing.T) {
 	})
 }
 
-// TestTheRequestLogHasNoTexts plants a text wherever a caller can put one, and looks
-// for it in the files of the database.
+// TestTheRequestLogHasNoTexts inserts a text in every place that a caller controls, and
+// searches for it in the files of the database.
 func TestTheRequestLogHasNoTexts(t *testing.T) {
 	t.Parallel()
 	database := storetest.SQLite(t) // its files are read
@@ -383,7 +383,7 @@ func TestAddressesAreKeptIfWanted(t *testing.T) {
 	}
 }
 
-// TestADisconnectIsInTheLog breaks a stream off and looks at its row.
+// TestADisconnectIsInTheLog interrupts a stream and checks its row.
 func TestADisconnectIsInTheLog(t *testing.T) {
 	t.Parallel()
 	var e ends

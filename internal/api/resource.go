@@ -18,16 +18,15 @@ import (
 	"stoa/internal/store"
 )
 
-// What spaces, agents and sessions have in common.
+// Helpers that spaces, agents and sessions share.
 
-// revisionTag names a state by the count of changes; the object's address says
-// which object.
+// revisionTag identifies a state by the number of changes; the object's address
+// identifies the object.
 func revisionTag(revision int64) string { return "r" + strconv.FormatInt(revision, 10) }
 
 func revisionETag(revision int64) string { return `"` + revisionTag(revision) + `"` }
 
-// unlessCurrent answers with an object, or with 304 where If-None-Match says that
-// the caller has this state of it.
+// unlessCurrent answers with an object, or with 304 if If-None-Match matches its state.
 func unlessCurrent[R any](ifNoneMatch, tag string, body R) rest.Reply[R] {
 	reply := rest.Reply[R]{ETag: `"` + tag + `"`, Body: body}
 	if hasTag(ifNoneMatch, tag) {
@@ -87,26 +86,26 @@ type (
 	}
 )
 
-// ifCurrent holds an If-Match against the state that is to be changed.
+// ifCurrent checks an If-Match against the state that is to be changed.
 func ifCurrent(header string, revision int64) error {
 	want := matching(header)
 	if want == nil || slices.Contains(want, "*") || slices.Contains(want, revisionTag(revision)) {
 		return nil
 	}
-	return stoa.Errorf(stoa.CodePrecondition, "It was changed since: its ETag is %s now. Read it again before you change it.", revisionETag(revision)).At("If-Match")
+	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", revisionETag(revision)).At("If-Match")
 }
 
-// A lengthLimit is a text with the most characters it may have.
+// A lengthLimit is a text with its maximum length in characters.
 type lengthLimit struct {
 	member, text string
 	most         int
 }
 
-// checkLengths refuses the first text that is too long.
+// checkLengths rejects the first text that is too long.
 func checkLengths(texts ...lengthLimit) error {
 	for _, t := range texts {
 		if n := utf8.RuneCountInString(t.text); n > t.most {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; at most %d are taken.", t.member, n, t.most).At(t.member)
+			return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; the maximum is %d.", t.member, n, t.most).At(t.member)
 		}
 	}
 	return nil
@@ -120,18 +119,18 @@ const (
 
 func checkMetadata(m map[string]string) error {
 	if len(m) > maxMetadata {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The metadata would have %d members; at most %d are taken.", len(m), maxMetadata).At("metadata")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The metadata would have %d members; the maximum is %d.", len(m), maxMetadata).At("metadata")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if n := utf8.RuneCountInString(name); n == 0 || n > maxMetadataKey {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A name in the metadata has %d characters; it needs 1 to %d.", n, maxMetadataKey).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A name in the metadata has %d characters; it must have 1 to %d.", n, maxMetadataKey).At("metadata")
 		}
 	}
 	return nil
 }
 
-// mergeMetadata changes metadata as a PATCH says: null removes a member, and in
-// place of the object all of them.
+// mergeMetadata applies a PATCH to metadata: null removes a member, and null instead of
+// the object removes all of them.
 func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string]*string]) error {
 	if !changes.IsSpecified() {
 		return nil
@@ -151,9 +150,9 @@ func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string
 	return checkMetadata(merged)
 }
 
-// extend returns an object of the contract with the members of one that it extends. The
-// document repeats them, and replies have members in the order of their names, so that the
-// models do not embed each other.
+// extend returns an object of the contract with the members of the object that it
+// extends. The document repeats them, and replies have members in the order of their
+// names, so that the models do not embed each other.
 func extend[T any](of any) (object T) {
 	from, into := reflect.ValueOf(of), reflect.ValueOf(&object).Elem()
 	for i := range from.NumField() {
@@ -171,7 +170,8 @@ func contractMetadata(m map[string]string) contract.Metadata {
 	return m
 }
 
-// mergeLimits changes limits as they are set: what is absent stays, null lifts.
+// mergeLimits applies changes of limits: absent limits do not change, null removes a
+// limit.
 func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
 	if changes.IsNull() {
 		*into = stoa.TurnLimits{}
@@ -183,22 +183,22 @@ func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[co
 	most := s.Sessions.Limits()
 	switch {
 	case into.Timeout > most.TurnTime:
-		return stoa.Errorf(stoa.CodeInvalidValue, "A turn may take %d seconds at most; this limit can only be lower.", most.TurnTime/time.Second).At("limits.timeoutSeconds")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The maximum duration of a turn is %d seconds; this limit can only be lower.", most.TurnTime/time.Second).At("limits.timeoutSeconds")
 	case into.MaxSteps > most.Steps:
-		return stoa.Errorf(stoa.CodeInvalidValue, "A turn may take %d steps at most; this limit can only be lower.", most.Steps).At("limits.maxSteps")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The maximum number of steps of a turn is %d; this limit can only be lower.", most.Steps).At("limits.maxSteps")
 	}
 	return nil
 }
 
 func contractLimits(l stoa.TurnLimits) contract.TurnLimits {
 	return contract.TurnLimits{
-		MaxCreditsMicro: unlessZero(int64(l.MaxCredits)), TimeoutSeconds: unlessZero(int64(l.Timeout / time.Second)), MaxSteps: unlessZero(l.MaxSteps),
+		MaxCreditsMicro: nullIfZero(int64(l.MaxCredits)), TimeoutSeconds: nullIfZero(int64(l.Timeout / time.Second)), MaxSteps: nullIfZero(l.MaxSteps),
 	}
 }
 
-// knowsModel refuses a model that nobody has heard of. One that the plan does not
-// include, or that has no provider at the moment, may have both later.
-func (s *Server) knowsModel(name string) error {
+// checkModelExists rejects an unknown model. A model that the plan does not include, or
+// that has no provider at the moment, is accepted, because that may change.
+func (s *Server) checkModelExists(name string) error {
 	_, err := s.Catalog.Load().Resolve(name, stoa.Plan{GatedModels: true}, nil)
 	if stoa.CodeOf(err) == stoa.CodeModelNotFound {
 		return err
@@ -206,9 +206,8 @@ func (s *Server) knowsModel(name string) error {
 	return nil
 }
 
-// defaultSpace returns the id of the account's default space, which is created
-// when it is first needed. It is empty while the disk is full, which must not keep
-// a caller from reading.
+// defaultSpace returns the id of the account's default space, which is created on first
+// use. It is empty while the disk is full, because a caller must still be able to read.
 func (s *Server) defaultSpace(ctx context.Context, log *rest.Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// writeTimeout is how long a caller may take to accept what is sent.
+// writeTimeout is the timeout of a write to a caller.
 const writeTimeout = 60 * time.Second
 
 // A callParser parses the body of a model call in one of the formats.
@@ -19,9 +19,10 @@ type callParser func(body []byte, o responses.Options) (*responses.Request, erro
 // Idempotency-Key of the call. Package responses makes the call; parse reads the body
 // in the format of the operation.
 //
-// The frame of the handler stays on the stack until the reply has ended, so what
-// needs space is done in functions that have returned by then. A stream that waits
-// so has a stack of 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
+// The frame of the handler stays on the stack until the reply has ended, so work that
+// needs space is done in functions that have returned by then. This keeps the stack of
+// a waiting stream at 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures
+// it.
 func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
 	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, key, hash, err := s.readCall(w, in, parse)
@@ -52,7 +53,7 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, *rest.Reques
 }
 
 // countTokens returns the handler of an operation that counts the tokens of a call;
-// object is that member of its reply, if the format has it.
+// object is the member object of its reply, if the format has it.
 func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, *rest.Request[rest.None, rest.None]) error {
 	return func(s *Server, w http.ResponseWriter, in *rest.Request[rest.None, rest.None]) error {
 		req, _, err := s.parseCall(w, in, parse)
@@ -88,8 +89,8 @@ func (s *Server) parseCall(w http.ResponseWriter, in *rest.Request[rest.None, re
 	return req, body, err
 }
 
-// readCall is [Server.parseCall] of a call with its Idempotency-Key. hash is the body's;
-// empty without a key.
+// readCall is like [Server.parseCall], with the Idempotency-Key of the call. hash is
+// the hash of the body, or empty without a key.
 func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, rest.None], parse callParser) (req *responses.Request, key, hash string, err error) {
 	req, body, err := s.parseCall(w, in, parse)
 	if err != nil {
@@ -110,25 +111,25 @@ func (s *Server) newCall(in *rest.Request[rest.None, rest.None], req *responses.
 	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.Stopping(), Log: callLog{in.Log}}
 }
 
-// A callLog notes what becomes known of a call for the request's log line.
+// A callLog records data about a call for the request's log line.
 type callLog struct{ fields *rest.Fields }
 
-// FirstText records when the first text was sent.
+// FirstText records the time of the first text.
 func (l callLog) FirstText() { l.fields.FirstToken = max(time.Since(l.fields.StartedAt), 1) }
 
-// Tried records where the call was tried last, and how often in all.
+// Tried records the provider of the last attempt and the number of attempts.
 func (l callLog) Tried(model, provider string, attempts int) {
 	l.fields.Served, l.fields.Provider, l.fields.Attempts = model, provider, attempts
 }
 
-// States records how many sealed states could not be used.
+// States records the number of sealed states that could not be used.
 func (l callLog) States(unread int) { l.fields.Unread = unread }
 
-// Disconnected records that the client was gone before the reply was complete.
+// Disconnected records that the client disconnected before the reply was complete.
 func (l callLog) Disconnected() { l.fields.Disconnected = true }
 
 // Charged records the charge.
 func (l callLog) Charged(c stoa.Charge) { l.fields.Charged(c) }
 
-// Failed records why the call failed.
+// Failed records the reason for the failure of the call.
 func (l callLog) Failed(err error) { l.fields.Failed(err) }

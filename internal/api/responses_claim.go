@@ -9,8 +9,8 @@ import (
 	"stoa/internal/store"
 )
 
-// maxDetached is how many calls of an account may go on after their clients
-// disconnected.
+// maxDetached is the maximum number of calls of an account that continue after their
+// clients have disconnected.
 const maxDetached = 16
 
 // A callClaim is the Idempotency-Key of a model call while the call runs; it
@@ -29,9 +29,9 @@ type storedReply struct {
 	amount stoa.Credits
 }
 
-// claimCall claims the Idempotency-Key for the call. Where a call with the key
-// has finished before, it returns the reply of that call instead. hash is that of the
-// body; it is not made in the transaction, where everybody would wait for it.
+// claimCall claims the Idempotency-Key for the call. If a call with the key has already
+// finished, it returns the reply of that call instead. hash is the hash of the body,
+// computed outside of the transaction to keep it short.
 func (s *Server) claimCall(in *rest.Request[rest.None, rest.None], key, hash string) (*callClaim, *storedReply, error) {
 	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
@@ -52,7 +52,7 @@ func (s *Server) claimCall(in *rest.Request[rest.None, rest.None], key, hash str
 		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})
-	if err != nil && made { // the answer to the commit may be lost
+	if err != nil && made { // the result of the commit may be lost
 		s.Store.FreeLater(claim)
 	}
 	if err != nil || earlier != nil {
@@ -61,18 +61,18 @@ func (s *Server) claimCall(in *rest.Request[rest.None, rest.None], key, hash str
 	return &callClaim{s: s, account: account, claim: claim}, nil, nil
 }
 
-// Finish returns what stores the reply in the transaction of its charge.
+// Finish returns the function that stores the reply in the transaction of its charge.
 func (c *callClaim) Finish(id string, reply []byte) func(context.Context, *store.Tx) error {
 	return func(ctx context.Context, tx *store.Tx) error {
 		return tx.FinishClaim(ctx, c.claim, store.Reply{Ref: id, Status: http.StatusOK, Body: string(reply)})
 	}
 }
 
-// Finished notes that the reply is stored and the key is not to be freed.
+// Finished records that the reply is stored, so that the key is not freed.
 func (c *callClaim) Finished() { c.finished = true }
 
-// Detach reports whether the call may go on without its client, of which an
-// account may have maxDetached at a time.
+// Detach reports whether the call may continue without its client. An account can have
+// maxDetached such calls at the same time.
 func (c *callClaim) Detach() (release func(), ok bool) {
 	slots := &c.s.limits.detached
 	if !slots.Enter(c.account, maxDetached) {
@@ -81,9 +81,8 @@ func (c *callClaim) Detach() (release func(), ok bool) {
 	return func() { slots.Leave(c.account) }, true
 }
 
-// free releases the key if no reply is stored under it, so that a call that
-// failed or was broken off may be repeated. Where the store refuses, that happens as
-// soon as it commits again.
+// free releases the key if no reply is stored under it, so that a failed or interrupted
+// call can be repeated. If the store fails, free retries until the store commits again.
 func (c *callClaim) free(ctx context.Context, requestID string) {
 	if c.finished {
 		return
@@ -91,7 +90,7 @@ func (c *callClaim) free(ctx context.Context, requestID string) {
 	ctx = context.WithoutCancel(ctx)
 	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
 	if err != nil {
-		c.s.Logger.Warn("an Idempotency-Key could not be freed; it is tried again", "request", requestID, "error", err)
+		c.s.Logger.Warn("an Idempotency-Key could not be freed; retrying", "request", requestID, "error", err)
 		c.s.Store.FreeLater(c.claim)
 	}
 }

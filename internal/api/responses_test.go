@@ -150,8 +150,8 @@ func TestAGatedModelFallsBackToTheDefault(t *testing.T) {
 	}
 }
 
-// A call that wants its model alone is refused in place of a reply of another, at
-// no cost; what the plan includes is served.
+// A call with strict_model is rejected instead of answered by another model, at no
+// cost; models in the plan are served.
 func TestStrictModelRefusesAnotherModel(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", Name: "Professional"}}})
@@ -211,7 +211,7 @@ func TestAFailureBeforeTheFirstTextIsAnHTTPError(t *testing.T) {
 		{"fault: html", stoa.CodeUpstream},
 		{"fault: close", stoa.CodeUpstream},
 	} {
-		h, _ := vendors(t, apitest.Config{}) // anew: what fails too often is left alone for a while
+		h, _ := vendors(t, apitest.Config{}) // a new server: models that fail too often are avoided for a while
 		for _, stream := range []bool{false, true} {
 			e := h.Client(t).WantError(c.code, "POST", responses, body{"model": "alpha-haiku-4-5", "input": c.input, "stream": stream})
 			if strings.Contains(e.Message, "claude") || strings.Contains(e.Message, fakeup.Key) {
@@ -522,7 +522,7 @@ func TestASlowVendorsStreamBeginsByItself(t *testing.T) {
 	if r.Text() != "late" || !strings.Contains(string(r.Body), ": keepalive\n\n") {
 		t.Errorf("%q: no comment in the silence, or no text", r.Body)
 	}
-	// From then on a failure is told inside the stream, and nothing else serves.
+	// From then on a failure is reported inside the stream, without a fallback.
 	r = h.Client(t).Want(200, "POST", responses, body{"model": "auto", "stream": true, "input": "wait: 100ms\nfail: 400"})
 	if last := r.Events[len(r.Events)-1]; last.Type != contract.EventFailed || len(last.Response.Output) != 0 {
 		t.Errorf("ends with %s", last.Type)

@@ -8,8 +8,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// table is every route of the API, those of all extensions included, in the order of
-// the contract.
+// table returns every route of the API, including those of all extensions, in the order
+// of the contract.
 func table() []rest.Route[*Server] {
 	return []rest.Route[*Server]{
 		rest.Stream("POST /api/v1/responses", "responses", modelCall(responses.Parse)),
@@ -163,8 +163,8 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/api-agents/{id}/embed-tags/{tagId}", "embeds:write", (*Server).getEmbedTag),
 		rest.Update("PATCH /api/v1/api-agents/{id}/embed-tags/{tagId}", "embeds:write", (*Server).updateEmbedTag),
 		rest.Update("DELETE /api/v1/api-agents/{id}/embed-tags/{tagId}", "embeds:write", (*Server).deleteEmbedTag),
-		shown("GET /api/v1/embed/tags/{tagId}", (*Server).getEmbedLauncher),
-		shown("POST /api/v1/embed/tags/{tagId}/tickets", (*Server).createEmbedTicket),
+		tagRoute("GET /api/v1/embed/tags/{tagId}", (*Server).getEmbedLauncher),
+		tagRoute("POST /api/v1/embed/tags/{tagId}/tickets", (*Server).createEmbedTicket),
 		rest.PublicUpdate("POST /api/v1/embed/exchange", (*Server).exchangeEmbedURL),
 		visitorUpdate("POST /api/v1/embed/refresh", (*Server).refreshEmbedToken),
 		visitorUpdate("GET /api/v1/embed/chat-sessions/{chatId}", (*Server).getEmbedChat),
@@ -176,7 +176,7 @@ func table() []rest.Route[*Server] {
 	}
 }
 
-// Routes lists the patterns of all routes, as in the contract.
+// Routes returns the patterns of all routes, as in the contract.
 func Routes() []string {
 	var list []string
 	for _, rt := range table() {

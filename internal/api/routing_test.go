@@ -14,7 +14,7 @@ import (
 
 var loopTools = []body{{"type": "function", "name": "weather", "parameters": body{"type": "object", "properties": body{"city": body{"type": "string"}}}}}
 
-// called makes the first call of a loop and returns what the next call sends: the
+// called makes the first call of a loop and returns the input of the next call: the
 // input so far with the items of the reply, and the result of its call.
 func called(t *testing.T, c *apitest.Client, model string) (input []any, r contract.Response) {
 	t.Helper()
@@ -191,9 +191,9 @@ func TestStrictIsEchoedAsItIsInForce(t *testing.T) {
 	}
 }
 
-// TestAFormatBesideToolsIsRefusedBeforeItCosts asks a model of Google's second generation
-// for JSON while it has tools, which its vendor does not do: an account without credits is
-// told that, and a later model of another route serves.
+// TestAFormatBesideToolsIsRefusedBeforeItCosts asks a model of Google's second
+// generation for JSON while it has tools, which its vendor does not support: an account
+// without credits gets that error, and a later model of another route serves.
 func TestAFormatBesideToolsIsRefusedBeforeItCosts(t *testing.T) {
 	t.Parallel()
 	f := fakeup.Start(t)

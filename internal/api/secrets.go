@@ -28,15 +28,15 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in rest.Request
 	switch {
 	case err != nil:
 	case secret.Origin == "":
-		err = stoa.Errorf(stoa.CodeInvalidValue, "The origin has scheme, host and port alone, such as https://mcp.example.com.").At("origin")
+		err = stoa.Errorf(stoa.CodeInvalidValue, "The origin must consist of scheme, host and port, such as https://mcp.example.com.").At("origin")
 	case secret.Kind == store.SecretHeader && secret.HeaderName == "":
-		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind header needs the name of the header.").At("headerName")
+		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind header requires the name of the header.").At("headerName")
 	case secret.Kind != store.SecretHeader && secret.HeaderName != "":
-		err = stoa.Errorf(stoa.CodeInvalidValue, "Only a secret of the kind header has the name of one.").At("headerName")
+		err = stoa.Errorf(stoa.CodeInvalidValue, "The name of a header is only allowed for a secret of the kind header.").At("headerName")
 	case secret.Kind == store.SecretQuery && parameter == "":
-		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind query needs the name of the parameter.").At("parameterName")
+		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind query requires the name of the parameter.").At("parameterName")
 	case secret.Kind != store.SecretQuery && parameter != "":
-		err = stoa.Errorf(stoa.CodeInvalidValue, "Only a secret of the kind query has the name of a parameter.").At("parameterName")
+		err = stoa.Errorf(stoa.CodeInvalidValue, "The name of a parameter is only allowed for a secret of the kind query.").At("parameterName")
 	case parameter != "":
 		secret.HeaderName = parameter
 	case secret.HeaderName != "":
@@ -52,13 +52,13 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in rest.Request
 	return rest.Created(rest.Prefix+"/secrets/"+made.ID, s.contractSecret(made, nil)), err
 }
 
-// checkSecretValue refuses what cannot be sent as the value of a header.
+// checkSecretValue rejects a value that cannot be sent in a header.
 func checkSecretValue(kind, value string) error {
 	if kind == store.SecretBasic && !strings.Contains(value, ":") {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The value of the kind basic has the form user:password.").At("value")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The value of the kind basic must have the form user:password.").At("value")
 	}
 	if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The value has printable ASCII characters, and no space at either end.").At("value")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The value must consist of printable ASCII characters, without a space at either end.").At("value")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListS
 		func(secret store.Secret) rest.Place { return rest.Place{At: secret.CreatedAt, ID: secret.ID} })
 }
 
-// maxSecretUsers is how many connections that use a secret are named.
+// maxSecretUsers is the maximum number of listed connections that use a secret.
 const maxSecretUsers = 100
 
 // getSecret serves GET /api/v1/secrets/{id}.
@@ -129,17 +129,17 @@ func (s *Server) setSecretValue(ctx context.Context, in rest.Request[byID, contr
 func (s *Server) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
 	out := contract.Secret{
 		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
-		SpaceID: unlessZero(secret.SpaceID), ExternalUserID: unlessZero(secret.ExternalUserID), Hint: unlessZero(secret.Hint), Version: secret.Version,
-		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: unlessNever(secret.LastUsedAt), ExpiresAt: unlessNever(secret.ExpiresAt),
+		SpaceID: nullIfZero(secret.SpaceID), ExternalUserID: nullIfZero(secret.ExternalUserID), Hint: nullIfZero(secret.Hint), Version: secret.Version,
+		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: nullIfNever(secret.LastUsedAt), ExpiresAt: nullIfNever(secret.ExpiresAt),
 		Unreadable: secret.DeletedAt.IsZero() && s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
 	}
 	if !secret.DeletedAt.IsZero() {
-		out.DeletedAt = unlessNever(secret.DeletedAt)
+		out.DeletedAt = nullIfNever(secret.DeletedAt)
 	}
 	if secret.Kind == store.SecretQuery {
-		out.ParameterName = unlessZero(secret.HeaderName)
+		out.ParameterName = nullIfZero(secret.HeaderName)
 	} else {
-		out.HeaderName = unlessZero(secret.HeaderName)
+		out.HeaderName = nullIfZero(secret.HeaderName)
 	}
 	for _, u := range users {
 		use := "requests"

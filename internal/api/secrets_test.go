@@ -140,8 +140,8 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestADeletedSecretLeavesItsName: the value is gone at once, and who reads what became of
-// a call still finds which secret it carried, as long as the call is kept.
+// TestADeletedSecretLeavesItsName: the value is deleted immediately, but a call still
+// names the secret that it carried, as long as the call is kept.
 func TestADeletedSecretLeavesItsName(t *testing.T) {
 	t.Parallel()
 	const value = "correct-horse-battery"

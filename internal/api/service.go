@@ -22,10 +22,10 @@ import (
 	"stoa/internal/tool"
 )
 
-// storeTimeout is how long the store may take to answer a health check.
+// storeTimeout is the timeout of the store in a health check.
 const storeTimeout = 2 * time.Second
 
-// getHealth serves GET /api/v1/health. Its 503 is no error envelope.
+// getHealth serves GET /api/v1/health. Its 503 does not use the error envelope.
 func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None, rest.None]) (rest.Reply[contract.Health], error) {
 	unhealthy := func(status string) rest.Reply[contract.Health] {
 		return rest.Reply[contract.Health]{Status: http.StatusServiceUnavailable, Body: contract.Health{Status: status, Timestamp: contract.Time(time.Now())}}
@@ -33,7 +33,7 @@ func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 	if s.IsDraining() {
 		return unhealthy("draining"), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // and not the caller's: it may have left, and the service is fine
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // not the caller's context: the caller may have disconnected although the service is healthy
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) getHealth(ctx context.Context, in rest.PublicRequest[rest.None,
 	return rest.Reply[contract.Health]{Body: contract.Health{Status: "ok", Timestamp: contract.Time(time.Now())}}, nil
 }
 
-// maxPageSize is the largest page of a list.
+// maxPageSize is the maximum number of rows of a page.
 const maxPageSize = 100
 
 // getMeta serves GET /api/v1/meta.
@@ -58,7 +58,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 		Docs: contract.DocsLinks{
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
-		Contact:    contract.Contact{URL: unlessZero(s.Contact.URL), Email: unlessZero(s.Contact.Email)},
+		Contact:    contract.Contact{URL: nullIfZero(s.Contact.URL), Email: nullIfZero(s.Contact.Email)},
 		Extensions: s.Extensions.Names(),
 	}
 	for _, m := range cat.Models() {
@@ -66,7 +66,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 			ID: m.ID, Family: m.Family, Gated: m.Gated, Available: len(m.Routes) > 0,
 			Sandbox: len(m.Routes) > 0 && !slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Wire != catalog.SandboxWire }),
 			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
-			ContextTokens: unlessZero(m.ContextTokens), MaxOutputTokens: unlessZero(m.MaxOutput),
+			ContextTokens: nullIfZero(m.ContextTokens), MaxOutputTokens: nullIfZero(m.MaxOutput),
 			Price: contractPrice(m.Price),
 		})
 	}
@@ -74,15 +74,15 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 		for _, p := range s.Plans() {
 			meta.Plans = append(meta.Plans, contract.PlanDetails{
 				ID: p.ID, Name: p.Name, GatedModels: p.GatedModels,
-				RequestsPerMinute: unlessZero(p.RequestsPerMinute), RequestsPerMinutePerAccount: unlessZero(p.RequestsPerMinutePerAccount), ConcurrentPerKey: unlessZero(p.ConcurrentPerKey),
-				ConcurrentPerAccount: unlessZero(p.ConcurrentPerAccount), ActiveSessions: unlessZero(p.ActiveSessions),
+				RequestsPerMinute: nullIfZero(p.RequestsPerMinute), RequestsPerMinutePerAccount: nullIfZero(p.RequestsPerMinutePerAccount), ConcurrentPerKey: nullIfZero(p.ConcurrentPerKey),
+				ConcurrentPerAccount: nullIfZero(p.ConcurrentPerAccount), ActiveSessions: nullIfZero(p.ActiveSessions),
 			})
 		}
 	}
 	return rest.Reply[contract.Meta]{Body: meta}, nil
 }
 
-// publishedLimits are the limits in force, from whoever enforces them.
+// publishedLimits returns the current limits, from the components that enforce them.
 func (s *Server) publishedLimits() contract.Limits {
 	run, drives, most := s.Sessions.Limits(), s.Drives.Limits(), store.MaxConnectionLimits
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
@@ -117,10 +117,10 @@ func (s *Server) publishedLimits() contract.Limits {
 	}
 }
 
-// link is a path as an address, where the service knows its own.
+// link returns a path as an absolute address if the service has a public URL.
 func (s *Server) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
 
-// contract is what the service promises with the extensions that are on.
+// contract returns the edition of the contract with the enabled extensions.
 func (s *Server) contract() *contract.Edition { return contract.For(s.Extensions.Names()...) }
 
 type getOpenAPIParams struct {
@@ -146,11 +146,11 @@ func (s *Server) getOpenAPI(w http.ResponseWriter, in rest.PublicRequest[getOpen
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a caller who left needs no answer
+	_, _ = w.Write(body) // the caller may have disconnected
 	return nil
 }
 
-// acceptsGzip reads Accept-Encoding as far as it is needed here.
+// acceptsGzip parses the relevant part of Accept-Encoding.
 func acceptsGzip(values []string) bool {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		name, param, _ := strings.Cut(item, ";")
@@ -167,8 +167,8 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// matches reports whether If-None-Match names the tag. The comparison is the weak
-// one, as it is for a read.
+// matches reports whether If-None-Match matches the tag. It uses the weak comparison,
+// as required for reads.
 func matches(header, etag string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")

@@ -20,13 +20,13 @@ const (
 	defaultEventPage = 100
 	// heartbeat is the default of [Server.Heartbeat].
 	heartbeat = 10 * time.Second
-	// watchEvery is how often a stream checks whether it may go on: whether the
-	// service drains, and whether its key, verified as for a new request, is in force.
-	// A key's row is read again at the latest after half a second by one of those who
-	// verify it, whatever node changed it, so a stream ends within a second of its
-	// key's revocation. Measured: 500 idle streams take 3 % of one core. A registry of
-	// open streams by key was rejected: it is right on one node only. It would be
-	// wrong if idle streams showed up in a profile.
+	// watchEvery is the interval at which a stream checks whether it may continue:
+	// whether the service drains, and whether its key is still valid, verified as for a
+	// new request. A verifier reads a key's row again after at most half a second,
+	// regardless of the node that changed it, so a stream ends within a second after
+	// its key is revoked. Measured: 500 idle streams take 3 % of one core. A registry
+	// of open streams by key was rejected: it works on a single node only. Reconsider
+	// this if idle streams show up in a profile.
 	watchEvery = 250 * time.Millisecond
 )
 
@@ -47,7 +47,7 @@ func (s *Server) listSessionEvents(w http.ResponseWriter, in *rest.Request[listS
 		sendEvents(w, list, q.After, more, nil)
 		return nil
 	}
-	// Whether there is such a session is told before the stream begins.
+	// A missing session is reported before the stream begins.
 	row, err := s.Sessions.Get(ctx, c.Account.ID, q.ID, q.SessionID)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Server) listSessionEvents(w http.ResponseWriter, in *rest.Request[listS
 	return stream.serve(w)
 }
 
-// wantsStream reports whether Accept names server-sent events.
+// wantsStream reports whether Accept contains server-sent events.
 func wantsStream(accept []string) bool {
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		media, params, _ := strings.Cut(item, ";")
@@ -82,8 +82,8 @@ func wantsStream(accept []string) bool {
 	return false
 }
 
-// sendEvents answers with a page of events, those after a number. only leaves
-// events out; nil: none.
+// sendEvents answers with a page of the events after a number. only filters events; nil
+// means all.
 func sendEvents(w http.ResponseWriter, list []stoa.SessionEvent, after int64, more bool, only func(*stoa.SessionEvent) bool) {
 	last, empty := after, true
 	b := []byte(`{"data":[`)
@@ -103,11 +103,10 @@ func sendEvents(w http.ResponseWriter, list []stoa.SessionEvent, after int64, mo
 	b = append(b, `,"hasMore":`...)
 	b = strconv.AppendBool(b, more)
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(b, "}\n"...)) // a caller who left needs no answer
+	_, _ = w.Write(append(b, "}\n"...)) // the caller may have disconnected
 }
 
-// appendEvent writes an event as JSON on one line: what it is, then what it
-// carries.
+// appendEvent writes an event as JSON on one line: its type, then its data.
 func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
@@ -123,30 +122,30 @@ func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 	return append(b, '}')
 }
 
-// A sessionStream writes a session's events as they come.
+// A sessionStream writes a session's events as they arrive.
 type sessionStream struct {
 	ctx           context.Context
 	s             *Server
 	req           session.EventsRequest
-	slot          string // whose streams are counted
-	most          int    // of them, at a time
-	account       string // under which the streams of the account are counted
+	slot          string // the key of the streams counter
+	most          int    // the maximum number of streams
+	account       string // the account's key of the streams counter
 	mostOfAccount int
-	// mayWatch reports whether whoever reads may go on.
+	// mayWatch reports whether the reader is still authorized.
 	mayWatch func() bool
-	only     func(*stoa.SessionEvent) bool // leaves events out; nil: none
-	first    func() bool                   // runs before the first event and reports whether there may be any; nil: there may
+	only     func(*stoa.SessionEvent) bool // filters events; nil means all
+	first    func() bool                   // runs before the first event and reports whether there may be events; nil means true
 
 	w        http.ResponseWriter
 	rc       *http.ResponseController
 	buf      []byte
-	wrote    time.Time // when anything was sent
-	watched  time.Time // when it was found that it may go on
+	wrote    time.Time // time of the last write
+	watched  time.Time // time of the last authorization check
 	deadline time.Time
 }
 
-// serve writes the reply until the log has ended, the
-// caller has left, or the stream must not go on.
+// serve writes the reply until the log has ended, the caller has disconnected, or the
+// stream must not continue.
 func (e *sessionStream) serve(w http.ResponseWriter) error {
 	leave, err := e.s.enterStream(e.slot, e.most, e.account, e.mostOfAccount)
 	if err != nil {
@@ -160,7 +159,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	e.watched = time.Now()
-	if err := e.send(); err != nil { // the headers go out before there is an event
+	if err := e.send(); err != nil { // the headers are sent before the first event
 		return rest.ErrClientGone
 	}
 	if e.first != nil && !e.first() {
@@ -188,7 +187,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		}
 		if now.Sub(e.watched) >= watchEvery {
 			if !e.mayGoOn() {
-				return nil // the caller resumes where it is let
+				return nil // the caller can resume on another node
 			}
 			e.watched = now
 		}
@@ -201,13 +200,13 @@ func (e *sessionStream) event(ev stoa.SessionEvent) {
 	e.buf = sse.AppendEnd(appendEvent(e.buf, ev))
 }
 
-// send passes on what is there. A caller who accepts nothing for a minute counts
-// as gone.
+// send flushes the buffer. A caller who accepts nothing for a minute counts as
+// disconnected.
 func (e *sessionStream) send() error {
 	e.wrote = time.Now()
 	if e.deadline.Sub(e.wrote) < writeTimeout/2 {
 		e.deadline = e.wrote.Add(writeTimeout)
-		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+		_ = e.rc.SetWriteDeadline(e.deadline) // if the connection has no deadlines, TCP's own limits apply
 	}
 	_, err := e.w.Write(e.buf)
 	e.buf = e.buf[:0]
@@ -217,8 +216,8 @@ func (e *sessionStream) send() error {
 	return err
 }
 
-// mayGoOn reports whether whoever reads may go on and the service is not about to
-// stop.
+// mayGoOn reports whether the reader is still authorized and the service is not
+// draining.
 func (e *sessionStream) mayGoOn() bool {
 	return !e.s.IsDraining() && e.mayWatch()
 }
@@ -229,7 +228,7 @@ func (e *sessionStream) beat() error {
 	return e.send()
 }
 
-// keyMayWatch reports whether the key of a stream is still in force.
+// keyMayWatch reports whether the key of a stream is still valid.
 func (s *Server) keyMayWatch(ctx context.Context, authorization string) bool {
 	c, err := s.Keys.Verify(ctx, authorization)
 	switch stoa.CodeOf(err) {
@@ -238,5 +237,5 @@ func (s *Server) keyMayWatch(ctx context.Context, authorization string) bool {
 	case stoa.CodeUnauthorized, stoa.CodeSuspended:
 		return false
 	}
-	return true // the store cannot tell at the moment
+	return true // the store is temporarily unavailable
 }

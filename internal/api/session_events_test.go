@@ -68,7 +68,7 @@ func openWith(t *testing.T, h *apitest.Service, path string, header http.Header)
 
 func (s *logStream) close() { s.body.Close() }
 
-// blocks ranges over what comes, comments too, until the stream ends.
+// blocks ranges over the blocks of the stream, including comments, until it ends.
 func (s *logStream) blocks() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		block := ""
@@ -187,8 +187,8 @@ func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
 	}
 }
 
-// TestManyWatchersOfOneSession sees every event once, in order, in each of many
-// streams.
+// TestManyWatchersOfOneSession checks that each of many streams contains every event
+// once, in order.
 func TestManyWatchersOfOneSession(t *testing.T) {
 	t.Parallel()
 	const watchers = 500

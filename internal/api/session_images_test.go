@@ -14,8 +14,9 @@ import (
 	"stoa/internal/contract"
 )
 
-// TestASessionLooksAtAnImage uploads a picture, has the agent look at it, and reads what
-// is told of it afterwards: in the answer, the sources and the export. No extension is on.
+// TestASessionLooksAtAnImage uploads a picture, has the agent view it, and reads the
+// reports about it afterwards: in the answer, the sources and the export. No extension
+// is on.
 func TestASessionLooksAtAnImage(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})

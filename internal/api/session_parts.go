@@ -30,9 +30,9 @@ func (s *Server) listTurns(ctx context.Context, in rest.Request[listTurnsParams,
 
 func contractTurn(t stoa.Turn) contract.Turn {
 	return contract.Turn{
-		ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: unlessZero(t.Reason), Attempt: t.Attempt,
-		MessageID: t.MessageID, RetryOf: unlessZero(t.RetryOf), Error: contractFailure(t.Failure), CreditsMicro: int64(t.Spent),
-		CreatedAt: contract.Time(t.CreatedAt), StartedAt: unlessNever(t.StartedAt), FinishedAt: unlessNever(t.FinishedAt), DeadlineAt: unlessNever(t.DeadlineAt),
+		ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: nullIfZero(t.Reason), Attempt: t.Attempt,
+		MessageID: t.MessageID, RetryOf: nullIfZero(t.RetryOf), Error: contractFailure(t.Failure), CreditsMicro: int64(t.Spent),
+		CreatedAt: contract.Time(t.CreatedAt), StartedAt: nullIfNever(t.StartedAt), FinishedAt: nullIfNever(t.FinishedAt), DeadlineAt: nullIfNever(t.DeadlineAt),
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesP
 	}
 	item := func(m store.MessageRow) contract.Message {
 		message := contract.Message{
-			ID: m.ID, Turn: unlessZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
+			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, CreatedAt: contract.Time(m.CreatedAt),
 		}
 		if m.Kind == stoa.KindReply {
@@ -73,8 +73,8 @@ func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesP
 	return rest.Reply[rest.Page[contract.Message]]{Body: rest.NewPage(p, list, more, item, func(m store.MessageRow) rest.Place { return rest.Numbered(m.Place) })}, err
 }
 
-// turnsOf returns the first and the last turn that replies in a list belong to; 0
-// where there are none.
+// turnsOf returns the first and the last turn of the replies in a list; 0 if there are
+// none.
 func turnsOf(list []store.MessageRow) (first, last int64) {
 	for _, m := range list {
 		if m.Kind != stoa.KindReply || m.Turn == 0 {
@@ -109,7 +109,8 @@ type listSessionSourcesParams struct {
 	contract.ListSessionSourcesParams
 }
 
-// maxSources is the most sources of a list of them, and of all messages of a page.
+// maxSources is the maximum number of sources in a list of sources, and in a page of
+// messages.
 const maxSources = 10_000
 
 // listSessionSources serves GET …/sessions/{sessionId}/sources.
@@ -128,7 +129,7 @@ func (s *Server) listSessionSources(ctx context.Context, in rest.Request[listSes
 
 func contractSource(s stoa.Source) contract.Source {
 	return contract.Source{
-		Turn: s.Turn, Path: s.Path, Sha256: s.SHA256, FromLine: unlessZero(s.FromLine), ToLine: unlessZero(s.ToLine), Via: s.Via,
+		Turn: s.Turn, Path: s.Path, Sha256: s.SHA256, FromLine: nullIfZero(s.FromLine), ToLine: nullIfZero(s.ToLine), Via: s.Via,
 	}
 }
 
@@ -140,7 +141,7 @@ type exportSessionParams struct {
 // exportSession serves GET …/sessions/{sessionId}/export.
 func (s *Server) exportSession(w http.ResponseWriter, in *rest.Request[exportSessionParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
-	// Whether there is such a session is told before the reply begins.
+	// A missing session is reported before the reply begins.
 	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
 	if err != nil {
 		return err

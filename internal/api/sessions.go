@@ -15,10 +15,10 @@ import (
 	"stoa/internal/store"
 )
 
-// pollAfter is when a session that was just queued is worth a look, in seconds.
+// pollAfter is the Retry-After of a queued session, in seconds.
 const pollAfter = 1
 
-// startRequest reads the body of a new session.
+// startRequest parses the body of a new session.
 func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (session.StartRequest, error) {
 	b := in.Body
 	req := session.StartRequest{
@@ -26,7 +26,7 @@ func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (se
 		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
 		WithholdTools: orZero(b.ClientTools) == "withhold",
 	}
-	if err := mayGive(in.Caller, b.Credentials); err != nil {
+	if err := checkCredentialScope(in.Caller, b.Credentials); err != nil {
 		return req, err
 	}
 	req.Credentials = orZero(b.Credentials)
@@ -35,7 +35,7 @@ func (s *Server) startRequest(in rest.Request[byID, contract.CreateSession]) (se
 	}
 	if draft, err := b.Draft.Get(); err == nil {
 		if !in.Caller.Key.Has("agents:write") {
-			return req, stoa.Errorf(stoa.CodeScope, "A draft is a configuration of the agent, so it needs the scope \"agents:write\" as well. Leave \"draft\" out, or use another key.").At("draft")
+			return req, stoa.Errorf(stoa.CodeScope, "\"draft\" also requires the scope \"agents:write\", because it is a configuration of the agent. Omit \"draft\", or use another key.").At("draft")
 		}
 		req.Draft = func(a *stoa.Agent) error { return s.draftAgent(a, draft) }
 	}
@@ -51,15 +51,15 @@ func (s *Server) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
 	return err
 }
 
-// A sessionStart is a session to start, and what the account's credits say to it.
+// A sessionStart is a session to start, with the result of the credit check.
 type sessionStart struct {
 	req     session.StartRequest
 	credits error
 }
 
-// beforeSession checks the credits, which cannot be done in a transaction. What
-// is wrong is told inside of it, where it is known whether the request was
-// answered before.
+// beforeSession checks the credits, which is not possible in a transaction. An error is
+// returned inside the transaction, after checking whether the request was answered
+// before.
 func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contract.CreateSession]) (sessionStart, error) {
 	req, err := s.startRequest(in)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) createSession(ctx context.Context, tx *store.Tx, in rest.Reques
 	return reply, err
 }
 
-// acceptedSession answers with a session that has something to do.
+// acceptedSession answers with a session that has pending work.
 func acceptedSession(session stoa.Session) rest.Reply[contract.Session] {
 	return rest.Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
 }
@@ -184,8 +184,8 @@ func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[
 	return acceptedSession(session), err
 }
 
-// beforeAnswer keeps outputs that come too late, which the transaction of the request
-// could not: it refuses them.
+// beforeAnswer stores outputs that arrive too late. The transaction of the request
+// cannot do that, because it fails.
 func (s *Server) beforeAnswer(ctx context.Context, in rest.Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
 	req := answerRequest(in.Body)
 	if len(req.Outputs) == 0 {
@@ -227,30 +227,30 @@ func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in rest.Request
 }
 
 func contractSession(s stoa.Session) contract.Session {
-	reply := unlessZero(s.Reply)
+	reply := nullIfZero(s.Reply)
 	if s.Status == stoa.SessionCompleted { // an answer may be empty
 		reply = nullable.NewNullableWithValue(s.Reply)
 	}
 	t := s.Turn
 	return contract.Session{
 		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion, Draft: s.Draft,
-		Mode: string(s.Mode), Status: string(s.Status), StatusReason: unlessZero(t.Reason), Reply: reply,
+		Mode: string(s.Mode), Status: string(s.Status), StatusReason: nullIfZero(t.Reason), Reply: reply,
 		PendingInput: contractInput(s.Pending), Error: contractFailure(t.Failure),
 		Turn: contract.SessionTurn{
 			ID: t.ID, Number: t.Number, Attempt: t.Attempt,
-			StartedAt: unlessNever(t.StartedAt), FinishedAt: unlessNever(t.FinishedAt), DeadlineAt: unlessNever(t.DeadlineAt),
+			StartedAt: nullIfNever(t.StartedAt), FinishedAt: nullIfNever(t.FinishedAt), DeadlineAt: nullIfNever(t.DeadlineAt),
 		},
 		QueuedMessages: s.QueuedMessages,
-		Model:          contract.SessionModel{Requested: s.ModelAsked, Served: unlessZero(s.ModelServed), Fallback: s.Fallback},
+		Model:          contract.SessionModel{Requested: s.ModelAsked, Served: nullIfZero(s.ModelServed), Fallback: s.Fallback},
 		Usage: contract.SessionUsage{
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, TotalTokens: s.Usage.Total(),
 			Steps: s.Steps, ToolCalls: s.ToolCalls, CreditsMicro: int64(s.Spent),
 		},
 		ToolsWithheld: contractWithheld(s.Withheld),
-		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: unlessZero(s.Trigger.ID)},
-		ExternalID: unlessZero(s.ExternalID), ExternalUserID: unlessZero(s.ExternalUserID), Title: unlessZero(s.Title),
+		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: nullIfZero(s.Trigger.ID)},
+		ExternalID: nullIfZero(s.ExternalID), ExternalUserID: nullIfZero(s.ExternalUserID), Title: nullIfZero(s.Title),
 		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
-		StartedAt: unlessNever(s.StartedAt), FinishedAt: unlessNever(s.FinishedAt),
+		StartedAt: nullIfNever(s.StartedAt), FinishedAt: nullIfNever(s.FinishedAt),
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceA
 
 func contractSpace(s stoa.Space) contract.Space {
 	return contract.Space{
-		ID: s.ID, Name: s.Name, Description: unlessZero(s.Description), ExternalID: unlessZero(s.ExternalID),
+		ID: s.ID, Name: s.Name, Description: nullIfZero(s.Description), ExternalID: nullIfZero(s.ExternalID),
 		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
 	}
 }

@@ -12,11 +12,11 @@ import (
 func (s *Server) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 	out := contract.ScheduledTask{
 		ID: t.ID, Object: "scheduled_task", AgentID: t.AgentID, Name: t.Name, Message: t.Message, Mode: string(t.Mode), Schedule: contractSchedule(t.Schedule),
-		StartAt: unlessNever(t.StartAt), EndAt: unlessNever(t.EndAt), MaxRuns: unlessZero(t.MaxRuns), Enabled: t.Enabled, Status: "active",
-		PauseReason: unlessZero(t.PauseReason), SessionPolicy: t.SessionPolicy, MissedRunPolicy: t.MissedPolicy,
+		StartAt: nullIfNever(t.StartAt), EndAt: nullIfNever(t.EndAt), MaxRuns: nullIfZero(t.MaxRuns), Enabled: t.Enabled, Status: "active",
+		PauseReason: nullIfZero(t.PauseReason), SessionPolicy: t.SessionPolicy, MissedRunPolicy: t.MissedPolicy,
 		CatchUpWindowSeconds: int64(t.CatchUpWindow / time.Second), OverlapPolicy: t.OverlapPolicy, PauseAfterFailures: t.PauseAfter,
-		MaxCreditsMicroPerRun: unlessZero(int64(t.MaxCredits)), SessionID: unlessZero(t.SessionID),
-		NextRunAt: unlessNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullable.NewNullNullable[contract.TaskRun](),
+		MaxCreditsMicroPerRun: nullIfZero(int64(t.MaxCredits)), SessionID: nullIfZero(t.SessionID),
+		NextRunAt: nullIfNever(t.NextAt), UpcomingRunsAt: []contract.Time{}, LastRun: nullable.NewNullNullable[contract.TaskRun](),
 		Counters: contract.TaskCounters{
 			Started: t.Counts.Started, Completed: t.Counts.Completed, Failed: t.Counts.Failed, Cancelled: t.Counts.Cancelled,
 			Skipped: t.Counts.Skipped, ConsecutiveFailures: t.Failures,
@@ -55,9 +55,9 @@ func contractSchedule(s stoa.Schedule) contract.Schedule {
 func contractRun(r stoa.TaskRun) contract.TaskRun {
 	out := contract.TaskRun{
 		ID: r.ID, Object: "task_run", TaskID: r.TaskID, ScheduledFor: contract.Time(r.ScheduledFor), Trigger: r.Trigger, Status: r.Status,
-		SkipReason: unlessZero(r.SkipReason), WaitingFor: unlessZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: unlessNever(r.Through),
-		SessionID: unlessZero(r.SessionID), Turn: unlessZero(r.Turn), DelaySeconds: nullable.NewNullNullable[int64](),
-		CreatedAt: contract.Time(r.CreatedAt), StartedAt: unlessNever(r.StartedAt), FinishedAt: unlessNever(r.FinishedAt),
+		SkipReason: nullIfZero(r.SkipReason), WaitingFor: nullIfZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: nullIfNever(r.Through),
+		SessionID: nullIfZero(r.SessionID), Turn: nullIfZero(r.Turn), DelaySeconds: nullable.NewNullNullable[int64](),
+		CreatedAt: contract.Time(r.CreatedAt), StartedAt: nullIfNever(r.StartedAt), FinishedAt: nullIfNever(r.FinishedAt),
 	}
 	if r.SessionID != "" {
 		out.DelaySeconds = nullable.NewNullableWithValue(int64(r.Delay / time.Second))

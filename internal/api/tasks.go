@@ -15,7 +15,7 @@ import (
 	"stoa/internal/store"
 )
 
-// What a task has that names none.
+// Defaults of a task's settings.
 const (
 	defaultCatchUp    = 3600
 	defaultPauseAfter = 5
@@ -51,7 +51,7 @@ func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.
 	return reply, err
 }
 
-// taskReply answers with a task in its present state.
+// taskReply answers with the current state of a task.
 func (s *Server) taskReply(t stoa.ScheduledTask) rest.Reply[contract.ScheduledTask] {
 	return rest.Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
@@ -65,12 +65,12 @@ func (s *Server) checkTask(t stoa.ScheduledTask) error {
 	)
 }
 
-// instant is an optional time, as exact as it is shown again.
+// instant returns an optional time with the precision of replies.
 func instant(n nullable.Nullable[contract.Time]) time.Time {
 	return orZero(n).Time().Truncate(time.Millisecond)
 }
 
-// schedule reads a schedule whose type needs some members and takes no others.
+// schedule parses a schedule; its type determines the required and the allowed members.
 func schedule(b contract.Schedule) (stoa.Schedule, error) {
 	out := stoa.Schedule{
 		Type: b.Type, Expression: orZero(b.Expression), Timezone: orZero(b.Timezone),
@@ -87,9 +87,9 @@ func schedule(b contract.Schedule) (stoa.Schedule, error) {
 	} {
 		switch {
 		case m.of == b.Type && !m.given:
-			return out, stoa.Errorf(stoa.CodeMissingParameter, "A schedule of type %q needs the member %q.", b.Type, m.name).At("schedule." + m.name)
+			return out, stoa.Errorf(stoa.CodeMissingParameter, "A schedule of type %q requires the member %q.", b.Type, m.name).At("schedule." + m.name)
 		case m.of != b.Type && m.given:
-			return out, stoa.Errorf(stoa.CodeInvalidValue, "The member %q belongs to a schedule of type %q, and this one is of type %q.", m.name, m.of, b.Type).At("schedule." + m.name)
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The member %q is only allowed in a schedule of type %q; the type of this one is %q.", m.name, m.of, b.Type).At("schedule." + m.name)
 		}
 	}
 	return out, nil
@@ -113,7 +113,7 @@ func (s *Server) previewSchedule(ctx context.Context, in rest.Request[byID, cont
 	}, valueOr(b.Count, defaultPreview))
 	out := contract.SchedulePreview{Runs: []contract.PreviewedRun{}}
 	for _, r := range list {
-		out.Runs = append(out.Runs, contract.PreviewedRun{At: contract.Time(r.At), LocalTime: r.Local.Format(time.RFC3339), Adjustment: unlessZero(r.Shift)})
+		out.Runs = append(out.Runs, contract.PreviewedRun{At: contract.Time(r.At), LocalTime: r.Local.Format(time.RFC3339), Adjustment: nullIfZero(r.Shift)})
 	}
 	return rest.Reply[contract.SchedulePreview]{Body: out}, err
 }
@@ -154,7 +154,7 @@ func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[li
 	}, s.contractTask, placeOfTask)
 }
 
-// task is a task of an agent that exists.
+// task returns a task of an existing agent.
 func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
@@ -180,7 +180,7 @@ func (s *Server) getScheduledTask(ctx context.Context, in rest.Request[getSchedu
 	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), out), err
 }
 
-// taskTag names a state of a task, of which its last run is a part.
+// taskTag identifies the state of a task, including its last run.
 func taskTag(t stoa.ScheduledTask) string {
 	run := int64(0)
 	if t.LastRun != nil {
@@ -191,13 +191,13 @@ func taskTag(t stoa.ScheduledTask) string {
 
 func taskETag(t stoa.ScheduledTask) string { return `"` + taskTag(t) + `"` }
 
-// ifCurrentTask holds an If-Match against the task that is to be changed.
+// ifCurrentTask checks an If-Match against the task that is to be changed.
 func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	want := matching(header)
 	if want == nil || slices.Contains(want, "*") || slices.Contains(want, taskTag(t)) {
 		return nil
 	}
-	return stoa.Errorf(stoa.CodePrecondition, "It was changed since: its ETag is %s now. Read it again before you change it.", taskETag(t)).At("If-Match")
+	return stoa.Errorf(stoa.CodePrecondition, "It has changed since: its ETag is now %s. Read it again before you change it.", taskETag(t)).At("If-Match")
 }
 
 type updateScheduledTaskParams struct {
@@ -221,7 +221,7 @@ func (s *Server) updateScheduledTask(ctx context.Context, in rest.Request[update
 }
 
 func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
-	if b.Name != "" { // null and empty texts are refused by the contract
+	if b.Name != "" { // the contract rejects null and empty texts
 		t.Name = b.Name
 	}
 	if b.Message != "" {
@@ -247,7 +247,7 @@ func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTas
 	return s.checkTask(*t)
 }
 
-// set changes what a PATCH names to a value that is known.
+// set sets a member of a PATCH to a value.
 func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	if n.IsSpecified() {
 		*into = value
@@ -293,9 +293,9 @@ func (s *Server) resumeScheduledTask(ctx context.Context, in rest.Request[byTask
 	return s.taskReply(t), err
 }
 
-// beforeRun checks the credits for a run, which cannot be done in a
-// transaction. What is wrong with them is told inside of it, where it is known
-// whether the request was answered before.
+// beforeRun checks the credits for a run, which is not possible in a transaction. An
+// error is returned inside the transaction, after checking whether the request was
+// answered before.
 func (s *Server) beforeRun(ctx context.Context, in rest.Request[byTaskID, rest.None]) (credits, err error) {
 	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)

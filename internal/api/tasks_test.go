@@ -29,8 +29,8 @@ func (c *setClock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.
 
 func (c *setClock) add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.at = c.at.Add(d) }
 
-// atNoon starts a service whose schedules run on a clock that the test sets; it is
-// noon of the first of March 2026 there. The test says when it looks.
+// atNoon starts a service whose schedules run on a clock that the test sets; it is noon
+// of the first of March 2026 there. The test triggers its runs.
 func atNoon(t *testing.T, cfg apitest.Config) (author, *setClock) {
 	t.Helper()
 	clock := &setClock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
@@ -325,7 +325,7 @@ func TestTasksAreListed(t *testing.T) {
 	}
 	a.WantError(stoa.CodeInvalidCursor, "GET", path+"/runs?cursor="+orNone(page.NextCursor)+"&order=asc", nil)
 
-	// Others see none of it, and a deleted agent has none.
+	// Other accounts cannot read it, and a deleted agent has no tasks.
 	other := newAuthor(t, a.h, newCustomer(t, a.h), nil)
 	foreign := other.agent + "/scheduled-tasks/" + made[0]
 	other.WantError(stoa.CodeAgentNotFound, "GET", path, nil)

@@ -188,7 +188,7 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		c := other.client(op)
 		parameters := slices.DeleteFunc(op.PathParameters(), func(p string) bool {
-			return slices.Contains([]string{"versions", "models", "providers"}, op.Collection(p)) // a number, and names, which belong to nobody
+			return slices.Contains([]string{"versions", "models", "providers"}, op.Collection(p)) // a number, and names, which belong to no account
 		})
 		for subset := 1; subset < 1<<len(parameters); subset++ {
 			with := func(replace func(string) string) apitest.Request {
@@ -213,7 +213,7 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 				same(t, c, place.At, place.With(victim.ids[collection]), place.With(unknown(victim.ids[collection])))
 			case op.Method == "GET":
 				same(t, c, place.At, place.With(victim.ids["api-agents"]), place.With(unknown(victim.ids["api-agents"])))
-			default: // a text of its own; equal requests may differ by what the first one did
+			default: // a separate text; equal requests may differ by the effect of the first one
 				silent(t, place.At, c.Send(place.With(victim.ids["spaces"])))
 			}
 		}

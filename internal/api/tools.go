@@ -25,16 +25,16 @@ import (
 const (
 	defaultToolTime   = 3600    // seconds
 	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval
-	inputWaits        = 20      // requests of an account that wait for inputs at a time
+	inputWaits        = 20      // concurrent requests of an account that wait for inputs
 	visitorsYes       = "yes"
 	visitorsNo        = "no"
 	reservedSeparator = "__" // between the name of a server and that of its tool
 )
 
-// agentTools reads the tools of an agent, and checks them.
+// agentTools parses and checks the tools of an agent.
 func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 	if len(list) > tool.MaxOffered {
-		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", len(list), tool.MaxOffered).At("tools")
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", len(list), tool.MaxOffered).At("tools")
 	}
 	var tools []stoa.AgentTool
 	seen, tokens := map[string]bool{}, int64(0)
@@ -43,7 +43,7 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 		if t.Type == stoa.ToolConnection {
 			made, err := connectionTools(t, at)
 			if err == nil && seen[made.ConnectionID] {
-				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two entries for the connection. Name all of its tools in one.").At(at + "connectionId")
+				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two entries for the connection. List all of its tools in one entry.").At(at + "connectionId")
 			}
 			if err != nil {
 				return nil, err
@@ -65,26 +65,26 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 		}
 		switch {
 		case isReserved(t.Name):
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own. Names do not begin with drive_ or agent_, have no __, and are not ask_user or tool_result_read.", t.Name).At(at + "name")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name %q is reserved. Names must not begin with drive_ or agent_, contain __, or be ask_user or tool_result_read.", t.Name).At(at + "name")
 		case seen[t.Name]:
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "There are two tools of the name %q.", t.Name).At(at + "name")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", t.Name).At(at + "name")
 		case made.Visitors && made.Effects != stoa.EffectsRead:
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Only a tool with the effects %q can be offered to visitors: it acts with your authority.", stoa.EffectsRead).At(at + "visitors")
 		}
 		if _, err := schema.ReadParameters(made.Parameters); err != nil {
-			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not taken: %v.", t.Name, err).At(at + "parameters")
+			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not supported: %v.", t.Name, err).At(at + "parameters")
 		}
 		seen[t.Name] = true
 		tokens += stoa.EstimateTokens(len(made.Name) + len(made.Description) + len(made.Parameters))
 		tools = append(tools, made)
 	}
 	if tokens > tool.MaxTokens {
-		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, tool.MaxTokens).At("tools")
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, because they are sent to the model with every step.", tokens, tool.MaxTokens).At("tools")
 	}
 	return tools, nil
 }
 
-// clientMembers reports whether a tool of programs has the members of its type.
+// clientMembers checks that a client tool has the members of its type.
 func clientMembers(t contract.SetAgentTool, at string) error {
 	switch {
 	case t.Name == "":
@@ -108,10 +108,10 @@ func missingMember(at string) error {
 }
 
 func otherType(at, kind string) error {
-	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q has no such member.", kind).At(at)
+	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q does not have this member.", kind).At(at)
 }
 
-// connectionTools reads the tools of a connection that an agent may call.
+// connectionTools parses the tools of a connection that an agent can call.
 func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
 	switch {
 	case t.ConnectionID == "":
@@ -139,16 +139,16 @@ func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, er
 	out = stoa.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
 	for j, name := range t.Allow {
 		if slices.Contains(t.Allow[:j], name) {
-			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is there twice.").At(fmt.Sprintf("%sallow[%d]", at, j))
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is listed twice.").At(fmt.Sprintf("%sallow[%d]", at, j))
 		}
 	}
 	for j, s := range t.Stricter {
 		here := fmt.Sprintf("%sstricter[%d].", at, j)
 		switch {
 		case !slices.Contains(t.Allow, s.Name):
-			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is none of those that \"allow\" has.").At(here + "name")
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is not in \"allow\".").At(here + "name")
 		case slices.ContainsFunc(out.Stricter, func(o stoa.Stricter) bool { return o.Name == s.Name }):
-			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is there twice.").At(here + "name")
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is listed twice.").At(here + "name")
 		}
 		out.Stricter = append(out.Stricter, stoa.Stricter{Name: s.Name, Approval: s.Approval, Effects: stoa.Effects(s.Effects), OnUnknown: s.OnUnknown})
 	}
@@ -163,7 +163,8 @@ func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
 	return out
 }
 
-// isReserved reports whether a name is, or may become, that of a tool of the service.
+// isReserved reports whether a name is reserved for current or future tools of the
+// service.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "drive_") || strings.HasPrefix(name, "agent_") || name == session.AskTool || name == "tool_result_read" ||
 		strings.Contains(name, reservedSeparator)
@@ -196,8 +197,8 @@ func contractWithheld(list []stoa.Withheld) []contract.WithheldTool {
 	return out
 }
 
-// outputText returns an output as the text that the model gets: a text as it is, other
-// JSON as it is written.
+// outputText returns an output as the text for the model: a string is unquoted, other
+// JSON is unchanged.
 func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
 	raw, err := output.Get()
 	if err != nil {
@@ -210,8 +211,8 @@ func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
 	return string(raw)
 }
 
-// pendingCalls returns the calls of an input. Those that people have to approve are read
-// with every look at their session, so that long arguments are cut.
+// pendingCalls returns the calls of an input. Long arguments of calls that people must
+// approve are truncated, because every read of their session contains them.
 func pendingCalls(in stoa.Input) []contract.PendingToolCall {
 	out := []contract.PendingToolCall{}
 	for _, c := range in.Calls {
@@ -241,18 +242,18 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		arguments = jsonx.AppendString(nil, c.Arguments)
 	}
 	out := contract.AgentToolCall{
-		ID: c.ID, Object: "tool_call", ConnectionID: unlessZero(c.ConnectionID), SecretID: unlessZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: unlessZero(c.Title), Type: c.Type,
-		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
-		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
-		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
-		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: unlessZero(c.ApprovalInputID), PreviousOutcome: unlessZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
-		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
-		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
+		ID: c.ID, Object: "tool_call", ConnectionID: nullIfZero(c.ConnectionID), SecretID: nullIfZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: nullIfZero(c.Title), Type: c.Type,
+		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: nullIfZero(string(c.Outcome)), Effects: string(c.Effects),
+		InputID: nullIfZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
+		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: nullIfZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
+		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: nullIfZero(c.ApprovalInputID), PreviousOutcome: nullIfZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
+		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: nullIfNever(c.StartedAt),
+		FinishedAt: nullIfNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: nullIfNever(c.ExpiresAt),
 	}
 	if c.Confirmed != "" {
-		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: unlessZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
+		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: nullIfZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
 	}
-	if c.SessionID == "" { // the row has a place that no other has
+	if c.SessionID == "" { // the position of the row is unique
 		out.Turn, out.Step, out.Place = 0, 0, 0
 	}
 	if c.Status == stoa.CallDone {
@@ -265,7 +266,7 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		out.LateOutput = nullable.NewNullableWithValue(*c.LateOutput)
 	}
 	if c.Resolution != "" {
-		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: unlessZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
+		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: nullIfZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
 	}
 	return out
 }
@@ -274,7 +275,7 @@ func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallAp
 	if c.Decision == "" {
 		return nullable.NewNullNullable[contract.ToolCallApproval]()
 	}
-	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: unlessZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: unlessZero(c.Comment)})
+	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: nullIfZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: nullIfZero(c.Comment)})
 }
 
 func placeOfCall(c stoa.ExternalCall) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} }
@@ -336,7 +337,7 @@ func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInpu
 	if q.WaitSeconds > 0 {
 		slot := "inputs " + accountID
 		if !s.limits.streams.Enter(slot, inputWaits) {
-			return rest.Reply[rest.Page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "%d requests of this account may wait for inputs at a time and do. Ask with fewer, or without waitSeconds.", inputWaits).After(time.Second)
+			return rest.Reply[rest.Page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d waiting requests of this account is reached. Use fewer, or omit waitSeconds.", inputWaits).After(time.Second)
 		}
 		defer s.limits.streams.Leave(slot)
 	}
@@ -344,7 +345,7 @@ func (s *Server) listInputs(_ context.Context, in rest.Request[contract.ListInpu
 	defer done()
 	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.Page, time.Duration(q.WaitSeconds)*time.Second)
 	return rest.Reply[rest.Page[contract.OpenInput]]{Body: rest.NewPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
-		in.ClaimID = "" // whoever claims it knows it
+		in.ClaimID = "" // only the claimer receives it
 		return contractOpenInput(in)
 	})}, err
 }
@@ -362,6 +363,6 @@ func (s *Server) claimInput(ctx context.Context, in rest.Request[byID, contract.
 func contractOpenInput(in stoa.Input) contract.OpenInput {
 	return contract.OpenInput{
 		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, SessionID: in.SessionID, Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in),
-		ClaimID: unlessZero(in.ClaimID), ClaimedUntil: unlessNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
+		ClaimID: nullIfZero(in.ClaimID), ClaimedUntil: nullIfNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
 	}
 }

@@ -135,7 +135,7 @@ func TestReasoningIsNeitherShownNorLogged(t *testing.T) {
 			if sealed := strings.Count(fmt.Sprintf("%s", l.input), `"encrypted_content":"stoa1.`); sealed != 2 {
 				t.Errorf("%s: %d states were sealed", model, sealed)
 			}
-			if summarizes := summary && model != "delta-v4-flash" && model != "beta-3.8-flash"; (shown > 0) != summarizes { // whole, the fake of beta has none
+			if summarizes := summary && model != "delta-v4-flash" && model != "beta-3.8-flash"; (shown > 0) != summarizes { // not streamed, the fake of beta has no stream
 				t.Errorf("%s, summary %v: reasoning is shown %d times", model, summary, shown)
 			}
 			l.ask()

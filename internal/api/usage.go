@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	usageSpan      = 30 * 24 * time.Hour // where no beginning is given
+	usageSpan      = 30 * 24 * time.Hour // the default start of the time range
 	maxDifferences = 100
 	csvType        = "csv"
 )
@@ -44,7 +44,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if from.After(to) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
-	accountID, err := s.accountAsked(ctx, in.Caller, q.AccountID)
+	accountID, err := s.requestedAccount(ctx, in.Caller, q.AccountID)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		body := usageCSV(by, sums)
 		w.Header().Set("Content-Type", "text/csv")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // a caller who left needs no answer
+		_, _ = w.Write(body) // the caller may have disconnected
 		return nil
 	}
 	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), GroupBy: by, Data: []contract.UsageRow{}}
@@ -81,9 +81,9 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	return rest.Answer(w, rest.Reply[contract.UsageReport]{Body: out}, nil)
 }
 
-// setGroup sets the member of a row that it is grouped by.
+// setGroup sets the grouping member of a row.
 func setGroup(row *contract.UsageRow, word, value string) {
-	orNull := func() nullable.Nullable[string] { return unlessZero(value) }
+	orNull := func() nullable.Nullable[string] { return nullIfZero(value) }
 	switch word {
 	case "day":
 		row.Day = value
@@ -102,7 +102,8 @@ func setGroup(row *contract.UsageRow, word, value string) {
 	}
 }
 
-// groupNames are the members of the JSON form, which name the columns too.
+// groupNames contains the members of the JSON form, which are also the names of the
+// columns.
 var groupNames = map[string]string{
 	"day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
@@ -115,7 +116,7 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	for _, word := range by {
 		names = append(names, groupNames[word])
 	}
-	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro")) // a buffer takes everything
+	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro")) // writes to a buffer cannot fail
 	for _, u := range sums {
 		var row []string
 		for i := range by {
@@ -131,8 +132,8 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 }
 
 // plainCell keeps a spreadsheet from running a caller's text as a formula. Some
-// programs skip spaces and invisible characters before a formula, end a cell at
-// a line feed, or take fullwidth signs for the plain ones.
+// programs skip spaces and invisible characters before a formula, end a cell at a line
+// feed, or treat fullwidth signs like ASCII ones.
 func plainCell(s string) string {
 	ignored := func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) }
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(s, ignored))
@@ -152,8 +153,8 @@ func (s *Server) reconcileUsage(ctx context.Context, in rest.Request[rest.None, 
 	}
 	out, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
 		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
-		// One moment for everything that is in the store; only what is held is
-		// known to memory alone, and it is part of what is not spent.
+		// One snapshot of everything in the store. Only the held credits are kept in
+		// memory; they are part of the unspent ones.
 		funds, err := tx.Funds(ctx, accountID)
 		if err != nil {
 			return out, err
@@ -190,5 +191,5 @@ func (s *Server) reconcileUsage(ctx context.Context, in rest.Request[rest.None, 
 }
 
 func difference(what, id string, want, have stoa.Credits) contract.Difference {
-	return contract.Difference{What: what, ID: unlessZero(id), ExpectedMicro: int64(want), ActualMicro: int64(have)}
+	return contract.Difference{What: what, ID: nullIfZero(id), ExpectedMicro: int64(want), ActualMicro: int64(have)}
 }

@@ -16,26 +16,27 @@ import (
 	"stoa/internal/webhook"
 )
 
-// defaultSecretOverlap is how long requests are signed with a replaced secret too.
+// defaultSecretOverlap is the time for which requests are also signed with a replaced
+// secret.
 const defaultSecretOverlap = 24 * time.Hour
 
 func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
 func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
 
-// checkHook refuses an address that no request would be sent to. It may wait for the
-// resolver of names.
+// checkHook rejects an address that requests would not be sent to. It may wait for name
+// resolution.
 func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string]) error {
 	text := orZero(address)
 	if text == "" {
 		if address.IsSpecified() && !address.IsNull() {
-			return stoa.Errorf(stoa.CodeInvalidURL, "The address is empty. Write one such as https://example.com/hooks, or null for a webhook whose events are read.").At("url")
+			return stoa.Errorf(stoa.CodeInvalidURL, "The address is empty. Send one such as https://example.com/hooks, or null for a webhook whose events are read with the API.").At("url")
 		}
 		return nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
-		return stoa.Errorf(stoa.CodeInvalidURL, "This is not an address that requests can be sent to. Write one such as https://example.com/hooks, without a user, a password or a fragment.").At("url")
+		return stoa.Errorf(stoa.CodeInvalidURL, "Requests cannot be sent to this address. Send one such as https://example.com/hooks, without a user, a password or a fragment.").At("url")
 	}
 	if err := s.Outbound.Check(ctx, u); err != nil {
 		return stoa.Errorf(stoa.CodeAddressNotAllowed, "The service sends no requests to this address. Use https and a public host; the operator can allow others in outbound.allow.").At("url")
@@ -65,14 +66,14 @@ func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in rest.Reques
 	return s.withSecret(w, secret, time.Time{}), err
 }
 
-// checkWebhook refuses what the contract allows and nothing could come of, and puts the
-// lists into order. Spaces have to exist when they are set.
+// checkWebhook rejects ineffective settings that the contract allows, and sorts the
+// lists. Spaces must exist when they are set.
 func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook, spaces bool) error {
 	if err := checkLengths(lengthLimit{"description", w.Description, s.Limits.DescriptionCharacters}); err != nil {
 		return err
 	}
 	if len(w.Events) > 1 && slices.Contains(w.Events, "*") {
-		return stoa.Errorf(stoa.CodeInvalidValue, `"*" is all events: it stands alone.`).At("events")
+		return stoa.Errorf(stoa.CodeInvalidValue, `"*" means all events: send it alone.`).At("events")
 	}
 	w.Events = sorted(w.Events)
 	w.SpaceIDs = sorted(w.SpaceIDs)
@@ -87,13 +88,13 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 	return nil
 }
 
-// sorted returns the words of a list once each, in order.
+// sorted returns the words of a list in order, without duplicates.
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-// withSecret answers with a webhook and its new secret, which is shown this once.
+// withSecret answers with a webhook and its new secret, which is shown only once.
 func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) rest.Reply[contract.WebhookWithSecret] {
 	body := extend[contract.WebhookWithSecret](s.contractWebhook(w))
-	body.Secret, body.PreviousEndsAt = secret, unlessNever(previousEnds)
+	body.Secret, body.PreviousEndsAt = secret, nullIfNever(previousEnds)
 	reply := rest.Created(webhookPath(w.ID), body)
 	reply.ETag, reply.Secret = revisionETag(w.Revision), true
 	return reply
@@ -132,7 +133,7 @@ func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhoo
 		return rest.Reply[contract.Webhook]{}, err
 	}
 	if b.Events.IsNull() {
-		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook wants some events: name them, or write ["*"].`).At("events")
+		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook requires events: list them, or send ["*"].`).At("events")
 	}
 	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
 		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
@@ -145,7 +146,7 @@ func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhoo
 			patch(&w.Description, b.Description, same)
 			patch(&w.CreditsLow, b.CreditsLowMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
 			if b.Enabled.IsSpecified() {
-				if enabled, err := b.Enabled.Get(); enabled || err != nil { // null: the default
+				if enabled, err := b.Enabled.Get(); enabled || err != nil { // null means the default
 					webhook.Enable(w, in.Caller.Key, tx.Now)
 				} else if w.Disabled == "" {
 					w.Disabled = stoa.WebhookDisabledByUser
@@ -183,7 +184,7 @@ func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[
 	return accepted(d), err
 }
 
-// accepted answers with a delivery that will be sent.
+// accepted answers with a pending delivery.
 func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
 	return rest.Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
 }
@@ -216,7 +217,7 @@ func (s *Server) recoverWebhook(ctx context.Context, in rest.Request[byID, contr
 		until = t.Time()
 	}
 	if !since.Before(until) {
-		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" comes before "until".`).At("since")
+		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" must be before "until".`).At("since")
 	}
 	n, err := s.Hooks.Recover(ctx, in.Caller.Account.ID, in.Params.ID, since, until)
 	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
@@ -286,28 +287,28 @@ func (s *Server) contractWebhook(w stoa.Webhook) contract.Webhook {
 		low = webhook.DefaultCreditsLow
 	}
 	return contract.Webhook{
-		ID: w.ID, Object: "webhook", URL: unlessZero(w.URL), Events: append([]string{}, w.Events...), SpaceIds: append([]string{}, w.SpaceIDs...),
-		Description: unlessZero(w.Description), CreditsLowMicro: int64(low), Status: status, DisabledReason: unlessZero(w.Disabled),
-		FailingSince: unlessNever(w.FailingSince), FailedDeliveries: int64(w.Failed), LastSuccessAt: unlessNever(w.LastSuccessAt),
+		ID: w.ID, Object: "webhook", URL: nullIfZero(w.URL), Events: append([]string{}, w.Events...), SpaceIds: append([]string{}, w.SpaceIDs...),
+		Description: nullIfZero(w.Description), CreditsLowMicro: int64(low), Status: status, DisabledReason: nullIfZero(w.Disabled),
+		FailingSince: nullIfNever(w.FailingSince), FailedDeliveries: int64(w.Failed), LastSuccessAt: nullIfNever(w.LastSuccessAt),
 		CreatedAt: contract.Time(w.CreatedAt), UpdatedAt: contract.Time(w.UpdatedAt),
 	}
 }
 
-// contractSummary shows a delivery. readable reports that its webhook's secret can be
-// read, without which it waits.
+// contractSummary returns a delivery for a reply. readable means that its webhook's
+// secret can be decrypted; otherwise the delivery waits.
 func contractSummary(d store.Delivery, readable bool) contract.DeliverySummary {
 	c := contract.DeliverySummary{
 		ID: d.ID, Object: "delivery", WebhookID: d.WebhookID, EventID: d.EventID, Type: d.Type, Status: string(d.Status), AttemptCount: int64(d.Attempts),
 		LastStatus: nullable.NewNullNullable[int](), LastError: nullable.NewNullNullable[string](), NextAttemptAt: nullable.NewNullNullable[contract.Time](),
-		CreatedAt: contract.Time(d.CreatedAt), FinishedAt: unlessNever(d.FinishedAt),
+		CreatedAt: contract.Time(d.CreatedAt), FinishedAt: nullIfNever(d.FinishedAt),
 	}
 	if d.Status == store.DeliveryPending {
-		if c.NextAttemptAt = unlessNever(d.DueAt); !readable {
-			c.Status, c.NextAttemptAt = string(store.DeliveryHeld), unlessNever(time.Time{})
+		if c.NextAttemptAt = nullIfNever(d.DueAt); !readable {
+			c.Status, c.NextAttemptAt = string(store.DeliveryHeld), nullIfNever(time.Time{})
 		}
 	}
 	if n := len(d.Log); n > 0 {
-		c.LastStatus, c.LastError = unlessZero(d.Log[n-1].Status), unlessZero(d.Log[n-1].Error)
+		c.LastStatus, c.LastError = nullIfZero(d.Log[n-1].Status), nullIfZero(d.Log[n-1].Error)
 	}
 	return c
 }
@@ -317,7 +318,7 @@ func contractDelivery(d store.Delivery, readable bool) contract.Delivery {
 	out.Body, out.Attempts = d.Body, make([]contract.DeliveryAttempt, 0, len(d.Log))
 	for _, a := range d.Log {
 		out.Attempts = append(out.Attempts, contract.DeliveryAttempt{
-			Number: int64(a.Number), At: contract.Time(a.At), Milliseconds: a.Millis, Status: unlessZero(a.Status), Error: unlessZero(a.Error), Reply: unlessZero(a.Reply),
+			Number: int64(a.Number), At: contract.Time(a.At), Milliseconds: a.Millis, Status: nullIfZero(a.Status), Error: nullIfZero(a.Error), Reply: nullIfZero(a.Reply),
 		})
 	}
 	return out

@@ -82,7 +82,7 @@ func TestAWebhookIsKept(t *testing.T) {
 		t.Errorf("%s", r.Body)
 	}
 	c.Want(204, "DELETE", "/api/v1/spaces/"+space.ID, nil)
-	c.Want(200, "PATCH", path, object{"description": nil, "creditsLowMicro": nil}).JSON(&w) // a space that is gone is no obstacle
+	c.Want(200, "PATCH", path, object{"description": nil, "creditsLowMicro": nil}).JSON(&w) // a deleted space does not matter
 	if !w.Description.IsNull() || w.CreditsLowMicro != 10_000_000 || w.Status != "disabled" {
 		t.Errorf("%+v", w)
 	}

@@ -55,7 +55,7 @@ func viewDifferences() view {
 func (e *env) credits() *cobra.Command {
 	c := e.verb(verb{
 		use: "credits", short: "Show the credits of the account",
-		long:    "Show the credits of the account. What was granted is what is available, held for running calls, and spent.",
+		long:    "Show the credits of the account. Granted credits equal the sum of available, held and spent credits.",
 		example: "  stoa credits\n  stoa credits --jq .availableMicro",
 		op:      "GET /credits", show: viewCredits(),
 	})
@@ -69,16 +69,15 @@ func (e *env) credits() *cobra.Command {
 	}
 	c.AddCommand(e.verbs(
 		verb{
-			use: "ledger", short: "List the lines of the ledger",
-			long:    "List every line that changed the balance, newest first: grants, charges and corrections.",
+			use: "ledger", short: "List the ledger",
+			long:    "List every change of the balance, newest first: grants, charges and corrections.",
 			example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
-			op:      "GET /credits/ledger", rows: viewLedger(), none: "The ledger has no lines yet.",
+			op:      "GET /credits/ledger", rows: viewLedger(), none: "The ledger is empty.",
 		},
 		verb{
-			use: "reconcile", short: "Compute the account's books again",
-			long: `Have the service compute the account's books again from their lines: granted = available + held +
-charged, and the receipts add up to the charges. When they do not, the lines that differ are listed
-and the exit code is 1.`,
+			use: "reconcile", short: "Reconcile the account's books",
+			long: `Recompute the account's books from the ledger: granted = available + held + charged, and the receipts must add
+up to the charges. If they do not, the inconsistent lines are listed and the exit code is 1.`,
 			example: "  stoa credits reconcile",
 			op:      "GET /usage/reconcile", print: e.printReconciliation,
 		},
@@ -104,7 +103,7 @@ func (e *env) printReconciliation(o *output, raw jsonx.Value) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%d lines of the books do not fit the others; tell the operator", len(found.Differences))
+	return fmt.Errorf("%d lines of the books are inconsistent; report this to the operator", len(found.Differences))
 }
 
 func viewReceipts() view {
@@ -126,10 +125,10 @@ func viewReceipt() view {
 		{"Time", "createdAt", when},
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
-		{"Why another", "model.fallbackReason", plain},
+		{"Fallback reason", "model.fallbackReason", plain},
 		{"Input tokens", "usage.inputTokens", count},
 		{"of which cached", "usage.cachedInputTokens", count},
-		{"written to a cache", "usage.cacheWriteTokens", count},
+		{"written to cache", "usage.cacheWriteTokens", count},
 		{"Output tokens", "usage.outputTokens", count},
 		{"of which reasoning", "usage.reasoningTokens", count},
 		{"Credits", "creditsMicro", credits},
@@ -147,16 +146,16 @@ func viewReceipt() view {
 	}}
 }
 
-// periodFields are the ends of a span of time, as parameters of a query.
+// periodFields returns the start and the end of a time range, as parameters of a query.
 func periodFields() []field {
 	return []field{
-		{"from", "from", asPast, "from this `time` on: 2026-11-20, or a span back such as 7d"},
-		{"to", "to", asPast, "before this `time`"},
+		{"from", "from", asPast, "start `time`: 2026-11-20, or a time ago such as 7d"},
+		{"to", "to", asPast, "end `time`, exclusive"},
 	}
 }
 
 func (e *env) receipts() *cobra.Command {
-	c := group("receipts", "Show what calls cost", "Show what calls cost: one receipt for each call that was charged.")
+	c := group("receipts", "Show receipts", "Show receipts: the cost of each call that was charged.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List receipts",
@@ -179,8 +178,8 @@ func (e *env) receipts() *cobra.Command {
 	return c
 }
 
-// groupings returns the columns that usage can be grouped by, under the names
-// that --by takes.
+// groupings returns the columns that usage can be grouped by, by the names that --by
+// accepts.
 func groupings() map[string]column {
 	return map[string]column{
 		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain},
@@ -200,11 +199,10 @@ func viewUsage(by []string) view {
 	return v
 }
 
-// namedRows is how many keys, agents or spaces are asked for their names.
+// namedRows is the maximum number of keys, agents or spaces whose names are read.
 const namedRows = 5000
 
-// withNames returns rows of usage with names in place of the ids of what they are
-// grouped by.
+// withNames returns rows of usage with the ids of their groups replaced by names.
 func withNames(ctx context.Context, call *client.Client, by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
 	if len(rows) == 0 {
 		return rows, nil
@@ -237,8 +235,8 @@ func withNames(ctx context.Context, call *client.Client, by []string, rows []jso
 	return out, nil
 }
 
-// names returns the names of what the key may list, by id; those that several have
-// with the id. It is short of what could not be asked for.
+// names returns the names of the objects that the key can list, by id. A name that
+// several objects share is followed by the id. On an error the result is incomplete.
 func (p collection) names(ctx context.Context, call *client.Client) map[string]string {
 	names, count := map[string]string{}, map[string]int{}
 	for raw, err := range call.All(ctx, p.path, nil, namedRows) {
@@ -247,7 +245,7 @@ func (p collection) names(ctx context.Context, call *client.Client) map[string]s
 			Name string `json:"name"`
 		}
 		if err != nil || jsonx.Unmarshal(raw, &n) != nil {
-			break // ids will do
+			break // ids are good enough
 		}
 		names[n.ID] = n.Name
 		count[n.Name]++
@@ -262,17 +260,17 @@ func (p collection) names(ctx context.Context, call *client.Client) map[string]s
 
 func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
-		Use: "usage", Short: "Sum up calls, tokens and credits", Args: noArgs,
-		Long: `Sum up calls, tokens and credits of a span of time, grouped by one or more of day, model, agent,
-space, key, session and endUser. Days are those of UTC. Keys, agents and spaces are shown by their
-names, with the id where several have one name; an id alone is of one that is gone, or that the key
-may not list. JSON and CSV have the ids.`,
+		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
+		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
+session and endUser. Days are UTC days. Keys, agents and spaces are shown by name, with the id if several
+share a name. An id without a name belongs to a deleted object, or to one that the key cannot list. JSON and
+CSV contain the ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --csv > usage.csv",
 	}
 	o := e.output(c)
-	by := c.Flags().StringSlice("by", []string{"day"}, "what to group by, in `order`")
+	by := c.Flags().StringSlice("by", []string{"day"}, "the groups, in `order`")
 	sends(c, "by", "groupBy")
-	csv := c.Flags().Bool("csv", false, "print CSV with a line of names")
+	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
 	period := e.flags(c, periodFields()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
@@ -281,7 +279,7 @@ may not list. JSON and CSV have the ids.`,
 				words[i] = "endUser"
 			}
 			if _, ok := groupings()[words[i]]; !ok {
-				return usagef("--by takes day, model, agent, space, key, session and endUser, not %q", word)
+				return usagef("--by accepts day, model, agent, space, key, session and endUser, not %q", word)
 			}
 		}
 		span := map[string]any{}
@@ -296,7 +294,7 @@ may not list. JSON and CSV have the ids.`,
 		query.Set("groupBy", strings.Join(words, ","))
 		if *csv {
 			if o.raw() {
-				return usagef("--csv goes without --json and --jq")
+				return usagef("--csv cannot be combined with --json and --jq")
 			}
 			query.Set("format", "csv")
 			return e.copyOut(c.Context(), call, "/usage", query)
@@ -315,7 +313,7 @@ may not list. JSON and CSV have the ids.`,
 		if err != nil {
 			return err
 		}
-		return o.list(viewUsage(words), sequence(rows), 0, "Nothing was used in that time.")
+		return o.list(viewUsage(words), sequence(rows), 0, "No usage in this time range.")
 	}
 	return c
 }

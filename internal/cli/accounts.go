@@ -52,35 +52,35 @@ func viewGrant() view {
 }
 
 func (e *env) accounts() *cobra.Command {
-	c := group("accounts", "Make and look after customers' accounts", "Make and look after customers' accounts. It takes a key with the scope operator, as the first one has.\nACCOUNT is an id, or a name that only one has.")
+	c := group("accounts", "Create and manage customers' accounts", "Create and manage customers' accounts. Requires a key with the scope operator, like the first key.\nACCOUNT is an id, or a unique name.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create", short: "Create an account and its first key",
-			long:    "Make a customer's account with its first key, which is shown only now, and grant it credits if asked.",
+			long:    "Create a customer's account with its first key, which is shown only once, and optionally grant it credits.",
 			example: "  stoa accounts create --name acme --plan free --grant 5\n  stoa accounts create --name acme --jq .key.secret",
-			op:      "POST /accounts", needs: []string{"name"}, missing: "whose account is it? Give it a --name",
+			op:      "POST /accounts", needs: []string{"name"}, missing: "an account requires a --name",
 			fields: []field{
 				{"name", "name", asText, "the customer's name"},
-				{"email", "email", asText, "where the customer is reached"},
+				{"email", "email", asText, "the customer's email address"},
 				{"plan", "plan", asText, "the `id` of a plan; default: free"},
-				{"grant", "grantMicro", asCredits, "`credits` to begin with"},
+				{"grant", "grantMicro", asCredits, "initial `credits`"},
 			},
 			print: func(o *output, raw jsonx.Value) error {
 				if !o.raw() {
-					e.say("The account is made. Its key is shown only now.")
+					e.say("The account was created. Its key is shown only once.")
 				}
 				return o.object(viewNewAccount(), raw)
 			},
 		},
 		verb{
 			use: "list", short: "List the accounts",
-			long: `List all accounts of the service, newest first, with the credits that are available, what was charged on the last
-30 days of UTC and when a key was used last.`,
+			long: `List all accounts of the service, newest first, with their available credits, the charges of the last 30 days
+(UTC) and the last use of a key.`,
 			example: "  stoa accounts list\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
-			op:      "GET /accounts", rows: viewAccounts(), none: "There are no such accounts.",
+			op:      "GET /accounts", rows: viewAccounts(), none: "No accounts found.",
 			fields: []field{
-				{"search", "q", asText, "only those with this `text` in their name, email or id"},
-				{"below", "unspentBelowMicro", asCredits, "only those that have fewer `credits`, held ones included"},
+				{"search", "q", asText, "only accounts with this `text` in their name, email or id"},
+				{"below", "unspentBelowMicro", asCredits, "only accounts with fewer `credits`, including held ones"},
 			},
 		},
 		verb{
@@ -88,35 +88,35 @@ func (e *env) accounts() *cobra.Command {
 			op: "GET /accounts/{ACCOUNT}", show: viewAccount(),
 		},
 		verb{
-			use: "plan ACCOUNT PLAN", short: "Put an account on a plan",
-			long: "Put an account on a plan. Calls that run keep the one they began with.", example: "  stoa accounts plan acc_01k9zqd3m8w5x7y2c4b6n8p0ra pro",
+			use: "plan ACCOUNT PLAN", short: "Set the plan of an account",
+			long: "Set the plan of an account. Running calls keep their plan.", example: "  stoa accounts plan acc_01k9zqd3m8w5x7y2c4b6n8p0ra pro",
 			op: "PATCH /accounts/{ACCOUNT}", fields: []field{{"PLAN", "plan", asText, ""}}, show: viewAccount(),
 		},
 		verb{
-			use: "suspend ACCOUNT", short: "Refuse all keys of an account",
-			long: "Refuse all keys of an account, within a second, until it is resumed. Nothing is lost.", example: "  stoa accounts suspend acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "suspend ACCOUNT", short: "Suspend an account",
+			long: "Suspend an account: all its keys are rejected, within a second, until it is resumed. No data is lost.", example: "  stoa accounts suspend acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": true}, show: viewAccount(),
 		},
 		verb{
-			use: "resume ACCOUNT", short: "Lift the suspension of an account",
-			long: "Lift the suspension of an account.", example: "  stoa accounts resume acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "resume ACCOUNT", short: "Resume a suspended account",
+			long: "Resume a suspended account.", example: "  stoa accounts resume acc_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "PATCH /accounts/{ACCOUNT}", fixed: map[string]any{"suspended": false}, show: viewAccount(),
 		},
 		verb{
 			use: "grant ACCOUNT CREDITS", short: "Grant credits to an account",
-			long: `Grant credits to an account. A --ref, such as a payment's number, counts once in the whole service:
-the same grant sent again changes nothing and shows the first one.`,
+			long: `Grant credits to an account. A --ref, such as a payment number, is unique in the whole service: sending the
+same grant again changes nothing and shows the first grant.`,
 			example: "  stoa accounts grant acme 5 --reason top-up --ref pay_1042",
 			op:      "POST /accounts/{ACCOUNT}/grants", show: viewGrant(),
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
-				{"reason", "reason", asText, "why, for the ledger"},
-				{"ref", "externalRef", asText, "a `reference` that counts once"},
+				{"reason", "reason", asText, "the reason, for the ledger"},
+				{"ref", "externalRef", asText, "a unique `reference`"},
 			},
 		},
 		verb{
 			use: "keys ACCOUNT", short: "Create a key for an account",
-			long:    "Create a key for a customer who lost theirs, or hand one out on their behalf. It is printed once, alone on standard output.",
+			long:    "Create a key for a customer, for example to replace a lost one. It is printed once, alone on standard output.",
 			example: "  stoa accounts keys acc_01k9zqd3m8w5x7y2c4b6n8p0ra --name replacement",
 			op:      "POST /accounts/{ACCOUNT}/keys", fields: keyFields(), needs: []string{"name"}, missing: noKeyName, print: e.secret,
 		},

@@ -50,8 +50,8 @@ func viewVersions() view {
 	}}
 }
 
-// A collection is the path of a kind of object, the prefix of its ids, and its
-// name in the singular and plural. Objects of some have external ids.
+// A collection describes a kind of object: its path, the prefix of its ids, and its
+// name in the singular and plural. Some kinds have external ids.
 type collection struct {
 	path, prefix, word, words string
 	external                  bool
@@ -65,8 +65,8 @@ func accountCollection() collection {
 }
 func keyCollection() collection { return collection{"/keys", "key_", "key", "keys", false} }
 
-// find resolves what the user typed to an id: an id itself, an external id, or
-// a name that exactly one object has; of keys, one that is active.
+// find resolves user input to an id. The input is an id, an external id, or a name that
+// exactly one object has; for keys, one active key.
 func (p collection) find(ctx context.Context, call *client.Client, name string) (string, error) {
 	if strings.HasPrefix(name, p.prefix) {
 		return name, nil
@@ -113,8 +113,8 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 	return "", fmt.Errorf("%d %s have the name %q; use an id: %s", len(ids), p.words, name, strings.Join(ids, ", "))
 }
 
-// onObject returns c completed with do, which gets the path of the object that
-// the first argument names and the remaining arguments.
+// onObject completes c with do, which receives the path of the object that the first
+// argument names, and the remaining arguments.
 func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Context, call *client.Client, o *output, path string, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -131,35 +131,35 @@ func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Conte
 	return c
 }
 
-// describeFields are what spaces and agents share.
+// describeFields returns the fields that spaces and agents share.
 func describeFields() []field {
 	return []field{
-		{"name", "name", asText, "what it is called"},
-		{"description", "description", asText, "what it is for"},
-		{"external-id", "externalId", asText, "your own `id` for it, unique in the account"},
-		{"metadata", "metadata", asPairs, "a `name=value` pair to keep with it"},
+		{"name", "name", asText, "the name"},
+		{"description", "description", asText, "the purpose"},
+		{"external-id", "externalId", asText, "your own `id`, unique in the account"},
+		{"metadata", "metadata", asPairs, "a `name=value` pair of metadata"},
 	}
 }
 
-// agentFields are the settings of an agent; [env.toolFlags] has the others.
+// agentFields returns the settings of an agent; [env.toolFlags] has the others.
 func agentFields() []field {
 	return append(describeFields(),
-		field{"space", "spaceId", asSpace, "the `space` it is in; default: the account's default space"},
-		field{"instructions,i", "instructions", asFile, "`text` that tells it what it is and does; @FILE reads a file"},
-		field{"model,m", "model", asText, "`model` that it uses; default: auto"},
-		field{"drive", "driveAccess", asChoice, "read_only or read_write: what it may do with its drive"},
-		field{"visitor-drive", "visitorDrive", asText, "none, read or write: what it may do with its drive in chats that embeds show; default: read"},
-		field{"max-credits", "limits.maxCreditsMicro", asCredits, "what a turn may cost, in `credits`"},
-		field{"timeout", "limits.timeoutSeconds", asSeconds, "how long a turn may take, such as 90s"},
-		field{"max-steps", "limits.maxSteps", asNumber, "how many model calls a turn may make"},
-		field{"embeds=true", "embedEnabled", asBool, "whether it may be shown in pages"},
+		field{"space", "spaceId", asSpace, "the `space` of the agent; default: the account's default space"},
+		field{"instructions,i", "instructions", asFile, "the system prompt, as `text`; @FILE reads a file"},
+		field{"model,m", "model", asText, "the `model`; default: auto"},
+		field{"drive", "driveAccess", asChoice, "access to the drive: read_only or read_write"},
+		field{"visitor-drive", "visitorDrive", asText, "access to the drive in embedded chats: none, read or write; default: read"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits`"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum duration of a turn, such as 90s"},
+		field{"max-steps", "limits.maxSteps", asNumber, "the maximum number of model calls of a turn"},
+		field{"embeds=true", "embedEnabled", asBool, "whether it can be embedded in pages"},
 	)
 }
 
 // toolFlags adds the flags for the tools of an agent.
 func (e *env) toolFlags(c *cobra.Command) setter {
-	own := c.Flags().String("tools", "", "tools that programs of yours carry out, and of connections, as a JSON `list`; @FILE reads a file, [] has none")
-	connections := c.Flags().StringArray("connection", nil, "tools of a connection that it may call, as `NAME=TOOL,TOOL`; may be repeated. Together with --tools this is the whole list")
+	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a JSON `list`; @FILE reads a file, [] removes all")
+	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `NAME=TOOL,TOOL`; repeatable. Together with --tools this is the whole list")
 	return func(body map[string]any) error {
 		if *own != "" {
 			list, err := e.textOf(*own)
@@ -167,7 +167,7 @@ func (e *env) toolFlags(c *cobra.Command) setter {
 				return err
 			}
 			if !jsonx.Valid([]byte(list)) {
-				return usagef("--tools takes a JSON list, and this is not JSON")
+				return usagef("--tools requires a JSON list, and this is not JSON")
 			}
 			body["tools"] = jsonx.Value(list)
 		}
@@ -185,13 +185,13 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 	var tools []any
 	if list != nil {
 		if err := jsonx.Unmarshal([]byte(list.(jsonx.Value)), &tools); err != nil {
-			return nil, usagef("--tools takes a JSON list")
+			return nil, usagef("--tools requires a JSON list")
 		}
 	}
 	for _, text := range named {
 		name, allow, ok := strings.Cut(text, "=")
 		if !ok || name == "" || allow == "" {
-			return nil, usagef("--connection takes NAME=TOOL,TOOL, not %q", text)
+			return nil, usagef("--connection requires NAME=TOOL,TOOL, not %q", text)
 		}
 		id, err := connectionCollection().find(ctx, call, name)
 		if err != nil {
@@ -203,21 +203,21 @@ func withConnections(ctx context.Context, call *client.Client, list any, named [
 }
 
 func (e *env) agents() *cobra.Command {
-	c := group("agents", "Make and change hosted agents", "Make and change hosted agents. AGENT is an id, an external id, or a name that only one has.")
+	c := group("agents", "Manage hosted agents", "Manage hosted agents. AGENT is an id, an external id, or a unique name.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create", short: "Create an agent",
-			long:    "Make an agent: instructions, a model and a drive, kept for sessions to run on.",
+			long:    "Create an agent: instructions, a model and a drive, on which sessions run.",
 			example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
 			op:      "POST /api-agents", fields: agentFields(), extra: []adder{e.toolFlags}, show: viewAgent(),
 			fixed: map[string]any{"spaceId": lookup(defaultSpace)},
-			needs: []string{"name", "instructions"}, missing: "an agent needs a --name and --instructions",
+			needs: []string{"name", "instructions"}, missing: "an agent requires a --name and --instructions",
 		},
 		verb{
 			use: "list", short: "List the agents",
 			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /api-agents", rows: viewAgents(), none: "There are no agents yet; \"stoa agents create\" makes one.",
-			fields: []field{{"space", "spaceId", asText, "only of the space with this `id`"}},
+			op: "GET /api-agents", rows: viewAgents(), none: "There are no agents yet; create one with \"stoa agents create\".",
+			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}},
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",
@@ -226,30 +226,30 @@ func (e *env) agents() *cobra.Command {
 		},
 		verb{
 			use: "update AGENT", short: "Change an agent",
-			long: `Change what the flags name; an empty text clears. A change of instructions, model, tools,
-limits or drive access makes a new version. Sessions keep the version they began with.`,
+			long: `Change the given settings; an empty text clears. A change of instructions, model, tools, limits or drive
+access creates a new version. Sessions keep the version that they began with.`,
 			example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 			op:      "PATCH /api-agents/{AGENT}", fields: agentFields(), extra: []adder{e.toolFlags},
 			show: viewAgent(), missing: nothingChanges,
 		},
 		verb{
 			use: "delete AGENT", short: "Delete an agent",
-			long:    "Delete an agent with its drive, sessions and schedules. Turns that run are cancelled; receipts stay.",
+			long:    "Delete an agent with its drive, sessions and schedules. Running turns are cancelled; receipts are kept.",
 			example: "  stoa agents delete support --yes",
 			op:      "DELETE /api-agents/{AGENT}", ask: asks("Delete %s with its drive and sessions?", "the agent", "agents"),
 		},
 		verb{
 			use: "versions AGENT", short: "List the versions of an agent",
-			long: "List the versions of an agent: its instructions, model, limits and drive access as they were.", example: "  stoa agents versions support",
+			long: "List the versions of an agent: its earlier instructions, models, limits and drive access.", example: "  stoa agents versions support",
 			op: "GET /api-agents/{AGENT}/versions", rows: viewVersions(), none: "There are no versions.",
 		},
 		verb{
-			use: "duplicate AGENT", short: "Make a second agent like this one",
-			long: "Make a second agent with the same configuration. Its drive is empty and it has no sessions.", example: "  stoa agents duplicate support --name support-test",
+			use: "duplicate AGENT", short: "Duplicate an agent",
+			long: "Create an agent with the same configuration, an empty drive and no sessions.", example: "  stoa agents duplicate support --name support-test",
 			op: "POST /api-agents/{AGENT}/duplicate", show: viewAgent(),
 			fields: []field{
-				{"name", "name", asText, "what the new one is called"},
-				{"space", "spaceId", asSpace, "the `space` it is in; default: beside the old one"},
+				{"name", "name", asText, "the name of the new agent"},
+				{"space", "spaceId", asSpace, "the `space` of the new agent; default: that of the original"},
 			},
 		},
 	)...)
@@ -266,19 +266,19 @@ func defaultSpace(ctx context.Context, call *client.Client) (any, error) {
 		return nil, err
 	}
 	if me.DefaultSpaceID == nil {
-		return nil, usagef("the account has no default space; make one with \"stoa spaces create\" and name it with --space")
+		return nil, usagef("the account has no default space; create one with \"stoa spaces create\" and pass it with --space")
 	}
 	return *me.DefaultSpaceID, nil
 }
 
 func (e *env) agentsRollback() *cobra.Command {
 	return e.onObject(agentCollection(), &cobra.Command{
-		Use: "rollback AGENT VERSION", Short: "Go back to an earlier version", Args: takes("AGENT", "VERSION"),
-		Long: "Make a new version of an agent that is like an earlier one.", Example: "  stoa agents rollback support 3",
+		Use: "rollback AGENT VERSION", Short: "Restore an earlier version", Args: takes("AGENT", "VERSION"),
+		Long: "Restore an earlier version of an agent, as a new version.", Example: "  stoa agents rollback support 3",
 	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		n, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || n < 1 {
-			return usagef("%q is no version; \"stoa agents versions\" lists them", args[0])
+			return usagef("%q is not a version; \"stoa agents versions\" lists them", args[0])
 		}
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/rollback", nil, map[string]any{"version": n}, nil)
 		if err != nil {

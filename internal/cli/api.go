@@ -20,14 +20,14 @@ import (
 func (e *env) api() *cobra.Command {
 	c := &cobra.Command{
 		Use: "api [METHOD] PATH", Short: "Call any operation of the API", Args: takes("METHOD|PATH", "[PATH]"),
-		Long: `Call any operation of the API with the key at hand and print what it answers: JSON, a file, or a stream
-as it arrives. The method is GET, or POST once there are fields. /api/v1 may be left out of the path.
+		Long: `Call any operation of the API with the current key and print the reply: JSON, a file, or a stream as it
+arrives. The method is GET, or POST if there are fields. The prefix /api/v1 of the path is optional.
 
-Fields: -f NAME=VALUE is text; -F NAME=VALUE is true, false, null or a number where it looks like one,
-and a file's content after @. a[b]=1 makes an object in an object, a[]=1 adds to a list. They are the
-body as JSON; of a GET, HEAD or DELETE they are the query. --input sends a file as it is.
+Fields: -f NAME=VALUE is text; -F NAME=VALUE is true, false, null or a number if it looks like one, and the
+content of a file after @. a[b]=1 creates a nested object, a[]=1 appends to a list. Fields form the JSON body;
+for GET, HEAD and DELETE they form the query. --input sends a file unchanged.
 
-When the service refuses, its answer is printed all the same and the exit code is 1 (4 for a wrong key).`,
+An error reply is also printed, and the exit code is 1 (4 for an invalid key).`,
 		Example: "  stoa api users/me --jq .plan.id\n  stoa api POST responses -f model=auto -f input=Hello -F stream=true\n  stoa api GET receipts -f limit=100 --jq '[.data[].creditsMicro] | add'\n  stoa api PATCH keys/key_01k9… --input change.json",
 	}
 	f := c.Flags()
@@ -35,8 +35,8 @@ When the service refuses, its answer is printed all the same and the exit code i
 	typed := f.StringArrayP("field", "F", nil, "a field with a type, `name=value`")
 	headers := f.StringArrayP("header", "H", nil, "a header, `name: value`")
 	input := f.String("input", "", "`file` to send as the body; - is standard input")
-	include := f.Bool("include", false, "print the status and the headers too")
-	expr := f.String("jq", "", "print what a jq `expression` makes of the JSON")
+	include := f.Bool("include", false, "also print the status and the headers")
+	expr := f.String("jq", "", "print the result of a jq `expression`")
 	all := f.Bool("paginate", false, "follow the cursors of a list and print its rows as one array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o := &output{e: e, expr: *expr}
@@ -53,7 +53,7 @@ When the service refuses, its answer is printed all the same and the exit code i
 		}
 		if *all {
 			if r.Method != http.MethodGet {
-				return usagef("--paginate goes with GET")
+				return usagef("--paginate requires GET")
 			}
 			o.json = true
 			return o.list(view{}, call.All(c.Context(), r.Path, r.Query, 0), 0, "")
@@ -63,8 +63,8 @@ When the service refuses, its answer is printed all the same and the exit code i
 	return c
 }
 
-// apiCall sends r and prints the reply, an error reply included, with status
-// and headers if include is set.
+// apiCall sends r and prints the reply, including an error reply, with status and
+// headers if include is set.
 func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request, o *output, include bool) error {
 	res, err := call.Do(ctx, r)
 	if refused, ok := errors.AsType[*client.Error](err); ok {
@@ -91,7 +91,7 @@ func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request
 	}
 	if isJSON := strings.HasPrefix(res.Header.Get("Content-Type"), "application/json"); !isJSON || o.expr == "" && !isTerminal(e.out) {
 		if o.expr != "" {
-			return fmt.Errorf("--jq needs JSON, and the reply is %s", res.Header.Get("Content-Type"))
+			return fmt.Errorf("--jq requires JSON, but the reply is %s", res.Header.Get("Content-Type"))
 		}
 		return e.copyBody(ctx, res)
 	}
@@ -109,7 +109,7 @@ func (e *env) copyBody(ctx context.Context, res *http.Response) error {
 	media := res.Header.Get("Content-Type")
 	if isTerminal(e.out) {
 		if !strings.HasPrefix(media, "text/") && !strings.Contains(media, "json") {
-			return fmt.Errorf("the reply is %s, which is not for a terminal; send it to a file", media)
+			return fmt.Errorf("the reply is %s, which a terminal cannot show; redirect it to a file", media)
 		}
 		out = cleaner{e.out}
 	}
@@ -151,7 +151,7 @@ func (e *env) apiRequest(args, texts, typed, headers []string, input string) (cl
 	case len(args) == 2:
 		r.Method = strings.ToUpper(args[0])
 		if !slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, r.Method) {
-			return r, usagef("%q is no method; the form is \"stoa api [METHOD] PATH\"", args[0])
+			return r, usagef("%q is not a method; the form is \"stoa api [METHOD] PATH\"", args[0])
 		}
 	case fields || input != "":
 		r.Method = http.MethodPost
@@ -163,22 +163,22 @@ func (e *env) apiRequest(args, texts, typed, headers []string, input string) (cl
 	}
 	u, err := url.Parse(path)
 	if err != nil {
-		return r, usagef("%q is no path: %w", path, err)
+		return r, usagef("%q is not a path: %w", path, err)
 	}
 	r.Path, r.Query = u.EscapedPath(), u.Query()
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" {
-			return r, usagef("-H takes NAME: VALUE, and %q is none", h)
+			return r, usagef("-H requires NAME: VALUE, not %q", h)
 		}
 		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	if strings.TrimPrefix("/"+strings.Trim(r.Path, "/"), client.Prefix) == "/responses" {
-		r.Once = r.Header.Get("Idempotency-Key") == "" // the service would keep the reply
+		r.Once = r.Header.Get("Idempotency-Key") == "" // the service would store the reply
 	}
 	if input != "" {
 		if fields {
-			return r, usagef("--input is the whole body; it goes without fields")
+			return r, usagef("--input is the whole body; it cannot be combined with fields")
 		}
 		text, err := e.textOf("@" + input)
 		if err != nil {
@@ -210,7 +210,7 @@ func (e *env) fields(texts, typed []string) (map[string]any, error) {
 	add := func(pair string, read func(string) (any, error)) error {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return usagef("a field is NAME=VALUE, and %q is none", pair)
+			return usagef("a field must be NAME=VALUE, not %q", pair)
 		}
 		v, err := read(value)
 		if err != nil {
@@ -251,7 +251,7 @@ func (e *env) typed(text string) (any, error) {
 	return text, nil
 }
 
-// put sets the member that name describes: a, a[b][c], or a[] to append.
+// put sets the member that name denotes: a, a[b][c], or a[] to append.
 func put(object map[string]any, name string, value any) error {
 	head, rest, nested := strings.Cut(name, "[")
 	if !nested {
@@ -260,11 +260,11 @@ func put(object map[string]any, name string, value any) error {
 	}
 	inner, after, ok := strings.Cut(rest, "]")
 	if !ok || head == "" {
-		return usagef("%q is no name of a field; write a[b] or a[]", name)
+		return usagef("%q is not a field name; write a[b] or a[]", name)
 	}
 	if inner == "" {
 		if after != "" {
-			return usagef("%q is no name of a field: nothing comes after []", name)
+			return usagef("%q is not a field name: [] must be last", name)
 		}
 		have, _ := object[head].([]any)
 		object[head] = append(have, value)

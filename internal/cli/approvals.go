@@ -26,20 +26,20 @@ func viewApprovals() view {
 }
 
 const (
-	approvalWait  = 30              // seconds that a request waits for what is to be approved
-	approvalPause = 2 * time.Second // between looks at it while something is
+	approvalWait  = 30              // maximum wait of a request for calls to approve, in seconds
+	approvalPause = 2 * time.Second // polling interval while there are any
 )
 
 // toolsApprovals lists the calls that wait for an approval.
 func (e *env) toolsApprovals() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approvals", Short: "List the calls that wait for an approval", Args: noArgs,
-		Long:    "List the calls that somebody has to approve before they are carried out. With --watch they are printed as they come.",
+		Long:    "List the calls that a person must approve before they are executed. With --watch, new ones are printed as they arrive.",
 		Example: "  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'",
 	}
 	o := e.output(c)
 	n := limit(c)
-	watch := c.Flags().Bool("watch", false, "go on until Ctrl-C, and print what comes")
+	watch := c.Flags().Bool("watch", false, "print new calls until Ctrl-C")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.ready(o)
 		if err != nil {
@@ -48,12 +48,12 @@ func (e *env) toolsApprovals() *cobra.Command {
 		if *watch {
 			return e.watchApprovals(c.Context(), call, o)
 		}
-		return o.list(viewApprovals(), unapproved(call.All(c.Context(), "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "Nothing waits for an approval.")
+		return o.list(viewApprovals(), unapproved(call.All(c.Context(), "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "No calls wait for an approval.")
 	}
 	return c
 }
 
-// unapproved returns those of calls that wait for an approval.
+// unapproved returns the calls that wait for an approval.
 func unapproved(calls iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		for raw, err := range calls {
@@ -123,7 +123,8 @@ func (e *env) printApproval(ctx context.Context, call *client.Client, o *output,
 	return o.object(viewCall(), raw)
 }
 
-// argumentsText returns what there is of the arguments of a call.
+// argumentsText returns the arguments of a call, or their beginning if they were
+// truncated.
 func argumentsText(c contract.PendingToolCall) string {
 	if c.ArgumentsStart != "" {
 		return c.ArgumentsStart + "…"
@@ -131,8 +132,8 @@ func argumentsText(c contract.PendingToolCall) string {
 	return string(c.Arguments)
 }
 
-// visible writes what nobody sees, or what moves the text around it, as JSON does. Text
-// that somebody decides about must not hide anything.
+// visible escapes invisible characters and those that reorder text, as JSON does. Text
+// that a person decides about must not hide anything.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -153,19 +154,19 @@ func visible(text string) string {
 func (e *env) toolsApprove() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
-		Long: `Approve calls that wait for it, so that they are carried out. The same may be said again; once somebody else
-has decided otherwise it is refused.`,
+		Long: `Approve calls, so that they are executed. Repeating a decision is allowed; a different decision after the
+first one is rejected.`,
 		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
 	}
-	again := c.Flags().Bool("again", false, "also where the call may have been carried out once already")
-	settings := e.flags(c, field{"remember", "remember", asText, "session: approve later calls of the tool in this session, too, while its definition is the same"})
+	again := c.Flags().Bool("again", false, "even if the call may have been executed once already")
+	settings := e.flags(c, field{"remember", "remember", asText, "session: also approve later calls of the tool in this session, while its definition does not change"})
 	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(of contract.AgentToolCall, body map[string]any) error {
 		if before, err := of.PreviousOutcome.Get(); err == nil && !*again && of.Approval.IsNull() {
-			return fmt.Errorf("the call %s may have been carried out once already (%s): look, and approve it with --again if it was not", of.ID, before)
+			return fmt.Errorf("the call %s may have been executed once already (%s): check, and approve it with --again if it was not", of.ID, before)
 		}
 		err := settings(body)
 		if r := body["remember"]; r != nil && r != "session" && r != "no" {
-			return usagef("--remember is session or no")
+			return usagef("--remember must be session or no")
 		}
 		return err
 	})
@@ -174,21 +175,21 @@ has decided otherwise it is refused.`,
 func (e *env) toolsReject() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
-		Long:    "Reject calls that wait for an approval. They are not carried out, and the model is told, with the comment.",
+		Long:    "Reject calls that wait for an approval. They are not executed, and the model receives the comment.",
 		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
 	}
 	return e.decideCommand(c, stoa.DecisionReject, "Rejected", func(contract.AgentToolCall, map[string]any) error { return nil })
 }
 
-// decideCommand completes a command that decides about calls.
+// decideCommand completes a command that approves or rejects calls.
 func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(of contract.AgentToolCall, body map[string]any) error) *cobra.Command {
-	settings := e.flags(c, field{"comment", "comment", asText, "why; the model is told that of a rejection"})
+	settings := e.flags(c, field{"comment", "comment", asText, "the reason; of a rejection, it is sent to the model"})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		body := map[string]any{}
 		if err := settings(body); err != nil {
 			return err
 		}
-		if err := more(contract.AgentToolCall{}, body); err != nil { // what is wrong with the flags
+		if err := more(contract.AgentToolCall{}, body); err != nil { // checks the flags
 			return err
 		}
 		call, err := e.client()
@@ -202,7 +203,7 @@ func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more
 			}
 			input, err := of.ApprovalInputID.Get()
 			if err != nil {
-				return fmt.Errorf("the call %s waits for no approval; it is %s", of.ID, of.Status)
+				return fmt.Errorf("the call %s does not wait for an approval; it is %s", of.ID, of.Status)
 			}
 			if err := more(of, body); err != nil {
 				return err
@@ -218,7 +219,7 @@ func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more
 	return c
 }
 
-// decide decides about one call. It may be done again.
+// decide sends a decision about one call. It is idempotent.
 func decide(ctx context.Context, call *client.Client, agent, session, input string, d stoa.Decision, about map[string]any) error {
 	about["decision"] = string(d)
 	body := map[string]any{"inputId": input, "decisions": []any{about}}
@@ -226,8 +227,8 @@ func decide(ctx context.Context, call *client.Client, agent, session, input stri
 	return err
 }
 
-// approve asks whoever sits at the terminal about the calls that a session waits for. It
-// reports whether all have a decision; otherwise it has said how to decide later.
+// approve asks the user at the terminal about the calls that a session waits for. It
+// reports whether all are decided; otherwise it has printed how to decide later.
 func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sent bool, err error) {
 	e, in := x.e, s.PendingInput
 	var open []contract.PendingToolCall
@@ -241,7 +242,7 @@ func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sen
 	}
 	later := func() {
 		for _, c := range open {
-			e.next("It waits for somebody who approves it:", "stoa tools approve "+c.CallID)
+			e.next("It waits for an approval:", "stoa tools approve "+c.CallID)
 		}
 	}
 	if !isTerminal(e.in) || !isTerminal(e.err) || x.o.raw() {
@@ -253,9 +254,9 @@ func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sen
 		c := open[0]
 		e.say("%s %s (%s)", oneLine(c.Tool), visible(argumentsText(c)), c.Effects)
 		if c.PreviousOutcome != "" {
-			e.say("It may have been carried out once already.")
+			e.say("It may have been executed once already.")
 		}
-		fmt.Fprint(e.err, e.style(e.err).bold("Approve it? yes, session (and later ones), no, or no and why (nothing: later): "))
+		fmt.Fprint(e.err, e.style(e.err).bold("Approve it? yes, session (and later ones), no, or no and a reason (empty: later): "))
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, context.Canceled) {
 			fmt.Fprintln(e.err)
@@ -270,7 +271,7 @@ func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sen
 		}
 		d, about, ok := readDecision(line)
 		if !ok {
-			e.say("Nothing was decided: the answer begins with yes, session or no.")
+			e.say("Not decided: the answer must begin with yes, session or no.")
 			if err == io.EOF {
 				return false, nil
 			}
@@ -285,8 +286,8 @@ func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sen
 	return true, nil
 }
 
-// readDecision reads what somebody types about a call. Whatever is not plainly an
-// approval or a rejection is neither.
+// readDecision parses the user's answer about a call. ok is false unless it is clearly
+// an approval or a rejection.
 func readDecision(line string) (d stoa.Decision, about map[string]any, ok bool) {
 	word, why, _ := strings.Cut(line, " ")
 	why = strings.TrimSpace(why)

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takes returns the check that a command has these arguments. The last name may
-// end with "..." for one or more; a name in brackets is optional.
+// takes returns a check for these positional arguments. The last name may end with
+// "..." for one or more; a name in brackets is optional.
 func takes(names ...string) cobra.PositionalArgs {
 	most := len(names)
 	var needed []string
@@ -29,9 +29,9 @@ func takes(names ...string) cobra.PositionalArgs {
 		}
 		use := c.CommandPath() + " " + strings.Join(names, " ")
 		if len(args) < len(needed) {
-			return usagef("%s is missing; the form is %q, and %s --help tells more", needed[len(args)], use, c.CommandPath())
+			return usagef("%s is missing; the form is %q, see %s --help", needed[len(args)], use, c.CommandPath())
 		}
-		return usagef("%q is one argument too many; the form is %q", args[most], use)
+		return usagef("unexpected argument %q; the form is %q", args[most], use)
 	}
 }
 
@@ -46,8 +46,8 @@ func (e *env) textOf(value string) (string, error) {
 	return e.fileText(value, name, maxPrompt)
 }
 
-// fileText returns the content of a file, of at most so many bytes; "-" is standard
-// input. Errors name it as it was written.
+// fileText returns the content of a file, of at most most bytes; "-" is standard input.
+// Errors name it as it was written.
 func (e *env) fileText(written, name string, most int64) (string, error) {
 	from := e.stdin
 	if name != "-" {
@@ -74,7 +74,7 @@ func metadata(pairs []string) (map[string]any, error) {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usagef("--metadata takes NAME=VALUE, and %q is none", pair)
+			return nil, usagef("--metadata requires NAME=VALUE, not %q", pair)
 		}
 		out[name] = value
 	}
@@ -91,7 +91,7 @@ func moment(text string, now time.Time, past bool) (time.Time, error) {
 	}
 	d, err := span(text)
 	if err != nil {
-		return time.Time{}, usagef("%q is no time; write 2026-11-20, 2026-11-20T09:30:00Z, or a span such as 7d", text)
+		return time.Time{}, usagef("%q is not a time; write 2026-11-20, 2026-11-20T09:30:00Z, or a duration such as 7d", text)
 	}
 	if past {
 		d = -d
@@ -110,7 +110,7 @@ func span(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, usagef("%q is no length of time; write one such as 90s, 12h or 30d", text)
+		return 0, usagef("%q is not a duration; write one such as 90s, 12h or 30d", text)
 	}
 	return d, nil
 }
@@ -120,11 +120,11 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 
 // limit adds --limit to a list command; 0 means all.
 func limit(c *cobra.Command) *int {
-	return c.Flags().IntP("limit", "L", 30, "show at most `n`; 0 shows all")
+	return c.Flags().IntP("limit", "L", 30, "the maximum `number` of rows; 0 shows all")
 }
 
-// rowsToFetch returns how many rows to request so that n can be shown and it is
-// known whether there are more; 0 means all.
+// rowsToFetch returns the number of rows to request: one more than the n to show, to
+// detect whether there are more; 0 means all.
 func rowsToFetch(n int) int {
 	if n <= 0 {
 		return 0

@@ -16,12 +16,12 @@ var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_rest
 
 func (e *env) backup() *cobra.Command {
 	c := &cobra.Command{
-		Use: "backup FILE", Short: "Copy the data directory into one file, beside a running server", Args: oneArg("FILE"),
-		Long: `Copy all that the data directory holds, as it is at one moment, into a new tar file. A server on that
-directory goes on working and does not wait.
+		Use: "backup FILE", Short: "Back up the data directory, even while the server runs", Args: oneArg("FILE"),
+		Long: `Write a consistent snapshot of the data directory to a new tar file. A server on that directory keeps running
+and is not blocked.
 
-The file holds everything that the service knows, hashes of keys included (secrets of keys are nowhere
-stored): keep it as carefully as the data directory. A store on PostgreSQL is backed up with pg_dump.`,
+The file contains all data of the service, including hashes of keys (secrets of keys are never stored):
+protect it like the data directory. Use pg_dump to back up a store on PostgreSQL.`,
 		Example: "  stoa backup --data /var/lib/stoa /backups/stoa-$(date +%F).tar",
 	}
 	load := e.settings(c)
@@ -45,18 +45,18 @@ stored): keep it as carefully as the data directory. A store on PostgreSQL is ba
 
 func (e *env) restore() *cobra.Command {
 	c := &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup into a data directory whose server is stopped", Args: oneArg("FILE"),
-		Long: `Put a backup into the data directory. Every hash is checked, the copy is opened and its books are
-verified before it takes its place; a copy without accounts, or with tables or triggers that this
-program does not create, is refused. A directory that holds anything is refused without --force; with it,
-the databases that were there are kept in a directory "replaced-…" beside the new ones.
+		Use: "restore FILE", Short: "Restore a backup into the data directory of a stopped server", Args: oneArg("FILE"),
+		Long: `Restore a backup into the data directory. Every hash is checked, and the copy is opened and its books are
+verified before it is moved into place; a copy without accounts, or with tables or triggers that this program
+does not create, is rejected. A non-empty directory is rejected without --force; with it, the existing
+databases are kept in a directory "replaced-…" next to the new ones.
 
-Rows of the books that differ are printed as by "stoa ledger verify", and the exit code is then 1; the
-backup is restored all the same.`,
+Inconsistent rows of the books are printed as by "stoa ledger verify", and the exit code is then 1; the backup
+is restored regardless.`,
 		Example: "  stoa restore --data /var/lib/stoa /backups/stoa-2026-11-20.tar",
 	}
 	load := e.settings(c)
-	force := c.Flags().Bool("force", false, "replace what the data directory holds")
+	force := c.Flags().Bool("force", false, "replace the content of the data directory")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := embedded(load)
 		if err != nil {
@@ -64,7 +64,7 @@ backup is restored all the same.`,
 		}
 		r, err := backup.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations(false))
 		if r.Replaced != "" {
-			fmt.Fprintf(e.err, "What was there before is in %s; remove it when it is not needed.\n", r.Replaced)
+			fmt.Fprintf(e.err, "The previous content is in %s; delete it when it is no longer needed.\n", r.Replaced)
 		}
 		if err != nil {
 			return err
@@ -76,9 +76,9 @@ backup is restored all the same.`,
 			if err := differences(e.out, r.Differences); err != nil {
 				return err
 			}
-			return fmt.Errorf("%d rows of the restored books differ from what the others add up to", len(r.Differences))
+			return fmt.Errorf("%d rows of the restored books are inconsistent", len(r.Differences))
 		}
-		_, err = fmt.Fprintln(e.out, "The books are in order.")
+		_, err = fmt.Fprintln(e.out, "The books are consistent.")
 		return err
 	}
 	return c
@@ -98,7 +98,7 @@ func embedded(load func() (config.Config, error)) (config.Config, error) {
 }
 
 func (e *env) describe(what string, m backup.Manifest) error {
-	_, err := fmt.Fprintf(e.out, "%s: made %s by stoa %s.\n", what, m.CreatedAt.Format("2006-01-02 15:04:05 MST"), m.Version)
+	_, err := fmt.Fprintf(e.out, "%s: created %s by stoa %s.\n", what, m.CreatedAt.Format("2006-01-02 15:04:05 MST"), m.Version)
 	for _, f := range m.Files {
 		if err == nil {
 			_, err = fmt.Fprintf(e.out, "  %-8s  %s  %d bytes\n", f.Name, f.SHA256, f.Bytes)
@@ -107,11 +107,11 @@ func (e *env) describe(what string, m backup.Manifest) error {
 	return err
 }
 
-// oneArg returns the check that there is exactly one argument.
+// oneArg returns a check for exactly one argument.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("%s needs one %s; see %s --help", c.CommandPath(), name, c.CommandPath())
+			return usagef("%s requires one %s; see %s --help", c.CommandPath(), name, c.CommandPath())
 		}
 		return nil
 	}

@@ -1,59 +1,56 @@
 // Package cli is the command line: the service and its client in one program.
 //
-// It prints data on standard output and everything else on standard error, and
-// never decides what the service does. Start at [Main]; each group of commands
-// has a file of its own.
+// It prints data on standard output and everything else on standard error, and contains
+// no decisions of the service. Start at [Main]; each group of commands has its own
+// file.
 //
 // # Output
 //
-// The same command is read by people and by programs. A terminal gets tables:
-// headings, relative times, four decimals, columns that are cut or left out to
-// fit. Anything else gets lines with tabs, no headings, exact values, and
-// columns that never depend on a width. --json prints a list as an array of
-// all rows that were asked for, whatever pages they came in. A secret is alone
-// on standard output, so that it can be captured; what is said about it goes
-// to standard error. Text that a model or another person wrote loses its
-// control characters on a terminal, and nowhere else. What is about to be lost
-// is confirmed once on a terminal; elsewhere --yes is needed.
+// The same command is read by people and by programs. A terminal gets tables: headings,
+// relative times, four decimals, columns that are cut or left out to fit. Anything else
+// gets lines with tabs, no headings, exact values, and columns that never depend on a
+// width. --json prints a list as one array of all requested rows, regardless of paging.
+// A secret is alone on standard output, so that it can be captured; messages about it
+// go to standard error. Text that a model or another person wrote loses its control
+// characters on a terminal, and nowhere else. A terminal asks once before anything is
+// deleted; elsewhere --yes is required.
 //
-// A command sends a path and a body and prints the reply: as it came for
-// --json and --jq, through a view for people. A view names the members it
-// shows; a test compares each with the contract's schema, its type included,
-// and the scripts in e2e/testdata/cli run paths and bodies against a real
-// server, which refuses unknown members. A command that makes one request is an
-// entry of a table (verb.go): a flag is declared, sent and named in errors by one
-// line, which a test compares with the contract as well. Generated methods were rejected: a
-// type that lacks a new member drops it from --json, a money value passes
-// through a second encoding, and each list needs its own paging loop. It would
-// be wrong if a change of the contract broke a command and only a user
-// noticed.
+// A command sends a path and a body and prints the reply: as it came for --json and
+// --jq, through a view for people. A view names the members it shows; a test compares
+// each with the contract's schema, including its type, and the scripts in
+// e2e/testdata/cli run paths and bodies against a real server, which rejects unknown
+// members. A command that makes one request is an entry of a table (verb.go): a flag is
+// declared, sent and named in errors by one line, which a test compares with the
+// contract as well. Generated methods were rejected: a type that lacks a new member
+// drops it from --json, a money value passes through a second encoding, and each list
+// requires its own paging loop. Reconsider this if a change of the contract breaks a
+// command and only a user notices.
 //
-// Help is rendered here (help.go) and docs/cli.md is the same text, written by
-// the test that checks it; progress is one line that is written over.
-// Libraries for either (fang, progressbar) bring a dozen packages and themes;
-// if help or progress grew options of their own, a library would be cheaper.
+// Help is rendered here (help.go) and docs/cli.md is the same text, written by the test
+// that checks it; progress is one line that is overwritten. Libraries for either (fang,
+// progressbar) bring a dozen packages and themes; if help or progress grew options of
+// their own, a library would be cheaper.
 //
 // # Keys
 //
-// A stored key is sent to the service it was stored for and to no other, so
-// that a STOA_BASE_URL in a project's .env cannot steal it; elsewhere
-// STOA_API_KEY has to be set. A key in the environment goes where the
-// environment says. Redirects are not followed. The key is in the system's
-// keyring where there is one (on Unix that needs a session bus), otherwise in
-// a file with mode 0600; --store decides. Check digits only warn before the
-// service is asked, because an operator may choose a key of another form.
-// Named profiles hold several services; the unnamed one has the file that it
-// always had, and --profile comes before the environment, because it is typed.
+// A stored key is sent to the service it was stored for and to no other, so that a
+// STOA_BASE_URL in a project's .env cannot steal it; elsewhere STOA_API_KEY must be
+// set. A key in the environment is sent to the address in the environment. Redirects
+// are not followed. The key is in the system's keyring if there is one (on Unix that
+// requires a session bus), otherwise in a file with mode 0600; --store decides. Wrong
+// check digits only cause a warning before the service is queried, because an operator
+// may choose a key of another form. Named profiles store several services; the unnamed
+// one keeps its original file, and --profile takes precedence over the environment,
+// because the user typed it.
 //
 // # Repeating requests
 //
-// A POST carries an Idempotency-Key, so that it can be sent again when its
-// answer got lost. Model calls (respond, chat, api POST responses) send none,
-// because the service keeps the reply to such a key for a day and promises to
-// keep no replies otherwise: they are repeated only when the service itself
-// refused them and says that a repetition can help. Conditional writes are not
-// repeated either. Everything else is tried three times in all. If replies
-// often got lost, receipts would show pairs of charges.
+// A POST carries an Idempotency-Key, so that it can be retried when the reply was lost.
+// Model calls (respond, chat, api POST responses) send none, because the service stores
+// the reply to such a key for a day and promises to store no other replies: they are
+// retried only if the service itself rejected them and reports that a retry can help.
+// Conditional writes are not retried either. Everything else is tried three times in
+// total. If replies were lost often, receipts would show pairs of charges.
 package cli
 
 import (
@@ -76,17 +73,17 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitAuth        = 4 // no key, or a refused one
-	exitEnded       = 5 // an awaited session ended failed or cancelled
+	exitAuth        = 4 // no key, or a rejected one
+	exitEnded       = 5 // an awaited session failed or was cancelled
 	exitInterrupted = 130
 )
 
-// env is the environment of a command: variables, streams and signals. Commands
-// use nothing else of the process.
+// env is the environment of a command: variables, streams and signals. Commands use no
+// other state of the process.
 type env struct {
 	environ  []string // as os.Environ gives it
 	in       io.Reader
-	stdin    io.Reader // in, as long as nobody interrupts
+	stdin    io.Reader // in, until interrupted
 	out, err io.Writer
 	hangup   <-chan os.Signal
 
@@ -151,7 +148,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// printError prints an error and, where it is known, what to do about it.
+// printError prints an error and, if known, what to do about it.
 func (e *env) printError(err error) {
 	text := e.fold("stoa: "+strings.TrimRight(err.Error(), "\n"), 0)
 	fmt.Fprintln(e.err, e.style(e.err).paint("31", "stoa:")+strings.TrimPrefix(text, "stoa:"))
@@ -160,21 +157,21 @@ func (e *env) printError(err error) {
 	}
 }
 
-// remedy returns what to do about an error, empty if that is not known.
+// remedy returns advice about an error, or "" if there is none.
 func (e *env) remedy(err error) string {
 	if client.Unreachable(err) {
-		return `Is the service running? "stoa serve" starts one here; STOA_BASE_URL or "stoa login --base-url" name another.`
+		return `Is the service running? "stoa serve" starts one here; STOA_BASE_URL or "stoa login --base-url" select another.`
 	}
 	switch client.CodeOf(err) {
 	case "Unauthorized":
 		if e.getenv("STOA_API_KEY") != "" {
-			return `The key is that of STOA_API_KEY. Set another, or unset it and log in with "stoa login".`
+			return `The key comes from STOA_API_KEY. Set another one, or unset it and log in with "stoa login".`
 		}
 		return `Log in with "stoa login".`
 	case "insufficient_scope":
-		return `"stoa whoami" shows what the key may do; "stoa keys create --scope …" makes one that may do more.`
+		return `"stoa whoami" shows the scopes of the key; "stoa keys create --scope …" creates a key with other scopes.`
 	case "insufficient_quota":
-		return `"stoa credits" shows what is left; an operator tops up with "stoa accounts grant".`
+		return `"stoa credits" shows the balance; an operator tops up with "stoa accounts grant".`
 	case "key_budget_exceeded":
 		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
 	case "model_not_found", "model_unavailable":
@@ -196,7 +193,7 @@ func (e *env) remedy(err error) string {
 func (e *env) root() *cobra.Command {
 	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa is a service that answers model calls in the Responses format, and its command line.
 
-Run it, log in with the key it prints, and ask; or call it with any client of that format:
+Run it, log in with the key that it prints, and send a prompt; or call it with any client of that format:
 
   stoa serve
   stoa login
@@ -204,19 +201,19 @@ Run it, log in with the key it prints, and ask; or call it with any client of th
   curl http://127.0.0.1:8080/api/v1/responses -H "Authorization: Bearer $STOA_API_KEY" \
     -H 'Content-Type: application/json' -d '{"model":"auto","input":"Hello"}'
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no key or a wrong one, 5 an awaited session ended
-failed or cancelled, 130 interrupted. Data goes to standard output, everything else to standard error.`)
+Exit codes: 0 success, 1 failure, 2 wrong usage, 4 missing or invalid key, 5 an awaited session failed or was
+cancelled, 130 interrupted. Data goes to standard output, everything else to standard error.`)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().StringVar(&e.profileFlag, "profile", "", "`name` of the remembered service and key to use, for every command (STOA_PROFILE)")
+	root.PersistentFlags().StringVar(&e.profileFlag, "profile", "", "the profile to use: the `name` of a stored service and key (STOA_PROFILE)")
 	_ = root.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return e.profileNames(typed), cobra.ShellCompDirectiveNoFileComp
-	}) // it has none yet
+	}) // not defined yet
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the command is what is wrong, not its flag
+		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // report the unknown command, not its flag
 			return unknown(c, name)
 		}
 		return usagef("%w; see %s --help", err, c.CommandPath())
@@ -225,8 +222,8 @@ failed or cancelled, 130 interrupted. Data goes to standard output, everything e
 	return root
 }
 
-// group returns a command that only holds others. An unknown or missing
-// subcommand is wrong usage (cobra alone would print help and succeed).
+// group returns a command that only contains others. An unknown or missing subcommand
+// is wrong usage (cobra alone would print help and succeed).
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs,
@@ -250,10 +247,10 @@ func unknown(c *cobra.Command, name string) error {
 	return usageError{errors.New(text)}
 }
 
-// noArgs is the check that there are no arguments.
+// noArgs checks that there are no arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, and %q is one; see %s --help", c.CommandPath(), args[0], c.CommandPath())
+		return usagef("%s accepts no arguments, but got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
 	}
 	return nil
 }
@@ -291,7 +288,7 @@ func versionLine() string {
 func (e *env) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
-		Long:    "Print the version of this program and the commit it was built from. \"stoa api meta\" shows that of the service.",
+		Long:    "Print the version of this program and the commit it was built from. \"stoa api meta\" shows the version of the service.",
 		Example: "  stoa version",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(e.out, versionLine())

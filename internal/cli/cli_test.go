@@ -62,18 +62,18 @@ func TestTheDocumentationIsTheHelp(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Command line\n\n<!-- Written by `go test ./internal/cli -update`; change the commands' own help instead. -->\n\n")
-	b.WriteString("One program is the service and its client. `stoa login` remembers where the service is and a key for it; `STOA_BASE_URL` and `STOA_API_KEY` come before what is remembered. `--profile NAME` and `STOA_PROFILE` choose among several that are remembered under names, see `stoa profiles`.\n\n")
-	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` what an expression makes of it. `NO_COLOR` turns colours off.\n\n")
+	b.WriteString("One program is the service and its client. `stoa login` stores the address of the service and a key; `STOA_BASE_URL` and `STOA_API_KEY` take precedence over them. `--profile NAME` and `STOA_PROFILE` select one of several named logins, see `stoa profiles`.\n\n")
+	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` the result of an expression. `NO_COLOR` turns colours off.\n\n")
 	b.WriteString("| Exit code | Meaning |\n|---|---|\n")
 	for _, code := range []struct {
 		n    int
 		text string
 	}{
-		{exitDone, "done"},
-		{exitFailed, "failed"},
+		{exitDone, "success"},
+		{exitFailed, "failure"},
 		{exitUsage, "wrong usage"},
-		{exitAuth, "no key, or a wrong one"},
-		{exitEnded, "an awaited session ended failed or cancelled"},
+		{exitAuth, "missing or invalid key"},
+		{exitEnded, "an awaited session failed or was cancelled"},
 		{exitInterrupted, "interrupted"},
 	} {
 		fmt.Fprintf(&b, "| %d | %s |\n", code.n, code.text)

@@ -57,7 +57,7 @@ func (e *env) completion() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use: "completion SHELL", Short: "Print a completion script for a shell", ValidArgs: shells, Args: takes("SHELL"),
-		Long:    "Print a script that teaches a shell (bash, zsh, fish or powershell) to complete stoa's commands and flags.",
+		Long:    "Print a script for a shell (bash, zsh, fish or powershell) that completes stoa's commands and flags.",
 		Example: "  source <(stoa completion bash)\n  stoa completion zsh > \"${fpath[1]}/_stoa\"\n  stoa completion fish > ~/.config/fish/completions/stoa.fish",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch root := c.Root(); args[0] {
@@ -70,7 +70,7 @@ func (e *env) completion() *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(e.out)
 			}
-			return usagef("there is no completion for %q; the shells are bash, zsh, fish and powershell", args[0])
+			return usagef("completion for %q is not supported; the shells are bash, zsh, fish and powershell", args[0])
 		},
 	}
 }

@@ -15,9 +15,9 @@ var sampleConfig string
 
 func (e *env) configInit() *cobra.Command {
 	return &cobra.Command{
-		Use: "init [FILE]", Short: "Write a file of settings to begin with", Args: takes("[FILE]"),
-		Long: `Write a file with the settings that people change first, each commented out and explained. The default
-name is stoa.yaml. A file that exists is never written over; "-" is standard output.`,
+		Use: "init [FILE]", Short: "Write an example configuration file", Args: takes("[FILE]"),
+		Long: `Write a configuration file with the most common settings, each commented out and explained. The default name
+is stoa.yaml. An existing file is never overwritten; "-" is standard output.`,
 		Example: "  stoa config init\n  stoa config init /etc/stoa/stoa.yaml\n  stoa serve --config stoa.yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := "stoa.yaml"
@@ -28,9 +28,9 @@ name is stoa.yaml. A file that exists is never written over; "-" is standard out
 				_, err := fmt.Fprint(e.out, sampleConfig)
 				return err
 			}
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may get keys
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // users may add keys
 			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s exists and is left as it is; name another file, or remove it first", name)
+				return fmt.Errorf("%s already exists; choose another file, or delete it first", name)
 			}
 			if err != nil {
 				return err

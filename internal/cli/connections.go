@@ -45,7 +45,7 @@ func viewConnection() view {
 		{"Error", "lastError.message", plain},
 		{"Protocol", "protocol.version", plain},
 		{"Server", "protocol.serverName", plain},
-		{"Server's version", "protocol.serverVersion", plain},
+		{"Server version", "protocol.serverVersion", plain},
 		{"Approved tools", "toolCounts.approved", count},
 		{"New tools", "toolCounts.new", count},
 		{"Changed tools", "toolCounts.changed", count},
@@ -71,16 +71,16 @@ func viewTools() view {
 }
 
 func (e *env) connections() *cobra.Command {
-	c := group("connections", "Connect servers that have tools", `Connect servers that have tools (of the Model Context Protocol, or with an HTTP API), review their tools, and try
-them. CONNECTION is an id, or a name that only one has.`)
+	c := group("connections", "Manage connections to servers with tools", `Connect servers that provide tools (with the Model Context Protocol or an HTTP API), review their tools, and
+test them. CONNECTION is an id, or a unique name.`)
 	refresh := &cobra.Command{
-		Use: "refresh CONNECTION", Short: "Ask the server for its tools", Args: takes("CONNECTION"),
-		Long:    "Ask the server which tools it has, and show what is different. Nothing is approved by it.",
+		Use: "refresh CONNECTION", Short: "Refresh the tools of a connection", Args: takes("CONNECTION"),
+		Long:    "Read the tools of the server, and show the differences. This approves no tools.",
 		Example: "  stoa connections refresh notes",
 	}
 	tools := &cobra.Command{
 		Use: "tools CONNECTION", Short: "List the tools of a connection", Args: takes("CONNECTION"),
-		Long: "List the tools of a connection with what was decided about them.", Example: "  stoa connections tools notes",
+		Long: "List the tools of a connection with their review.", Example: "  stoa connections tools notes",
 	}
 	c.AddCommand(
 		e.connectionsCreate(),
@@ -96,24 +96,24 @@ them. CONNECTION is an id, or a name that only one has.`)
 		}),
 		e.verb(verb{
 			use: "update CONNECTION", short: "Change a connection",
-			long: "Change what the flags name. Another address or secret takes back every decision about the tools.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
+			long: "Change the given settings. Changing the address or the secret revokes the review of every tool.", example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
 			op: "PATCH /connections/{CONNECTION}", show: viewConnection(), missing: nothingChanges,
 			fields: append(connectionFields(), field{"url", "url", asText, "the `address` of the server"}), extra: []adder{e.connectionFlags},
 		}),
 		e.verb(verb{
-			use: "deauthorize CONNECTION", short: "Forget the tokens of a connection",
-			long: "Forget the tokens of a connection. Its tools are withheld until it is authorized again.", example: "  stoa connections deauthorize github",
+			use: "deauthorize CONNECTION", short: "Delete the tokens of a connection",
+			long: "Delete the tokens of a connection. Its tools are withheld until it is authorized again.", example: "  stoa connections deauthorize github",
 			op: "POST /connections/{CONNECTION}/deauthorize", show: viewConnection(),
 		}),
 		e.verb(verb{
 			use: "delete CONNECTION", short: "Delete a connection",
-			long: "Delete a connection with its catalog. One that agents have tools of is kept, unless --force withholds them.", example: "  stoa connections delete notes --yes",
-			op: "DELETE /connections/{CONNECTION}", ask: asks("Delete %s with what was decided about its tools?", "the connection", "connections"),
-			fields: []field{{"force", "force", asBool, "delete it although agents have tools of it"}},
+			long: "Delete a connection with its catalog. A connection whose tools agents use is deleted only with --force, which withholds the tools.", example: "  stoa connections delete notes --yes",
+			op: "DELETE /connections/{CONNECTION}", ask: asks("Delete %s with the review of its tools?", "the connection", "connections"),
+			fields: []field{{"force", "force", asBool, "delete it even if agents use its tools"}},
 		}),
-		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. What was decided about its tools counts at once.`, true),
-		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, calls that are planned are not made, and its server is not asked.
-What was decided about its tools stays. Agents that have tools of it are named.`, false),
+		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. The review of its tools applies immediately.`, true),
+		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, planned calls are not made, and no requests are sent to its
+server. The review of its tools is kept. The agents that use its tools are listed.`, false),
 		e.onObject(connectionCollection(), refresh, e.refreshConnection),
 		e.onObject(connectionCollection(), tools, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 			all, err := catalog(ctx, call, path)
@@ -126,7 +126,7 @@ What was decided about its tools stays. Agents that have tools of it are named.`
 						return
 					}
 				}
-			}, 0, "The server has no tools, or was not asked yet.")
+			}, 0, "The server has no tools, or was not refreshed yet.")
 		}),
 		e.connectionsAuthorize(),
 		e.connectionsReview(),
@@ -135,30 +135,31 @@ What was decided about its tools stays. Agents that have tools of it are named.`
 	return c
 }
 
-// connectionFields are settings of a connection; [env.connectionFlags] has the others.
+// connectionFields returns settings of a connection; [env.connectionFlags] returns the
+// others.
 func connectionFields() []field {
 	return []field{
-		{"on-change", "onChange", asText, "what happens to an approved tool that has changed: `block` or keep"},
-		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions bring secrets of their own: `off`, optional or required"},
-		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "how long a call may take, in `seconds`"},
-		{"max-result-bytes", "limits.maxResultBytes", asNumber, "how large a result may be, in `bytes`"},
-		{"max-concurrent", "limits.maxConcurrent", asNumber, "how many `calls` may go on at a time"},
-		{"calls-per-minute", "limits.callsPerMinute", asNumber, "how many `calls` may be made in a minute"},
+		{"on-change", "onChange", asText, "the handling of an approved tool that has changed: `block` or keep"},
+		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: `off`, optional or required"},
+		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
+		{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
+		{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
+		{"calls-per-minute", "limits.callsPerMinute", asNumber, "the maximum number of `calls` per minute"},
 	}
 }
 
-// connectionFlags adds the flags that say how a connection is authorized and what its
-// tools are made from.
+// connectionFlags adds the flags for the authorization of a connection and the source
+// of its tools.
 func (e *env) connectionFlags(c *cobra.Command) setter {
 	f := c.Flags()
-	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
-	byOAuth := f.Bool("oauth", false, "requests carry a token of OAuth; see \"stoa connections authorize\"")
-	scopes := f.StringSlice("scope", nil, "a `scope` that is asked for, with --oauth; may be given again; default: what the server wants")
+	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty for none")
+	byOAuth := f.Bool("oauth", false, "requests carry an OAuth token; see \"stoa connections authorize\"")
+	scopes := f.StringSlice("scope", nil, "a `scope` to request, with --oauth; repeatable; default: the scopes that the server requires")
 	sends(c, "scope", "auth.scopes")
 	clientID := f.String("client-id", "", "the `id` of a client that is registered with the authorization server, with --oauth")
 	clientSecret := f.String("client-secret", "", "the `secret` of that client, by id or name")
-	clientGrant := f.Bool("client-credentials", false, "the client stands for itself, and nobody authorizes the connection")
-	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; may be given again")
+	clientGrant := f.Bool("client-credentials", false, "the client authenticates as itself; no person authorizes the connection")
+	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; repeatable")
 	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
 	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
 	return func(body map[string]any) error {
@@ -176,7 +177,7 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 			}
 			body["auth"] = withSecret(auth, "clientSecretId", *clientSecret)
 		case *clientID+*clientSecret != "" || *clientGrant || len(*scopes) > 0:
-			return usagef("--scope, --client-id, --client-secret and --client-credentials go with --oauth")
+			return usagef("--scope, --client-id, --client-secret and --client-credentials require --oauth")
 		case *secret != "":
 			body["auth"] = withSecret(map[string]any{"type": "secret"}, "secretId", *secret)
 		case f.Changed("secret"):
@@ -187,7 +188,7 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 			for _, h := range *headers {
 				name, value, ok := strings.Cut(h, ":")
 				if !ok {
-					return usagef("%q is no header; write a name, a colon and a value", h)
+					return usagef("%q is not a header; write a name, a colon and a value", h)
 				}
 				all[strings.TrimSpace(name)] = strings.TrimSpace(value)
 			}
@@ -197,7 +198,8 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 	}
 }
 
-// withSecret returns a lookup of auth with the id of a secret; without a name, of auth alone.
+// withSecret returns a lookup that adds the id of the named secret to auth; without a
+// name it returns auth unchanged.
 func withSecret(auth map[string]any, member, name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) {
 		if name == "" {
@@ -209,10 +211,10 @@ func withSecret(auth map[string]any, member, name string) lookup {
 	}
 }
 
-// maxDescribed is how many bytes of a description of operations are read.
+// maxDescribed is the maximum size of a description of operations, in bytes.
 const maxDescribed = 4 << 20
 
-// describeConnection puts what tools are made from into a body.
+// describeConnection adds the source of the tools to a body.
 func (e *env) describeConnection(c *cobra.Command, operations, document string, body map[string]any) error {
 	if c.Flags().Changed("operations") {
 		text, err := e.fileText(operations, operations, maxDescribed)
@@ -220,7 +222,7 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 			return err
 		}
 		if !jsonx.Valid([]byte(text)) || !strings.HasPrefix(strings.TrimSpace(text), "[") {
-			return usagef("%s is no JSON list of operations", operations)
+			return usagef("%s is not a JSON list of operations", operations)
 		}
 		body["operations"] = jsonx.Value(text)
 	}
@@ -238,19 +240,20 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 
 func (e *env) connectionsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create NAME [URL]", Aliases: []string{"add"}, Short: "Connect a server and ask for its tools", Args: cobra.RangeArgs(1, 2),
-		Long: `Connect a server and ask for its tools. The name has small letters and digits, and is part of the names that
-models know the tools by. If the server cannot be asked, the connection is there all the same: see "stoa
+		Use: "create NAME [URL]", Aliases: []string{"add"}, Short: "Connect a server and read its tools", Args: cobra.RangeArgs(1, 2),
+		Long: `Connect a server and read its tools. The name consists of lower-case letters and digits, and is part of the
+tool names that models see. If the server cannot be reached, the connection is created regardless: see "stoa
 connections get".
 
-A server of the Model Context Protocol has an address alone. With --kind http, the file of --operations describes
-requests that are tools. With --kind openapi, an OpenAPI document does; without URL, it says where the server is.`,
+A server of the Model Context Protocol requires only an address. With --kind http, the file of --operations
+describes the requests that serve as tools. With --kind openapi, an OpenAPI document describes them; without
+URL, it also gives the address of the server.`,
 		Example: `  stoa connections create notes https://notes.example.com/mcp --secret notes-token
   stoa connections create orders https://api.example.com --kind http --operations orders.json
   stoa connections create shop --kind openapi --document https://api.example.com/openapi.json`,
 	}
 	kind := c.Flags().String("kind", "mcp", "mcp, `http` or openapi")
-	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` that it belongs to; default: the default space"})...)
+	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection; default: the default space"})...)
 	more, o := e.connectionFlags(c), e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.ready(o)
@@ -261,7 +264,7 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
 		if len(args) > 1 {
 			body["url"] = args[1]
 		} else if *kind != "openapi" {
-			return usagef("say where the server is: stoa connections create %s URL", args[0])
+			return usagef("the address of the server is missing: stoa connections create %s URL", args[0])
 		}
 		if err := errors.Join(settings(body), more(body)); err != nil {
 			return err
@@ -278,7 +281,7 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
 			return err
 		}
 		if made.Status == "needs_authorization" {
-			e.hint("Authorize it, and then ask for its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
+			e.hint("Authorize it, and then read its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
 			return o.object(viewConnection(), raw)
 		}
 		return e.refreshConnection(c.Context(), call, o, "/connections/"+made.ID, nil)
@@ -310,12 +313,12 @@ func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *out
 		}
 	}
 	if len(d.Added)+len(d.Changed)+len(d.Missing) == 0 {
-		e.say("Nothing is different; %s.", some(d.Unchanged, "tool", "tools"))
+		e.say("No changes; %s.", some(d.Unchanged, "tool", "tools"))
 	}
 	return o.object(viewConnection(), d.Connection)
 }
 
-// A reviewed tool is one of a catalog, as far as a review shows it.
+// A reviewedTool is the part of a catalog's tool that a review shows.
 type reviewedTool struct {
 	Name        string      `json:"name"`
 	Title       string      `json:"title"`
@@ -348,36 +351,37 @@ func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedT
 	all := make([]reviewedTool, len(list.Data))
 	for i, raw := range list.Data {
 		if err := jsonx.Unmarshal(raw, &all[i]); err != nil {
-			return nil, fmt.Errorf("the reply is not what the contract says: %w", err)
+			return nil, fmt.Errorf("the reply does not match the contract: %w", err)
 		}
 		all[i].raw = raw
 	}
 	return all, nil
 }
 
-// hashShown is how many digits of a definition's hash a review shows, and wants back.
+// hashShown is the number of digits of a definition's hash that a review shows and
+// requires.
 const hashShown = 12
 
 func (e *env) connectionsReview() *cobra.Command {
 	c := &cobra.Command{
-		Use: "review CONNECTION", Short: "See what a server says of its tools, and decide about them", Args: takes("CONNECTION"),
-		Long: `Without flags, show the tools that nobody has decided about yet: what the server says of each, and what
-differs from what was approved. The texts are the server's own: read them before you approve.
+		Use: "review CONNECTION", Short: "Review the tools of a server", Args: takes("CONNECTION"),
+		Long: `Without flags, show the tools that are not reviewed yet: their definitions, and the differences from the
+approved ones. The texts come from the server: read them before you approve.
 
-Decide with --approve and --reject and the name that is shown, with its hash: notes@1f2e3d4c5b6a. If the
-definition has changed meanwhile, nothing is done. Without --approval and --effects, what the review suggests
-is taken. What is not named of the other flags is as usual, also for a tool that was approved with it before.`,
+Decide with --approve and --reject and the name and hash that are shown: notes@1f2e3d4c5b6a. If the definition
+has changed since, no decision is stored. Without --approval and --effects, the suggestions of the review are
+used. Omitted flags have their defaults, even for a tool that was approved with other values before.`,
 		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id",
 	}
 	f := c.Flags()
-	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; may be given again"), f.StringSlice("reject", nil, "a `tool` with its hash; may be given again")
-	approval, effects := f.String("approval", "", "always: a person approves each call; or never"), f.String("effects", "", "of a repeated call: read, idempotent or once")
-	onUnknown := f.String("on-unknown", "", "of the approved tools, when nobody knows whether a call was done: `tell_model` or fail, which ends the turn; default: tell_model")
+	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; repeatable"), f.StringSlice("reject", nil, "a `tool` with its hash; repeatable")
+	approval, effects := f.String("approval", "", "whether a person approves each call: always or never"), f.String("effects", "", "the effect of repeating a call: read, idempotent or once")
+	onUnknown := f.String("on-unknown", "", "the handling of calls with an unknown outcome: `tell_model`, or fail, which ends the turn; default: tell_model")
 	argument := f.String("idempotency-argument", "", "the `argument` of the approved tools that carries the id of a call; default: none")
-	visitors := f.String("visitors", "", "whether the approved tools may be offered in chats of visitors, too: `yes`, which is only for effects read, or confirm, where the visitor confirms each call")
+	visitors := f.String("visitors", "", "whether the approved tools are also offered in visitors' chats: `yes`, which requires effects read, or confirm, where the visitor confirms each call")
 	f.Lookup("visitors").NoOptDefVal = "yes"
-	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that says what visitors confirm, such as \"Cancel an order\"")
-	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; may be given again")
+	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that visitors confirm, such as \"Cancel an order\"")
+	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; repeatable")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		all, err := catalog(ctx, call, path)
 		if err != nil {
@@ -387,10 +391,10 @@ is taken. What is not named of the other flags is as usual, also for a tool that
 			return e.showReview(o, all)
 		}
 		if *visitors != "confirm" && (*title != "" || len(*public) > 0) {
-			return usagef("--visitor-title and --public go with --visitors=confirm")
+			return usagef("--visitor-title and --public require --visitors=confirm")
 		}
 		if (*approval == "") != (*effects == "") {
-			return usagef("--approval and --effects go together")
+			return usagef("--approval and --effects must be used together")
 		}
 		var decisions []map[string]any
 		for i, word := range append(slices.Clone(*approve), *reject...) {
@@ -442,20 +446,20 @@ func chosen(all []reviewedTool, word string) (reviewedTool, error) {
 		name, hash, ok = word[:i], word[i+1:], true
 	}
 	if !ok || len(hash) < hashShown {
-		return reviewedTool{}, usagef("%q has no hash; \"stoa connections review\" shows the tools with theirs", word)
+		return reviewedTool{}, usagef("%q has no hash; \"stoa connections review\" shows the tools with their hashes", word)
 	}
 	for _, t := range all {
 		if t.Name == name {
 			if strings.HasPrefix(t.SHA256, hash) {
 				return t, nil
 			}
-			return t, fmt.Errorf("the tool %q has another definition than the one with that hash; review it again", name)
+			return t, fmt.Errorf("the definition of the tool %q does not have that hash; review it again", name)
 		}
 	}
 	return reviewedTool{}, fmt.Errorf("there is no tool %q", name)
 }
 
-// showReview prints the tools that nobody has decided about.
+// showReview prints the tools that are not reviewed.
 func (e *env) showReview(o *output, all []reviewedTool) error {
 	var open []reviewedTool
 	for _, t := range all {
@@ -473,7 +477,7 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 		}, 0, "")
 	}
 	if len(open) == 0 {
-		e.hint("There is nothing to decide.")
+		e.hint("There are no tools to review.")
 		return nil
 	}
 	var b strings.Builder
@@ -507,17 +511,17 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 func (e *env) connectionsTest() *cobra.Command {
 	c := &cobra.Command{
 		Use: "test CONNECTION TOOL [ARGUMENTS]", Short: "Call a tool once", Args: cobra.RangeArgs(2, 3),
-		Long: `Call an approved tool once and print what it answers. ARGUMENTS is a JSON object. A tool with effects needs
---confirm, since it does what it does. The exit code is 1 where the tool failed, or nobody knows.`,
+		Long: `Call an approved tool once and print its answer. ARGUMENTS is a JSON object. A tool with effects requires
+--confirm, because the call is real. The exit code is 1 if the tool failed or the outcome is unknown.`,
 		Example: "  stoa connections test notes search_notes '{\"word\": \"welcome\"}'",
 	}
-	confirm := c.Flags().Bool("confirm", false, "have a tool with effects do what it does")
+	confirm := c.Flags().Bool("confirm", false, "confirm the call of a tool with effects")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body := map[string]any{"name": args[0], "confirm": *confirm}
 		if len(args) > 1 {
 			body["arguments"] = jsonx.Value(args[1])
 			if !jsonx.Valid([]byte(args[1])) || !strings.HasPrefix(strings.TrimSpace(args[1]), "{") {
-				return usagef("the arguments are no JSON object: %s", args[1])
+				return usagef("the arguments are not a JSON object: %s", args[1])
 			}
 		}
 		var out struct {
@@ -544,6 +548,6 @@ func (e *env) connectionsTest() *cobra.Command {
 		case out.Message != nil:
 			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), *out.Message)
 		}
-		return fmt.Errorf("the tool says that it failed")
+		return fmt.Errorf("the tool reported a failure")
 	})
 }

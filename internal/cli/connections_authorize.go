@@ -12,11 +12,10 @@ import (
 	"stoa/internal/client"
 )
 
-// authorizePause is how long is waited between looks at a connection that a person
-// authorizes.
+// authorizePause is the polling interval while a person authorizes a connection.
 const authorizePause = time.Second
 
-// An authorizing connection is one, as far as that shows.
+// An authorizingConnection is the part of a connection that shows its authorization.
 type authorizing struct {
 	Last *struct {
 		ID      string `json:"id"`
@@ -25,12 +24,12 @@ type authorizing struct {
 	} `json:"lastAuthorization"`
 }
 
-// ended reports whether the authorization has ended; the error says how, where the
-// connection is not authorized by it.
+// ended reports whether the authorization has ended; the error is the reason if it did
+// not succeed.
 func (a authorizing) ended(id string) (bool, error) {
 	switch last := a.Last; {
 	case last == nil || last.ID != id:
-		return true, errors.New("somebody else has begun to authorize the connection meanwhile")
+		return true, errors.New("another authorization of the connection was started meanwhile")
 	case last.Status == "authorized":
 		return true, nil
 	case last.Status == "cancelled":
@@ -44,14 +43,14 @@ func (a authorizing) ended(id string) (bool, error) {
 func (e *env) connectionsAuthorize() *cobra.Command {
 	c := &cobra.Command{
 		Use: "authorize CONNECTION", Short: "Have a person authorize a connection", Args: takes("CONNECTION"),
-		Long: `Print the address where a person authorizes the connection, and wait until that is done. Nothing is opened:
-look at the address, and open it in a browser. The answer comes back to the service, which has to be reachable
-from that browser at its public address, and asks there which account may use your access before it connects.
-Where the sign-in fails, or is cancelled, the command says why and ends with the exit code 1.
-Give the address to nobody but the person whose access it is to be.`,
+		Long: `Print the address where a person authorizes the connection, and wait for the result. No browser is started:
+check the address, and open it yourself. The authorization server redirects to the service, which must be
+reachable from that browser at its public address; there it asks which account may use your access before it
+connects. If the sign-in fails or is cancelled, the command prints the reason and the exit code is 1. Give the
+address only to the person whose access the connection is to use.`,
 		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
 	}
-	wait := c.Flags().Duration("wait", 10*time.Minute, "how `long` to wait for the person; 0: not at all")
+	wait := c.Flags().Duration("wait", 10*time.Minute, "the maximum `time` to wait for the person; 0 does not wait")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		var begun struct {
 			ID  string `json:"id"`
@@ -80,7 +79,7 @@ Give the address to nobody but the person whose access it is to be.`,
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return errors.New("nobody has authorized the connection in that time; begin again")
+				return errors.New("the connection was not authorized in time; try again")
 			case <-timer.C:
 			}
 			var now authorizing

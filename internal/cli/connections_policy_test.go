@@ -8,8 +8,8 @@ import (
 	"stoa/internal/fakemcp"
 )
 
-// TestAReviewAndASwitchFromTheTerminal reviews a tool with both settings for calls of
-// which nobody knows, gives it to an agent, and switches its connection off and on.
+// TestAReviewAndASwitchFromTheTerminal reviews a tool with both settings for unknown
+// outcomes, gives it to an agent, and switches its connection off and on.
 func TestAReviewAndASwitchFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t)

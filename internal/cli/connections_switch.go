@@ -13,7 +13,7 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// connectionsSwitch is the command that switches a connection on, or off.
+// connectionsSwitch returns the command that switches a connection on or off.
 func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " CONNECTION", Short: short, Args: takes("CONNECTION"),
@@ -30,17 +30,17 @@ func (e *env) connectionsSwitch(verb, short, long string, on bool) *cobra.Comman
 		}
 		if !on {
 			if err := e.nameUsers(ctx, call, now.SpaceID, now.ID); err != nil {
-				e.hint("Which agents have tools of it is not known: %v", err)
+				e.hint("The agents that use its tools could not be determined: %v", err)
 			}
 		}
 		return o.object(viewConnection(), raw)
 	})
 }
 
-// namedUsers is how many agents are named that have tools of a connection.
+// namedUsers is the maximum number of listed agents that use tools of a connection.
 const namedUsers = 10
 
-// nameUsers names the agents that have tools of a connection.
+// nameUsers lists the agents that use tools of a connection.
 func (e *env) nameUsers(ctx context.Context, call *client.Client, spaceID, connectionID string) error {
 	var names []string
 	more := 0

@@ -24,8 +24,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// reviewed is what the reviews of docs/connections.md show, by the connection, and the
-// hash that stands there.
+// reviewed contains the reviews of docs/connections.md by connection, with their
+// hashes.
 var reviewed = map[string]struct{ tool, text, hash string }{
 	"notes":  {"search_notes", "Finds the notes that hold a word.", "1f2e3d4c5b6a"},
 	"shop":   {"read_note", `Request: {"arguments":{"name":{"in":"path"`, "2b3c4d5e6f70"},
@@ -97,7 +97,7 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 			tools.Land(t.Context(), answer)
 		}},
 		{"deauthorized", "was cancelled. The connection was deauthorized", exitFailed, func(string) { run(t, h, "", "connections", "deauthorize", "private") }},
-		{"begun anew", "somebody else has begun", exitFailed, func(string) { run(t, h, "", "connections", "authorize", "private", "--wait", "0") }},
+		{"begun anew", "another authorization", exitFailed, func(string) { run(t, h, "", "connections", "authorize", "private", "--wait", "0") }},
 	} {
 		read, write := io.Pipe()
 		var errOut bytes.Buffer
@@ -120,7 +120,8 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 }
 
 // TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
-// demo server, in their order, with its address and hash in place of those of the page.
+// demo server, in their order, with the server's address and hashes instead of those of
+// the page.
 func TestTheGuideToConnectionsWorks(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/connections.md")
@@ -210,11 +211,11 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		want string
 	}{
 		{[]string{"connections", "review", "notes", "--approve", "append_note"}, exitUsage, "has no hash"},
-		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000"}, exitFailed, "another definition"},
+		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000"}, exitFailed, "does not have that hash"},
 		{[]string{"connections", "test", "notes", "append_note"}, exitFailed, "Review it first"},
 		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000", "--visitors", "--public", "/text"}, exitUsage, "--visitors=confirm"},
-		{[]string{"connections", "test", "notes", "search_notes", "[1]"}, exitUsage, "no JSON object"},
-		{[]string{"secrets", "set", "github-token", "--origin", "https://elsewhere.example.com"}, exitUsage, "never change"},
+		{[]string{"connections", "test", "notes", "search_notes", "[1]"}, exitUsage, "not a JSON object"},
+		{[]string{"secrets", "set", "github-token", "--origin", "https://elsewhere.example.com"}, exitUsage, "origin and kind cannot change"},
 		{[]string{"secrets", "delete", "github-token", "--yes"}, exitFailed, "use the secret"},
 	} {
 		if out, errOut, code := run(t, h, "value", c.args...); code != c.code || !strings.Contains(errOut, c.want) {

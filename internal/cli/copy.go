@@ -18,17 +18,17 @@ import (
 
 func (e *env) migrate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "migrate", Short: "Bring the tables to this program's version, without serving", Args: noArgs,
-		Long: `Do what a start does to the tables, and end: create those that are missing and change those of an
-earlier version. A server on a data directory must be stopped; nodes on PostgreSQL may run. Tables of a
-newer program are refused.
+		Use: "migrate", Short: "Migrate the tables to this program's version, without serving", Args: noArgs,
+		Long: `Migrate the tables as a start does, and exit: create missing tables and upgrade those of an earlier version. A
+server on a data directory must be stopped; nodes on PostgreSQL can keep running. Tables of a newer program
+are rejected.
 
-With --check nothing is changed: it prints what would be done, and the exit code is 1 if that is
-anything. That may run beside the server.`,
+With --check nothing is changed: it prints the pending migrations, and the exit code is 1 if there are any.
+This is allowed while the server runs.`,
 		Example: "  stoa migrate --data /var/lib/stoa\n  stoa migrate --check --config /etc/stoa/stoa.yaml",
 	}
 	load := e.settings(c)
-	check := c.Flags().Bool("check", false, "change nothing; exit with 1 if there is something to do")
+	check := c.Flags().Bool("check", false, "change nothing; exit with 1 if there are pending migrations")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -43,17 +43,17 @@ anything. That may run beside the server.`,
 		todo := 0
 		for _, m := range done {
 			name := strings.TrimSuffix(m.File, ".db")
-			text := fmt.Sprintf("The %s tables are of version %d, the newest.", name, m.To)
+			text := fmt.Sprintf("The %s tables have the newest version, %d.", name, m.To)
 			switch {
 			case m.From == m.To:
 			case *check && m.From == 0:
-				text = fmt.Sprintf("There are no %s tables; a start creates them in version %d.", name, m.To)
+				text = fmt.Sprintf("The %s tables do not exist; a start creates version %d.", name, m.To)
 			case *check:
-				text = fmt.Sprintf("The %s tables are of version %d; a start changes them to version %d.", name, m.From, m.To)
+				text = fmt.Sprintf("The %s tables have version %d; a start upgrades them to version %d.", name, m.From, m.To)
 			case m.From == 0:
 				text = fmt.Sprintf("Created the %s tables in version %d.", name, m.To)
 			default:
-				text = fmt.Sprintf("Changed the %s tables from version %d to version %d.", name, m.From, m.To)
+				text = fmt.Sprintf("Upgraded the %s tables from version %d to version %d.", name, m.From, m.To)
 			}
 			if m.From != m.To {
 				todo++
@@ -63,7 +63,7 @@ anything. That may run beside the server.`,
 			}
 		}
 		if *check && todo > 0 {
-			return errors.New("there is something to migrate: run \"stoa migrate\", or start the server")
+			return errors.New("there are pending migrations: run \"stoa migrate\", or start the server")
 		}
 		return nil
 	}
@@ -73,25 +73,25 @@ anything. That may run beside the server.`,
 func (e *env) copy() *cobra.Command {
 	c := &cobra.Command{
 		Use: "copy --from STORE --to STORE", Short: "Copy a whole store to another database", Args: noArgs,
-		Long: `Copy all that the service knows, the content of drives included, from a data directory to PostgreSQL, or
-back, or to another of the same kind. STORE is a directory or a postgres:// URL. The server must be stopped
-on both; the source is not changed.
+		Long: `Copy all data of the service, including the content of drives, from a data directory to PostgreSQL, or back,
+or to another store of the same kind. STORE is a directory or a postgres:// URL. The server must be stopped on
+both; the source is not changed.
 
-Every row is read back and compared with the source, and the books are verified on both sides, before the
-copy can be used: a service refuses to start on one that was interrupted or that differs, and the exit code
-is then 1. The same command begins it again. The target must otherwise be empty: a new directory, or a
-database or schema (?search_path=…) without tables of a service.
+Every row is read back and compared with the source, and the books are verified on both sides, before the copy
+can be used. If the copy is interrupted or differs, the exit code is 1 and a service refuses to start on it;
+run the same command to start over. The target must otherwise be empty: a new directory, or a database or
+schema (?search_path=…) without tables of a service.
 
-Progress is on standard error. Leave a password out of the URL, which other users of the machine may see:
-PGPASSWORD and ~/.pgpass are read.`,
+Progress is printed on standard error. Do not put a password into the URL, because other users of the machine
+may see it: PGPASSWORD and ~/.pgpass are read.`,
 		Example: "  stoa copy --from /var/lib/stoa --to postgres://stoa@db.example.com/stoa\n  stoa copy --from postgres://stoa@db.example.com/stoa --to ./data",
 	}
 	from := c.Flags().String("from", "", "the `store` to copy: a directory or a postgres:// URL")
 	to := c.Flags().String("to", "", "the empty `store` to copy to")
-	replace := c.Flags().Bool("replace-text", false, "replace characters that PostgreSQL cannot hold by U+FFFD, not fail")
+	replace := c.Flags().Bool("replace-text", false, "replace characters that PostgreSQL cannot store by U+FFFD instead of failing")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *from == "" || *to == "" {
-			return usagef("say what to copy with --from, and where to with --to: a directory, or a postgres:// URL")
+			return usagef("--from and --to are required: a directory, or a postgres:// URL")
 		}
 		if *from == *to {
 			return usagef("--from and --to name the same store")
@@ -108,23 +108,23 @@ PGPASSWORD and ~/.pgpass are read.`,
 		for _, t := range done.Tables {
 			rows += t.To.Rows
 		}
-		if _, err := fmt.Fprintf(e.out, "Copied %d tables with %d rows; their numbers and hashes are the same on both sides.\n", len(done.Tables), rows); err != nil {
+		if _, err := fmt.Fprintf(e.out, "Copied %d tables with %d rows; counts and hashes match on both sides.\n", len(done.Tables), rows); err != nil {
 			return err
 		}
 		if len(done.Differences) > 0 {
 			if err := differences(e.out, done.Differences); err != nil {
 				return err
 			}
-			return fmt.Errorf("the copy is complete, and %d rows of the books differ from what the others add up to, in the source as in the copy", len(done.Differences))
+			return fmt.Errorf("the copy is complete, but %d rows of the books are inconsistent, in the source and in the copy", len(done.Differences))
 		}
 		n := done.Size
-		_, err = fmt.Fprintf(e.out, "The books are in order on both sides: %d accounts, %d grants, %d charges, %d leases.\n", n.Accounts, n.Grants, n.Charges, n.Leases)
+		_, err = fmt.Fprintf(e.out, "The books are consistent on both sides: %d accounts, %d grants, %d charges, %d leases.\n", n.Accounts, n.Grants, n.Charges, n.Leases)
 		return err
 	}
 	return c
 }
 
-// storeAt returns where a store is, from a directory or a URL.
+// storeAt returns the location of a store, from a directory or a URL.
 func storeAt(place string) store.Config {
 	if strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://") {
 		return store.Config{PostgresURL: place}
@@ -132,10 +132,10 @@ func storeAt(place string) store.Config {
 	return store.Config{Dir: place}
 }
 
-// progressPause is between two lines about the same table.
+// progressPause is the minimum interval between two lines about the same table.
 const progressPause = 5 * time.Second
 
-// copyProgress prints a line for each table, and for a large one now and then.
+// copyProgress prints a line for each table, and periodic lines for large ones.
 type copyProgress struct {
 	e     *env
 	began time.Time // of the table, or of its last line

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A diagnosis is what the service says of itself.
+// A diagnosis is the service's report about itself.
 type diagnosis struct {
 	Status string `json:"status"`
 	Checks []struct {
@@ -24,7 +24,7 @@ type diagnosis struct {
 	} `json:"checks"`
 }
 
-// attention says how many checks need attention.
+// attention returns a text with the number of checks that need attention.
 func (d *diagnosis) attention() string {
 	n := 0
 	for _, c := range d.Checks {
@@ -41,11 +41,11 @@ func (d *diagnosis) attention() string {
 func (e *env) doctor() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Check the service for problems", Args: noArgs,
-		Long: `Check what an operator has to act on, over all accounts: connections that are not ready, secrets that
-no key opens, deliveries to webhooks that are late or were given up, sessions that wait longest for people, what
-OAuth needs, the databases, clocks, free disk and the limit on open files. Of several nodes the one that answers
-looks at its own machine. The exit code is 0 if no check needs attention, and 1 if one does or the service cannot
-be reached. It needs a key with the scope operator.`,
+		Long: `Check all accounts for problems that need an operator: connections that are not ready, secrets that cannot be
+decrypted, late or failed webhook deliveries, the longest-waiting sessions, the settings for OAuth, the
+databases, clocks, free disk space and the limit on open files. With several nodes, the node that answers
+checks its own machine. The exit code is 0 if no check needs attention, and 1 if one does or the service
+cannot be reached. Requires a key with the scope operator.`,
 		Example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",
 	}
 	o := e.output(c)

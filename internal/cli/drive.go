@@ -40,24 +40,24 @@ func viewDrive() view {
 		{"Files", "files", count},
 		{"Size", "bytes", size},
 		{"Earlier versions", "historyFiles", count},
-		{"Their size", "historyBytes", size},
-		{"Most files", "maxFiles", count},
-		{"Largest drive", "maxBytes", size},
-		{"Largest file", "maxFileBytes", size},
+		{"Size of versions", "historyBytes", size},
+		{"Maximum files", "maxFiles", count},
+		{"Maximum drive size", "maxBytes", size},
+		{"Maximum file size", "maxFileBytes", size},
 		{"Revision", "revision", count},
 		{"Changed", "updatedAt", when},
 	}}
 }
 
 func (e *env) drive() *cobra.Command {
-	c := group("drive", "Look after the files of an agent", `Look after the files of an agent, which are its knowledge. AGENT is an id, an external id, or a name
-that only one has. Paths are relative, with / between folders.`)
+	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
+are relative, with / between folders.`)
 	c.AddCommand(e.driveLs(), e.driveCat(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
 		e.driveSearch(), e.driveInfo(), e.driveExport(), e.driveVersions(), e.driveRestore())
 	return c
 }
 
-// A remote is the drive of one agent, as the client calls it.
+// A remote accesses the drive of one agent through the client.
 type remote struct {
 	call *client.Client
 	path string // of the drive, below the API
@@ -89,15 +89,15 @@ func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
 		}
 		var f file
 		if err := jsonx.Unmarshal(row, &f); err != nil {
-			return nil, fmt.Errorf("the reply is not what the contract says: %w", err)
+			return nil, fmt.Errorf("the reply does not match the contract: %w", err)
 		}
 		out = append(out, f)
 	}
 	return out, nil
 }
 
-// onDrive returns c completed with do, which gets the drive of the agent that
-// the first argument names and the remaining arguments.
+// onDrive completes c with do, which receives the drive of the agent that the first
+// argument names, and the remaining arguments.
 func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -114,8 +114,7 @@ func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o
 	return c
 }
 
-// folder returns the prefix of a folder, with a slash at its end; empty for the
-// root.
+// folder returns the prefix of a folder, with a trailing slash; empty for the root.
 func folder(name string) string {
 	name = strings.Trim(path.Clean("/"+name), "/")
 	if name == "" {
@@ -130,7 +129,7 @@ func (e *env) driveLs() *cobra.Command {
 		Long:    "List the files and folders in a folder, or with -r all files below it.",
 		Example: "  stoa drive ls support\n  stoa drive ls support handbook -r",
 	}
-	deep := c.Flags().BoolP("recursive", "r", false, "list the files in folders too")
+	deep := c.Flags().BoolP("recursive", "r", false, "list all files below the folder")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
 		if len(args) > 0 {
@@ -141,19 +140,18 @@ func (e *env) driveLs() *cobra.Command {
 			query = url.Values{}
 		}
 		if *deep {
-			return o.list(viewFiles(), r.call.All(ctx, r.path+"/files", query, 0), 0, "There are no files here.")
+			return o.list(viewFiles(), r.call.All(ctx, r.path+"/files", query, 0), 0, "No files.")
 		}
 		query.Set("delimiter", "/")
 		folders, rows, err := r.folder(ctx, query)
 		if err != nil {
 			return err
 		}
-		return o.list(viewFiles(), sequence(append(folders, rows...)), 0, "There are no files here.")
+		return o.list(viewFiles(), sequence(append(folders, rows...)), 0, "No files.")
 	})
 }
 
-// folder lists one folder: its folders as objects that have only a path, and
-// its files.
+// folder lists one folder: its subfolders as objects with only a path, and its files.
 func (r remote) folder(ctx context.Context, query url.Values) (folders, files []jsonx.Value, err error) {
 	query.Set("limit", fmt.Sprint(client.MaxPage))
 	for {
@@ -183,7 +181,7 @@ func (r remote) folder(ctx context.Context, query url.Values) (folders, files []
 func (e *env) driveCat() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cat AGENT PATH...", Short: "Print files", Args: takes("AGENT", "PATH..."),
-		Long:    "Print the content of files, as it is. On a terminal only text is printed.",
+		Long:    "Print the content of files unchanged. A terminal prints only text.",
 		Example: "  stoa drive cat support handbook/refunds.md\n  stoa drive cat support logo.png > logo.png",
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -223,12 +221,12 @@ func (e *env) catBody(ctx context.Context, res *http.Response) error {
 func (e *env) driveRm() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm AGENT PATH...", Short: "Delete files", Args: takes("AGENT", "PATH..."),
-		Long:    "Delete files, or with -r folders with all files in them. The service keeps earlier versions for a while.",
+		Long:    "Delete files, or with -r folders with all their files. The service keeps earlier versions for a while.",
 		Example: "  stoa drive rm support old.md\n  stoa drive rm support -r drafts --yes",
 	}
 	f := c.Flags()
-	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask")
-	dry := f.Bool("dry-run", false, "say what would be deleted, and change nothing")
+	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask for confirmation")
+	dry := f.Bool("dry-run", false, "print what would be deleted, and change nothing")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
 		if err != nil {
@@ -248,8 +246,8 @@ func (e *env) driveRm() *cobra.Command {
 	return c
 }
 
-// remove deletes a file, or with deep a folder, after a confirmation; with dry
-// it only prints what it would delete.
+// remove deletes a file, or a folder if deep is set, after a confirmation; if dry is
+// set it only prints the files.
 func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry bool) error {
 	query := url.Values{"path": {name}}
 	if !deep {
@@ -260,13 +258,13 @@ func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry 
 	} else {
 		prefix := folder(name)
 		if prefix == "" {
-			return usagef("name the folder that is to be deleted")
+			return usagef("the folder to delete is missing")
 		}
 		in, err := r.files(ctx, prefix)
 		if err != nil {
 			return err
 		}
-		if len(in) == 0 { // a file, perhaps
+		if len(in) == 0 { // possibly a file
 			return e.remove(ctx, r, name, false, yes, dry)
 		}
 		var bytes int64
@@ -298,10 +296,10 @@ func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry 
 func (e *env) driveMv() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mv AGENT FROM TO", Short: "Rename or move a file", Args: takes("AGENT", "FROM", "TO"),
-		Long:    "Rename or move a file on the drive. A TO that ends with / is a folder.",
+		Long:    "Rename or move a file on the drive. If TO ends with /, it is a folder.",
 		Example: "  stoa drive mv support draft.md handbook/refunds.md\n  stoa drive mv support draft.md handbook/",
 	}
-	over := c.Flags().Bool("overwrite", false, "replace a file that is there")
+	over := c.Flags().Bool("overwrite", false, "replace an existing file")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		to := args[1]
 		if strings.HasSuffix(to, "/") {
@@ -326,10 +324,10 @@ func (e *env) driveMv() *cobra.Command {
 func (e *env) driveSearch() *cobra.Command {
 	c := &cobra.Command{
 		Use: "search AGENT WORDS...", Short: "Search the text of the files", Args: takes("AGENT", "WORDS..."),
-		Long:    "Search the text of the files for words, the best passages first.",
+		Long:    "Search the text of the files, best passages first.",
 		Example: "  stoa drive search support refund within 30 days",
 	}
-	n := c.Flags().IntP("limit", "L", 10, "show at most `n` passages, up to 100")
+	n := c.Flags().IntP("limit", "L", 10, "the maximum `number` of passages, up to 100")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		var found struct {
 			Data []jsonx.Value `json:"data"`
@@ -339,10 +337,10 @@ func (e *env) driveSearch() *cobra.Command {
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
 			return err
 		}
-		none := "No file has these words; \"stoa drive ls -r\" shows the files."
+		none := "No results; \"stoa drive ls -r\" shows the files."
 		if found.Cut {
-			e.say("The search took too long and was ended. There may be better passages: use rarer or more words.")
-			none = "Nothing was found until then."
+			e.say("The search timed out. There may be better passages: use rarer or more words.")
+			none = "It had no results yet."
 		}
 		return o.list(viewHits(), sequence(found.Data), 0, none)
 	})
@@ -361,15 +359,15 @@ func viewFileVersions() view {
 
 func (e *env) driveVersions() *cobra.Command {
 	return e.onDrive(&cobra.Command{
-		Use: "versions AGENT PATH", Short: "List what stood at a path", Args: takes("AGENT", "PATH"),
-		Long:    "List the versions of a file, newest first, also of one that was deleted. The last 20 are kept.",
+		Use: "versions AGENT PATH", Short: "List the versions of a file", Args: takes("AGENT", "PATH"),
+		Long:    "List the versions of a file, newest first, even if it was deleted. The last 20 are kept.",
 		Example: "  stoa drive versions support handbook/refunds.md",
 	}, func(ctx context.Context, r remote, o *output, args []string) error {
 		rows, err := r.versions(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return o.list(viewFileVersions(), sequence(rows), 0, "Nothing stood there.")
+		return o.list(viewFileVersions(), sequence(rows), 0, "No versions.")
 	})
 }
 
@@ -390,16 +388,16 @@ func viewWritten() view {
 
 func (e *env) driveRestore() *cobra.Command {
 	return e.onDrive(&cobra.Command{
-		Use: "restore AGENT PATH [VERSION]", Short: "Bring back an earlier version of a file", Args: takes("AGENT", "PATH", "[VERSION]"),
-		Long: `Make an earlier version the content of its path again, as a new version. Without VERSION it is the
-latest one that is not current: a deleted file comes back, a replaced one is as it was before.`,
+		Use: "restore AGENT PATH [VERSION]", Short: "Restore an earlier version of a file", Args: takes("AGENT", "PATH", "[VERSION]"),
+		Long: `Restore an earlier version of a file, as a new version. The default for VERSION is the latest one that is not
+current: this restores a deleted file, or the previous content of a replaced one.`,
 		Example: "  stoa drive restore support handbook/refunds.md\n  stoa drive restore support handbook/refunds.md 3",
 	}, func(ctx context.Context, r remote, o *output, args []string) error {
 		var n int64
 		if len(args) > 1 {
 			var err error
 			if n, err = strconv.ParseInt(args[1], 10, 64); err != nil || n < 1 {
-				return usagef("%q is no version; \"stoa drive versions\" lists them", args[1])
+				return usagef("%q is not a version; \"stoa drive versions\" lists them", args[1])
 			}
 		} else {
 			rows, err := r.versions(ctx, args[0])
@@ -412,7 +410,7 @@ latest one that is not current: a deleted file comes back, a replaced one is as 
 					Current bool  `json:"current"`
 				}
 				if err := jsonx.Unmarshal(row, &v); err != nil {
-					return fmt.Errorf("the reply is not what the contract says: %w", err)
+					return fmt.Errorf("the reply does not match the contract: %w", err)
 				}
 				if !v.Current {
 					n = v.Version
@@ -420,7 +418,7 @@ latest one that is not current: a deleted file comes back, a replaced one is as 
 				}
 			}
 			if n == 0 {
-				return fmt.Errorf("there is no earlier version of %s", args[0])
+				return fmt.Errorf("%s has no earlier version", args[0])
 			}
 		}
 		raw, err := r.call.JSON(ctx, http.MethodPost, r.path+"/files/restore", nil, map[string]any{"path": args[0], "version": n}, nil)
@@ -433,8 +431,8 @@ latest one that is not current: a deleted file comes back, a replaced one is as 
 
 func (e *env) driveInfo() *cobra.Command {
 	return e.onDrive(&cobra.Command{
-		Use: "info AGENT", Short: "Show how full a drive is", Args: takes("AGENT"),
-		Long: "Show how many files a drive holds, how large they are, and what it may hold.", Example: "  stoa drive info support",
+		Use: "info AGENT", Short: "Show the usage of a drive", Args: takes("AGENT"),
+		Long: "Show the number and size of the files of a drive, and its limits.", Example: "  stoa drive info support",
 	}, func(ctx context.Context, r remote, o *output, _ []string) error {
 		raw, err := r.call.JSON(ctx, http.MethodGet, r.path, nil, nil, nil)
 		if err != nil {
@@ -452,7 +450,7 @@ func (e *env) driveExport() *cobra.Command {
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && isTerminal(e.out) {
-			return usagef("an archive is not for a terminal; name a file")
+			return usagef("an archive cannot be printed on a terminal; name a file")
 		}
 		call, err := e.client()
 		if err != nil {
@@ -480,8 +478,8 @@ func (e *env) driveExport() *cobra.Command {
 	return c
 }
 
-// download writes a reply into a new file and returns its size in bytes. On an
-// error no file is left.
+// download writes a reply to a new file and returns its size in bytes. It deletes the
+// file after an error.
 func (e *env) download(ctx context.Context, res *http.Response, name, what string) (n int64, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -502,15 +500,15 @@ func (e *env) download(ctx context.Context, res *http.Response, name, what strin
 	return counted.n, err
 }
 
-// A plan is what a transfer will do with one path.
+// A plan is the action of a transfer for one path.
 type plan struct {
 	Action string `json:"action"` // create, replace, delete, keep
 	Path   string `json:"path"`   // on the drive
 	Size   int64  `json:"size"`
-	local  string // the file on this machine; of a pull, below the folder that it fills
+	local  string // the local file; for a pull, relative to the target folder
 }
 
-// printPlan prints the plans, one line each, without those that keep a file.
+// printPlan prints one line per plan, except for files that are kept.
 func (o *output) printPlan(plans []plan) error {
 	if o.raw() {
 		raw, err := json.Marshal(plans)

@@ -29,7 +29,7 @@ func TestACutSearchSaysSo(t *testing.T) {
 			defer s.Close()
 			p := newPerson(t, "STOA_BASE_URL="+s.URL, "STOA_API_KEY=sk_test_of_a_search_with_a_long_secret")
 			said := p.runs(0, "", "drive", "search", "agt_06h03i5s3prfd1l3n0000000", "refund")
-			if strings.Contains(said, "was ended. There may be better passages") != test.ended {
+			if strings.Contains(said, "timed out. There may be better passages") != test.ended {
 				t.Errorf("it says %q", said)
 			}
 		})

@@ -17,16 +17,16 @@ import (
 	edit "golang.org/x/term"
 )
 
-// Bounds of what is typed and kept. A line of the editor holds 4,096 characters, so
-// a longer paste stands in it as a mark.
+// Limits of input and history. A line of the editor is limited to 4,096 characters, so
+// a longer paste is represented by a mark.
 const (
 	historyLines = 500
-	historyLine  = 4096 // bytes; longer lines are not kept
+	historyLine  = 4096 // bytes; longer lines are not stored
 	shortPaste   = 1000 // bytes
 )
 
-// An editor reads lines from a terminal: with keys for moving and deleting, a
-// history, completion, and pasted text that stays one line whatever it holds.
+// An editor reads lines from a terminal: with keys for moving and deleting, a history,
+// completion, and pasted text that stays one line.
 type editor struct {
 	e     *env
 	fd    uintptr
@@ -34,8 +34,8 @@ type editor struct {
 	paste pasteReader
 }
 
-// newEditor returns an editor on the terminal that e.in is. complete returns what
-// may stand in place of a line up to the cursor.
+// newEditor returns an editor on the terminal e.in. complete returns candidates that
+// can replace the line up to the cursor.
 func (e *env) newEditor(fd uintptr, h *history, complete func(head string) []string) *editor {
 	d := &editor{e: e, fd: fd, paste: pasteReader{in: e.in}}
 	d.line = edit.NewTerminal(struct {
@@ -59,7 +59,7 @@ func (e *env) newEditor(fd uintptr, h *history, complete func(head string) []str
 	return d
 }
 
-// common returns the longest beginning that all texts have.
+// common returns the longest common prefix of texts.
 func common(texts []string) string {
 	head := texts[0]
 	for _, t := range texts[1:] {
@@ -70,9 +70,9 @@ func common(texts []string) string {
 	return strings.ToValidUTF8(head, "")
 }
 
-// read returns the next line. It ends with io.EOF at Ctrl-D on an empty line, and
-// with context.Canceled at Ctrl-C or when stop gets a signal. The terminal is as it
-// was whenever no line is read.
+// read returns the next line. It ends with io.EOF at Ctrl-D on an empty line, and with
+// context.Canceled at Ctrl-C or when stop gets a signal. Outside of a read the terminal
+// has its original state.
 func (d *editor) read(mark string, stop <-chan os.Signal) (string, error) {
 	before, err := term.MakeRaw(d.fd)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *editor) read(mark string, stop <-chan os.Signal) (string, error) {
 			return "", err
 		}
 	}
-	fmt.Fprint(d.e.err, "\x1b[?2004h") // pasted text comes between marks
+	fmt.Fprint(d.e.err, "\x1b[?2004h") // pasted text arrives between marks
 	d.line.SetPrompt(mark)
 	type result struct {
 		text string
@@ -114,15 +114,15 @@ func (d *editor) read(mark string, stop <-chan os.Signal) (string, error) {
 	}
 }
 
-// Signs that stand in a line for what cannot be typed into one.
+// Signs that represent characters that a line cannot contain.
 const (
 	newlineSign = "⏎"
 	tabSign     = "␉"
 )
 
-// A pasteReader passes on what is typed. Text between the marks of a paste becomes
-// one line: its line ends and tabs become signs, other control characters are
-// dropped, and a long text becomes a mark of its own.
+// A pasteReader forwards typed input. Text between the marks of a paste becomes one
+// line: line ends and tabs become signs, other control characters are dropped, and a
+// long text is replaced by a mark.
 type pasteReader struct {
 	in io.Reader
 
@@ -131,7 +131,7 @@ type pasteReader struct {
 	text   []byte // of a paste that has not ended
 	inside bool
 	long   []string
-	last   byte // of what was read
+	last   byte // of the input read
 }
 
 func pasteMark(n int, text string) string {
@@ -151,7 +151,7 @@ func (p *pasteReader) Read(b []byte) (int, error) {
 		chunk := make([]byte, 4096)
 		n, err := p.in.Read(chunk)
 		p.mu.Lock()
-		p.take(chunk[:n])
+		p.split(chunk[:n])
 		empty := len(p.ready) == 0
 		p.mu.Unlock()
 		if err != nil && empty {
@@ -162,8 +162,8 @@ func (p *pasteReader) Read(b []byte) (int, error) {
 
 var pasteBegins, pasteEnds = []byte("\x1b[200~"), []byte("\x1b[201~")
 
-// take sorts bytes into what is typed and what is pasted.
-func (p *pasteReader) take(chunk []byte) {
+// split separates typed from pasted bytes.
+func (p *pasteReader) split(chunk []byte) {
 	if len(chunk) > 0 {
 		p.last = chunk[len(chunk)-1]
 	}
@@ -188,7 +188,7 @@ func (p *pasteReader) take(chunk []byte) {
 	}
 }
 
-// oneLine returns the text of a paste as it stands in the line.
+// oneLine returns the representation of a paste in the line.
 func (p *pasteReader) oneLine(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	text = strings.TrimRight(clean(strings.ToValidUTF8(text, "\ufffd")), "\n")
@@ -199,7 +199,7 @@ func (p *pasteReader) oneLine(text string) string {
 	return strings.NewReplacer("\n", newlineSign, "\t", tabSign).Replace(text)
 }
 
-// expand returns a line with what its signs and marks stand for.
+// expand returns a line with its signs and marks replaced by the original text.
 func (p *pasteReader) expand(line string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,22 +210,21 @@ func (p *pasteReader) expand(line string) string {
 	return line
 }
 
-// interrupted reports whether the last that was read is Ctrl-C.
+// interrupted reports whether the last input was Ctrl-C.
 func (p *pasteReader) interrupted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last == 3
 }
 
-// A history is the lines that were typed, the newest last. It is kept in a file
-// that only its owner can read; without a path it lives as long as the program.
+// A history contains the lines that were typed, newest last. It is stored in a file
+// that only its owner can read; without a path it is kept in memory.
 type history struct {
 	path  string
 	lines []string
 }
 
-// openHistory reads the history of the chat. A file that is missing or damaged is
-// an empty one.
+// openHistory reads the history of the chat. A missing or damaged file counts as empty.
 func (e *env) openHistory(keep bool) *history {
 	h := &history{}
 	dir, err := e.configDir()
@@ -251,8 +250,8 @@ func (e *env) openHistory(keep bool) *history {
 	return h
 }
 
-// Add appends a line and writes the file anew. A line like the one before, an empty
-// or a very long one, and one that begins with a space are not kept.
+// Add appends a line and rewrites the file. Repeated, empty and very long lines, and
+// lines that begin with a space, are not stored.
 func (h *history) Add(line string) {
 	if strings.TrimSpace(line) == "" || line[0] == ' ' || len(line) > historyLine || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
 		return

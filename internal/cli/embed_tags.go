@@ -35,9 +35,9 @@ func viewTag() view {
 		{"Accent", "accentColor", plain},
 		{"Position", "position", plain},
 		{"Language", "language", plain},
-		{"Most credits", "maxCreditsMicro", credits},
-		{"Chats a day", "chatsPerDay", count},
-		{"Refused requests", "refusedRequests", count},
+		{"Maximum credits", "maxCreditsMicro", credits},
+		{"Chats per day", "chatsPerDay", count},
+		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
 		{"Preview", "previewUrl", plain},
 		{"Snippet", "snippet", plain},
@@ -46,28 +46,28 @@ func viewTag() view {
 }
 
 func (e *env) embedTags() *cobra.Command {
-	c := group("tags", "Launchers for pages that have no server", `Launchers for pages that have no server. A script tag (pub_…) is one line of HTML that stays valid: it
-adds a button to the page that opens a chat with the agent, for each visitor their own. AGENT is an id,
-an external id, or a name that only one has.`)
+	c := group("tags", "Launchers for pages without a server", `Launchers for pages without a server. A script tag (pub_…) is one line of HTML that stays valid: it adds a
+button to the page that opens a chat with the agent, separate for each visitor. AGENT is an id, an external
+id, or a unique name.`)
 	settings := []field{
-		{"origin", "allowedOrigins", asWords, "a page that may show it, such as https://www.example.com; may be given again"},
-		{"greeting", "greeting", asText, "`text` before the first message"},
+		{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
+		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
 		{"theme", "theme", asText, "auto, light or dark"},
 		{"accent", "accentColor", asText, "a `colour`, such as #1a7f5a"},
 		{"position", "position", asText, "right or left"},
 		{"language", "language", asText, "auto, en, de, fr or es"},
-		{"max-credits", "maxCreditsMicro", asCredits, "what one chat may cost, in `credits`"},
-		{"chats-per-day", "chatsPerDay", asNumber, "how many chats may begin within 24 hours"},
+		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
+		{"chats-per-day", "chatsPerDay", asNumber, "the maximum number of new chats within 24 hours"},
 	}
-	own := []adder{credentialFlag("each of its chats has")}
+	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(
 		verb{
-			use: "create AGENT", short: "Make a script tag",
-			long: `Make a script tag and print its line of HTML, alone on standard output. Put it into your page as it is:
-it can be used as often as you like, on the pages of its --origin.`,
+			use: "create AGENT", short: "Create a script tag",
+			long: `Create a script tag and print its line of HTML, alone on standard output. Paste it into your page as it is: it
+can be used any number of times, on the pages of its --origin.`,
 			example: "  stoa embeds tags create support --origin https://www.example.com\n  stoa embeds tags create support --origin https://www.example.com --accent '#1a7f5a' --max-credits 0.5",
 			op:      "POST /api-agents/{AGENT}/embed-tags", fields: settings, extra: own, print: e.printTag("Made"),
-			needs: []string{"allowedOrigins"}, missing: "which pages may show it? Give it an --origin",
+			needs: []string{"allowedOrigins"}, missing: "an --origin is required: a page that can show it",
 		},
 		verb{
 			use: "list AGENT", short: "List the script tags of an agent",
@@ -76,15 +76,15 @@ it can be used as often as you like, on the pages of its --origin.`,
 		},
 		verb{
 			use: "get AGENT TAG", short: "Show a script tag",
-			long: "Show a script tag, with how many requests of other origins were refused.", example: "  stoa embeds tags get support pub_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Show a script tag, with the number of rejected requests of other origins.", example: "  stoa embeds tags get support pub_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /api-agents/{AGENT}/embed-tags/{TAG}", show: viewTag(),
 		},
 		verb{
 			use: "update AGENT TAG", short: "Change, disable or enable a script tag",
-			long: `Change a script tag. Pages follow by themselves. A setting with an empty value gets its default;
---origin replaces all origins. With --enabled=false its chats stop at once.`,
+			long: `Change a script tag. Pages pick up the change automatically. An empty value restores the default of a setting;
+--origin replaces all origins. With --enabled=false its chats end immediately.`,
 			example: "  stoa embeds tags update support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: "nothing to change: name a setting",
+			op:      "PATCH /api-agents/{AGENT}/embed-tags/{TAG}", extra: own, print: e.printTag("Changed"), missing: "nothing to change: no settings were given",
 			fields: append(settings, field{"enabled=true", "enabled", asBool, "whether pages show it"}),
 		},
 	)...)
@@ -92,7 +92,7 @@ it can be used as often as you like, on the pages of its --origin.`,
 	return c
 }
 
-// printTag returns a function that prints the line of HTML of a script tag.
+// printTag returns a function that prints the HTML of a script tag.
 func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 	return func(o *output, raw jsonx.Value) error {
 		if o.raw() {
@@ -105,10 +105,10 @@ func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 			PreviewURL string `json:"previewUrl"`
 		}
 		if err := jsonx.Unmarshal(raw, &tag); err != nil {
-			return fmt.Errorf("the reply is not what the contract says: %w", err)
+			return fmt.Errorf("the reply does not match the contract: %w", err)
 		}
 		if tag.Enabled {
-			e.say("%s %s. See it at %s; this goes into the page:", did, tag.ID, tag.PreviewURL)
+			e.say("%s %s. Preview: %s; paste this into the page:", did, tag.ID, tag.PreviewURL)
 		} else {
 			e.say("%s %s, which is disabled:", did, tag.ID)
 		}
@@ -120,14 +120,14 @@ func (e *env) printTag(did string) func(o *output, raw jsonx.Value) error {
 func (e *env) tagsDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use: "delete AGENT TAG", Short: "Delete a script tag", Args: takes("AGENT", "TAG"),
-		Long: "Delete a script tag: pages show it no more, and its chats end at once. What was said stays.", Example: "  stoa embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+		Long: "Delete a script tag: pages no longer show it, and its chats end immediately. The conversations are kept.", Example: "  stoa embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, _ *output, path string, args []string) error {
 		if !strings.HasPrefix(args[0], "pub_") {
-			return usagef("%q is no id of a script tag; one begins with pub_", args[0])
+			return usagef("%q is not the id of a script tag; ids begin with pub_", args[0])
 		}
-		if err := e.confirm(*yes, "Delete the script tag %s, whose visitors cannot go on?", args[0]); err != nil {
+		if err := e.confirm(*yes, "Delete the script tag %s and end its chats?", args[0]); err != nil {
 			return err
 		}
 		if _, err := call.JSON(ctx, http.MethodDelete, path+"/embed-tags/"+url.PathEscape(args[0]), nil, nil, nil); err != nil {

@@ -28,10 +28,10 @@ func viewEmbed(schema string) view {
 		{"Visitor", "externalUserId", flexible},
 		{"Origins", "allowedOrigins", flexible},
 		{"Messages", "messagesSent", count},
-		{"Most messages", "maxMessages", count},
+		{"Maximum messages", "maxMessages", count},
 		{"Messages per minute", "messagesPerMinute", count},
-		{"Most credits", "maxCreditsMicro", credits},
-		{"Refused requests", "refusedRequests", count},
+		{"Maximum credits", "maxCreditsMicro", credits},
+		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
 		{"Last message", "lastMessageAt", when},
 		{"Chat ends", "chatExpiresAt", when},
@@ -46,7 +46,7 @@ const (
 	embedSessions = "/embed-sessions"
 )
 
-// embedKind returns the path of the kind of embed that an id belongs to.
+// embedKind returns the path of the kind of an embed, given its id.
 func embedKind(id string) (string, error) {
 	switch {
 	case strings.HasPrefix(id, "emu_"):
@@ -54,14 +54,13 @@ func embedKind(id string) (string, error) {
 	case strings.HasPrefix(id, "ems_"):
 		return embedSessions, nil
 	}
-	return "", usagef("%q is no id of an embed; one begins with emu_ (a link) or ems_ (an embed session)", id)
+	return "", usagef("%q is not the id of an embed; ids begin with emu_ (a link) or ems_ (an embed session)", id)
 }
 
 func (e *env) embeds() *cobra.Command {
-	c := group("embeds", "Show an agent in a web page", `Show an agent in a web page: by a link to the chat page for a frame (emu_…), or by a token for a page
-of your own (ems_…). Make one per visitor, on your server. A page without a server takes a script tag
-(pub_…), see "stoa embeds tags". AGENT is an id, an external id, or a name
-that only one has.`)
+	c := group("embeds", "Embed an agent in a web page", `Embed an agent in a web page: with a link to the chat page for a frame (emu_…), or with a token for your own
+page (ems_…). Create one per visitor, on your server. A page without a server uses a script tag (pub_…), see
+"stoa embeds tags". AGENT is an id, an external id, or a unique name.`)
 	list := &cobra.Command{
 		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
 		Long:    "List the links of an agent, newest first, or with --sessions its embed sessions.",
@@ -78,7 +77,7 @@ that only one has.`)
 	})
 	get := &cobra.Command{
 		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),
-		Long: "Show an embed, with what was sent under it and how many requests of other origins were refused.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		Long: "Show an embed, with the number of messages and of rejected requests of other origins.", Example: "  stoa embeds get support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	c.AddCommand(e.embedsCreate(), list,
 		e.onObject(agentCollection(), get, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -97,8 +96,8 @@ that only one has.`)
 			return o.object(viewEmbed(schema), raw)
 		}),
 		e.verb(verb{
-			use: "refresh AGENT EMBED", short: "Make a new token for an embed session",
-			long: "Make a new token for an embed session and print it, alone on standard output.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "refresh AGENT EMBED", short: "Create a new token for an embed session",
+			long: "Create a new token for an embed session and print it, alone on standard output.", example: "  stoa embeds refresh support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op:    "POST /api-agents/{AGENT}/embed-sessions/{EMBED}/refresh",
 			print: func(o *output, raw jsonx.Value) error { return e.embedSecret(o, raw, false) },
 		}),
@@ -110,35 +109,35 @@ that only one has.`)
 func (e *env) embedsCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
-		Long: `Make a link to the chat page for one visitor and print it, alone on standard output: it holds a secret
-that can be used once, and soon. With --snippet it is the HTML of a frame, to try it now: a page that
-stays needs a link per visit, or a script tag. With --token it is a token
-for a page of your own instead.`,
+		Long: `Create a link to the chat page for one visitor and print it, alone on standard output: it contains a secret
+that expires soon and can be used once. With --snippet, print the HTML of a frame for a quick test: a
+permanent page requires a link per visit, or a script tag. With --token, print a token for your own page
+instead.`,
 		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
 	}
-	token, snippet := c.Flags().Bool("token", false, "make an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
+	token, snippet := c.Flags().Bool("token", false, "create an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
 	settings := e.flags(c,
-		field{"origin", "allowedOrigins", asWords, "a page that may show it, such as https://www.example.com; may be given again"},
+		field{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
 		field{"user", "externalUserId", asText, "`id` of the visitor"},
-		field{"chat", "chatSessionId", asText, "`id` of a chat to go on with"},
-		field{"greeting", "greeting", asText, "`text` before the first message"},
+		field{"chat", "chatSessionId", asText, "`id` of a chat to continue"},
+		field{"greeting", "greeting", asText, "a greeting `text` before the first message"},
 		field{"theme", "theme", asText, "auto, light or dark"},
-		field{"expires", "expiresInSeconds", asSeconds, "how long the link or token can be used, such as 5m"},
-		field{"chat-expires", "chatExpiresInSeconds", asSeconds, "how long the chat can go on, such as 1h"},
-		field{"max-credits", "maxCreditsMicro", asCredits, "what the chat may cost, in `credits`"},
-		field{"max-messages", "maxMessages", asNumber, "how many messages the visitor may send"},
+		field{"expires", "expiresInSeconds", asSeconds, "the validity of the link or token, such as 5m"},
+		field{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
+		field{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
+		field{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
 	)
-	own := credentialFlag("the chat has")(c)
+	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
 		if err := errors.Join(settings(body), own(body)); err != nil {
 			return err
 		}
 		if origins, _ := body["allowedOrigins"].([]string); len(origins) == 0 {
-			return usagef("which pages may show it? Give it an --origin")
+			return usagef("an --origin is required: a page that can show it")
 		}
 		if *token && *snippet {
-			return usagef("--snippet is for a link, not for a token")
+			return usagef("--snippet cannot be combined with --token")
 		}
 		if err := look(ctx, call, body); err != nil {
 			return err
@@ -167,13 +166,13 @@ func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
 		ExpiresAt string `json:"expiresAt"`
 	}
 	if err := jsonx.Unmarshal(raw, &made); err != nil {
-		return fmt.Errorf("the reply is not what the contract says: %w", err)
+		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
 	secret, what := made.URL, "The link"
 	if made.Token != "" {
 		secret, what = made.Token, "The token"
 	}
-	e.say("%s of %s is shown only now, and can be used until %s:", what, made.ID, made.ExpiresAt)
+	e.say("%s of %s is shown only once, and is valid until %s:", what, made.ID, made.ExpiresAt)
 	if snippet {
 		secret = fmt.Sprintf(`<iframe src="%s" title="Chat" width="400" height="600" referrerpolicy="no-referrer"></iframe>`, html.EscapeString(made.URL))
 	}
@@ -183,10 +182,10 @@ func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
 
 func (e *env) embedsRevoke() *cobra.Command {
 	c := &cobra.Command{
-		Use: "revoke AGENT EMBED...", Short: "End embeds", Args: takes("AGENT", "EMBED..."),
-		Long: "End embeds at once: their links and tokens work no more. What was said stays.", Example: "  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+		Use: "revoke AGENT EMBED...", Short: "Revoke embeds", Args: takes("AGENT", "EMBED..."),
+		Long: "Revoke embeds: their links and tokens stop working immediately. The conversations are kept.", Example: "  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		kinds := make([]string, len(args))
 		for i, id := range args[1:] {
@@ -204,7 +203,7 @@ func (e *env) embedsRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := e.confirm(*yes, "Revoke %s, whose visitors cannot go on?", list(args[1:], "the embed", "embeds")); err != nil {
+		if err := e.confirm(*yes, "Revoke %s and end the chat?", list(args[1:], "the embed", "embeds")); err != nil {
 			return err
 		}
 		for i, id := range args[1:] {

@@ -33,11 +33,11 @@ func parseCredits(text string) (stoa.Credits, error) {
 	whole, frac, _ := strings.Cut(strings.TrimSpace(text), ".")
 	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
 	if !digits(whole) || !digits(frac) || whole+frac == "" || len(frac) > 6 || len(whole) > 9 {
-		return 0, usagef("%q is no amount of credits; write one like 5 or 0.25", text)
+		return 0, usagef("%q is not an amount of credits; write one like 5 or 0.25", text)
 	}
 	n, err := strconv.ParseInt(whole+(frac + "000000")[:6], 10, 64)
 	if err != nil {
-		return 0, usagef("%q is no amount of credits", text)
+		return 0, usagef("%q is not an amount of credits", text)
 	}
 	return stoa.Credits(n), nil
 }

@@ -12,15 +12,16 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// healthWait is how long a service may take to say how it is.
+// healthWait is the timeout of a health check.
 const healthWait = 5 * time.Second
 
 func (e *env) health() *cobra.Command {
 	c := &cobra.Command{
-		Use: "health [URL]", Short: "Say whether a service takes work", Args: takes("[URL]"),
-		Long: `Ask a service whether it takes work, and print its answer: ok, draining or unavailable. The exit code is 0
-for ok and 1 for everything else, a service that cannot be reached or takes longer than 5 s included, so that a
-container or a supervisor can use it as its check. It needs no key. The default address is that of the login.`,
+		Use: "health [URL]", Short: "Check the health of a service", Args: takes("[URL]"),
+		Long: `Check whether a service accepts requests, and print its status: ok, draining or unavailable. The exit code is
+0 for ok and 1 for everything else, including an unreachable service and no answer within 5 s, so that a
+container or a supervisor can use it as a health check. Requires no key. The default address is that of the
+login.`,
 		Example: "  stoa health\n  stoa health http://127.0.0.1:8080",
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -35,7 +36,7 @@ container or a supervisor can use it as its check. It needs no key. The default 
 		}
 		_, err = call.JSON(ctx, "GET", "/health", nil, nil, &health)
 		if refused, ok := errors.AsType[*client.Error](err); ok && jsonx.Unmarshal(refused.Body, &health) == nil && health.Status != "" {
-			err = fmt.Errorf("the service takes no work: %s", clean(health.Status))
+			err = fmt.Errorf("the service accepts no requests: %s", clean(health.Status))
 		}
 		if err != nil {
 			return err

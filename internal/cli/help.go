@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// help prints what a command does, how it is called, and an example.
+// help prints the description of a command, its usage, and an example.
 func (e *env) help(c *cobra.Command, _ []string) {
 	if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // a command that does not exist, with --help
 		e.say("stoa: %v", unknown(c, name))
@@ -20,7 +20,7 @@ func (e *env) help(c *cobra.Command, _ []string) {
 	io.WriteString(e.out, helpText(c, e.style(e.out), columns))
 }
 
-// helpText is the help of a command in that many columns.
+// helpText returns the help of a command, wrapped to the given number of columns.
 func helpText(c *cobra.Command, s style, columns int) string {
 	var b strings.Builder
 	about := c.Long
@@ -29,7 +29,7 @@ func helpText(c *cobra.Command, s style, columns int) string {
 	}
 	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", wrap(strings.TrimSpace(about), columns), s.bold("Usage"), use(c))
 	if len(c.Aliases) > 0 {
-		fmt.Fprintf(&b, "  also called %s\n", strings.Join(c.Aliases, ", "))
+		fmt.Fprintf(&b, "  aliases: %s\n", strings.Join(c.Aliases, ", "))
 	}
 	for _, section := range sections(c) {
 		fmt.Fprintf(&b, "\n%s\n", s.bold(section.title))
@@ -44,13 +44,13 @@ func helpText(c *cobra.Command, s style, columns int) string {
 		fmt.Fprintf(&b, "\n%s\n%s\n", s.bold("Examples"), c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s\n", s.dim("\""+c.CommandPath()+" COMMAND --help\" tells more about a command."))
+		fmt.Fprintf(&b, "\n%s\n", s.dim("\""+c.CommandPath()+" COMMAND --help\" shows the help of a command."))
 	}
 	return b.String()
 }
 
-// wrap breaks paragraphs into lines of at most so many columns. Indented lines
-// are left as they are.
+// wrap breaks paragraphs into lines of at most columns columns. Indented lines are
+// unchanged.
 func wrap(text string, columns int) string {
 	var out, words []string
 	flush := func() {
@@ -79,7 +79,7 @@ func use(c *cobra.Command) string {
 	return c.CommandPath() + " COMMAND"
 }
 
-// A section is the commands under one heading of a help text.
+// A section contains the commands under one heading of a help text.
 type section struct {
 	title    string
 	columns  int

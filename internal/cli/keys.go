@@ -36,33 +36,33 @@ func viewKey() view {
 }
 
 func (e *env) keys() *cobra.Command {
-	c := group("keys", "Make and manage API keys", "Make and manage the API keys of the account. KEY is an id, or a name that only one active key has.")
+	c := group("keys", "Create and manage API keys", "Create and manage the API keys of the account. KEY is an id, or the unique name of an active key.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "list", short: "List the keys",
-			long:    "List the keys of the account, newest first, revoked and expired ones too.",
+			long:    "List the keys of the account, newest first, including revoked and expired ones.",
 			example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
 			op:      "GET /keys", rows: viewKeys(), none: "There are no keys.",
 		},
 		verb{
 			use: "get KEY", short: "Show a key",
-			long: "Show a key. Its secret is nowhere kept.", example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Show a key. Its secret is not stored.", example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /keys/{KEY}", show: viewKey(),
 		},
 		verb{
 			use: "rotate KEY", short: "Replace a key by a new one",
-			long: `Make a new key with the same name, scopes and limits, and print it once. The old one lives on for a
-while, so that programs can change over.`,
+			long: `Create a key with the same name, scopes and limits, and print it once. The old key stays valid for a while, so
+that programs can switch.`,
 			example: "  stoa keys rotate key_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 24h",
 			op:      "POST /keys/{KEY}/rotate", print: e.secret,
-			fields: []field{{"overlap=1h", "overlapSeconds", asSeconds, "how long the old key lives on; 0s ends it at once"}},
+			fields: []field{{"overlap=1h", "overlapSeconds", asSeconds, "the time for which the old key stays valid; 0s revokes it immediately"}},
 		},
 		verb{
-			use: "revoke KEY...", short: "End keys", suggest: []string{"delete", "rm", "remove"},
-			long:    "End keys for good, within a second. A reply that runs is finished. An operator's key also ends keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
+			use: "revoke KEY...", short: "Revoke keys", suggest: []string{"delete", "rm", "remove"},
+			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that.",
 			example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
 			op:      "DELETE /keys/{KEY}", did: "Revoked",
-			fields: []field{{"made=true", "revokeMade", asText, "what ends with the key: true (embeds and tasks that it created), all (keys too) or false (nothing)"}},
+			fields: []field{{"made=true", "revokeMade", asText, "the objects that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"}},
 			ask: func(typed []string) string {
 				return fmt.Sprintf("Revoke %s? Anything that uses %s will stop working.", list(typed, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(typed) == 1])
 			},
@@ -72,14 +72,14 @@ while, so that programs can change over.`,
 	return c
 }
 
-// keyFields describe a new key.
+// keyFields returns the settings of a new key.
 func keyFields() []field {
 	return []field{
-		{"name", "name", asText, "what the key is for"},
-		{"scope", "scopes", asWords, "what it may do, such as responses or drive:read; default: what this key may, without operator"},
-		{"expires", "expiresAt", asTime, "`when` it ends: 30d, 12h, or 2026-12-31"},
-		{"requests-per-minute", "requestsPerMinute", asNumber, "a limit of its own beside the plan's"},
-		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "what it may spend in a day of UTC, in `credits`"},
+		{"name", "name", asText, "the purpose of the key"},
+		{"scope", "scopes", asWords, "the permissions, such as responses or drive:read; default: those of the current key, without operator"},
+		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31"},
+		{"requests-per-minute", "requestsPerMinute", asNumber, "an own limit, in addition to the plan's"},
+		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the daily cap (UTC), in `credits`"},
 	}
 }
 
@@ -88,9 +88,9 @@ func (e *env) keysCreate() *cobra.Command {
 		Use: "create", Short: "Create a key", Args: noArgs,
 		Long: `Create a key. It is printed once, alone on standard output.
 
-With --data or --database it works on the store itself, without a key and without the service, which
-must be stopped: this is how a lost first key is replaced. Such a key may do everything, for the owner
-account or the one named by --account; only --name applies to it.`,
+With --data or --database it writes to the store directly, without a key; the service must be stopped. Use
+this to replace a lost first key. Such a key has all permissions, for the owner account or the one given by
+--account; of the other flags only --name applies.`,
 		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
 	}
 	settings, o := e.flags(c, keyFields()...), e.output(c)
@@ -105,11 +105,11 @@ account or the one named by --account; only --name applies to it.`,
 			if err != nil {
 				return usageError{err}
 			}
-			name, _ := c.Flags().GetString("name") // it has that flag
+			name, _ := c.Flags().GetString("name") // it has this flag
 			return e.offlineKey(c.Context(), cfg, *account, cmp.Or(name, "made offline"))
 		}
 		if *account != "" {
-			return usagef("--account goes with --data; an operator makes keys of other accounts with \"stoa accounts keys\"")
+			return usagef("--account requires --data; an operator creates keys of other accounts with \"stoa accounts keys\"")
 		}
 		body := map[string]any{}
 		if err := settings(body); err != nil {
@@ -131,11 +131,10 @@ account or the one named by --account; only --name applies to it.`,
 	return c
 }
 
-// noKeyName is the error of a new key without a name.
-const noKeyName = "what is the key for? Give it a --name"
+// noKeyName is the error message for a new key without a name.
+const noKeyName = "a key requires a --name"
 
-// secret prints a new key: only its secret on standard output, the rest on
-// standard error.
+// secret prints a new key: the secret on standard output, the rest on standard error.
 func (e *env) secret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
@@ -151,9 +150,9 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 		} `json:"replaces"`
 	}
 	if err := jsonx.Unmarshal(raw, &key); err != nil {
-		return fmt.Errorf("the reply is not what the contract says: %w", err)
+		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
-	e.say("Key %s (%s) for %s; it is shown only now:", key.ID, key.Name, strings.Join(key.Scopes, ", "))
+	e.say("Key %s (%s) for %s; it is shown only once:", key.ID, key.Name, strings.Join(key.Scopes, ", "))
 	if _, err := fmt.Fprintln(e.out, key.Secret); err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 	return nil
 }
 
-// offlineKey creates a key directly in a store whose service is stopped.
+// offlineKey creates a key directly in the store of a stopped service.
 func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name string) (err error) {
 	if err := hasStore(cfg); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 			return err
 		}
 		if len(oldest) == 0 {
-			return stoa.Errorf(stoa.CodeNotFound, "the store has no account yet; \"stoa serve\" makes the first one")
+			return stoa.Errorf(stoa.CodeNotFound, "the store has no account yet; \"stoa serve\" creates the first one")
 		}
 		if id == "" {
 			id = oldest[0].ID
@@ -204,7 +203,7 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 	if err != nil {
 		return err
 	}
-	e.say("Key %s of account %s; it is shown only now:", key.ID, key.AccountID)
+	e.say("Key %s of account %s; it is shown only once:", key.ID, key.AccountID)
 	_, err = fmt.Fprintln(e.out, secret)
 	return err
 }

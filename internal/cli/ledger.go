@@ -15,15 +15,15 @@ import (
 )
 
 func (e *env) ledger() *cobra.Command {
-	c := group("ledger", "Look after the books", "Look after the books.")
+	c := group("ledger", "Verify the books", "Verify the books.")
 	verify := &cobra.Command{
-		Use: "verify", Short: "Compute the books again from their rows", Args: noArgs,
-		Long: `Compute every rule of the books again from the rows of all accounts: what was granted is what is left,
-leased and charged; each lease has spent the sum of its charges; each charge is its usage at its price; no
-balance is below zero.
+		Use: "verify", Short: "Verify the books from their rows", Args: noArgs,
+		Long: `Check every rule of the books against the rows of all accounts: grants equal the balance plus leases plus
+charges; each lease has spent the sum of its charges; each charge is its usage times its price; no balance is
+negative.
 
-It only reads, at one moment, so it may run beside the server. Rows that differ are printed as a table,
-and the exit code is then 1.`,
+It only reads a snapshot, so the server may be running. Inconsistent rows are printed as a table, and the exit
+code is then 1.`,
 		Example: "  stoa ledger verify --data ./data",
 	}
 	load := e.settings(verify)
@@ -68,9 +68,9 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 		if err := differences(e.out, diffs); err != nil {
 			return err
 		}
-		return fmt.Errorf("%d rows of the books differ from what the others add up to", len(diffs))
+		return fmt.Errorf("%d rows of the books are inconsistent", len(diffs))
 	}
-	_, err = fmt.Fprintf(e.out, "The books are in order: %d accounts, %d grants, %d charges, %d leases.\n",
+	_, err = fmt.Fprintf(e.out, "The books are consistent: %d accounts, %d grants, %d charges, %d leases.\n",
 		size.Accounts, size.Grants, size.Charges, size.Leases)
 	return err
 }
@@ -78,7 +78,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 // differences prints a table of inconsistencies; amounts are micro-credits.
 func differences(out io.Writer, diffs []store.Difference) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tROW\tSAYS\tSHOULD SAY\tRULE")
+	fmt.Fprintln(w, "ACCOUNT\tROW\tACTUAL\tEXPECTED\tRULE")
 	for _, d := range diffs {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", d.AccountID, d.ID, d.Have, d.Want, d.What)
 	}

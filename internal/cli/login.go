@@ -20,25 +20,25 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// An authError is a key that is malformed or refused; the exit code is 4.
+// An authError reports a malformed or rejected key; the exit code is 4.
 type authError struct{ error }
 
 func (a authError) Unwrap() error { return a.error }
 
 func (e *env) login() *cobra.Command {
 	c := &cobra.Command{
-		Use: "login [URL]", Short: "Remember a service and a key for it", Args: takes("[URL]"),
-		Long: `Find the service, ask for a key, try it, and remember it together with the service's address: URL, or
-STOA_BASE_URL, or the one remembered before, or ` + defaultBaseURL + `.
+		Use: "login [URL]", Short: "Log in to a service with a key", Args: takes("[URL]"),
+		Long: `Prompt for a key, verify it with the service, and store it together with the service's address: URL, or
+STOA_BASE_URL, or the one stored before, or ` + defaultBaseURL + `.
 
-On a terminal the key is asked for and not shown; otherwise it is the first line of standard input.
-It is kept in the system's keyring where there is one, and otherwise in a file that only you can
-read. STOA_BASE_URL and STOA_API_KEY come before what is remembered. With --profile it is remembered under
-a name, beside others; see "stoa profiles".`,
+On a terminal the key is prompted for without echo; otherwise it is the first line of standard input. It is stored
+in the system's keyring if there is one, and otherwise in a file that only you can read. STOA_BASE_URL and
+STOA_API_KEY take precedence over the stored login. With --profile the login is stored under a name; see "stoa
+profiles".`,
 		Example: "  stoa login\n  stoa login --profile work https://stoa.example\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
 	}
 	base := c.Flags().String("base-url", "", "`address` of the service, as URL")
-	store := c.Flags().String("store", "auto", "where the key is kept: auto, keyring or file")
+	store := c.Flags().String("store", "auto", "the storage of the key: auto, keyring or file")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 && *base != "" {
 			return usagef("the address is given twice, as %q and with --base-url", args[0])
@@ -46,7 +46,7 @@ a name, beside others; see "stoa profiles".`,
 		switch *store {
 		case "auto", inKeyring, inFile:
 		default:
-			return usagef("--store is auto, keyring or file, not %q", *store)
+			return usagef("--store must be auto, keyring or file, not %q", *store)
 		}
 		name, err := e.profileName()
 		if err != nil {
@@ -73,11 +73,11 @@ a name, beside others; see "stoa profiles".`,
 			return err
 		}
 		if u, err := url.Parse(call.BaseURL()); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
-			e.say("warning: %s is not encrypted; the key and all that is said can be read on the way", call.BaseURL())
+			e.say("warning: the connection to %s is not encrypted; others can read the key and all data in transit", call.BaseURL())
 		}
 		user, err := call.Me(c.Context())
 		if client.CodeOf(err) == "Unauthorized" && !auth.CheckDigits(key) {
-			return authError{errors.New("the service does not know this key, and its check digits are wrong; copy it again, whole")}
+			return authError{errors.New("the service does not recognize this key, and its check digits are wrong; copy it again completely")}
 		}
 		if err != nil {
 			return err
@@ -94,23 +94,23 @@ a name, beside others; see "stoa profiles".`,
 				return err
 			}
 		}
-		e.say("Logged in to %s as %s (%s). The key %s is kept in %s.", p.BaseURL, user.Name, user.ID, user.Key.Hint, kept)
-		if len(all) == 0 { // the first one is the one in use
+		e.say("Logged in to %s as %s (%s). The key %s is stored in %s.", p.BaseURL, user.Name, user.ID, user.Key.Hint, kept)
+		if len(all) == 0 { // the first one becomes the current one
 			if err := e.useProfile(name); err != nil {
 				return err
 			}
 		} else if e.profileFlag != "" {
-			e.say("--profile %s asks it; \"stoa profiles use %s\" makes it the one in use.", name, name)
+			e.say("Use it with --profile %s, or make it the current one with \"stoa profiles use %s\".", name, name)
 		}
 		if e.getenv("STOA_API_KEY") != "" {
-			e.say("STOA_API_KEY is set and comes before the key that was just remembered.")
+			e.say("STOA_API_KEY is set and takes precedence over the stored key.")
 		}
 		return nil
 	}
 	return c
 }
 
-// isService checks that a service answers at an address, before a key is asked
+// isService checks that a Stoa service answers at an address, before a key is prompted
 // for and sent there.
 func (e *env) isService(ctx context.Context, at string) error {
 	call, err := e.newClient(at, "")
@@ -122,7 +122,7 @@ func (e *env) isService(ctx context.Context, at string) error {
 	}
 	_, err = call.JSON(ctx, "GET", "/meta", nil, nil, &meta)
 	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "" && refused.Status != http.StatusBadRequest || err == nil && meta.APIVersion == "" {
-		return fmt.Errorf("%s is not a Stoa service: GET /api/v1/meta does not answer as one does", call.BaseURL())
+		return fmt.Errorf("%s is not a Stoa service: the reply to GET /api/v1/meta is not that of one", call.BaseURL())
 	}
 	return err
 }
@@ -153,20 +153,20 @@ func (e *env) readKey(ctx context.Context, at string) (string, error) {
 	key = strings.TrimSpace(key)
 	switch {
 	case key == "":
-		return "", usagef("no key was given; it begins with sk_, and \"stoa serve\" prints the first one")
+		return "", usagef("no key was given; keys begin with sk_, and \"stoa serve\" prints the first one")
 	case !strings.HasPrefix(key, "sk_") || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", authError{errors.New("this is no key of a Stoa service: one begins with sk_ and has no spaces")}
+		return "", authError{errors.New("this is not a Stoa key: keys begin with sk_ and contain no spaces")}
 	}
-	if !auth.CheckDigits(key) { // an operator may have chosen a key of another form
-		e.say("warning: the check digits of this key are wrong; if it was not chosen by hand, it was mistyped or cut")
+	if !auth.CheckDigits(key) { // an operator may have chosen a key of another format
+		e.say("warning: the check digits of this key are wrong; unless it was chosen by hand, it was mistyped or truncated")
 	}
 	return key, nil
 }
 
 func (e *env) logout() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout", Short: "Forget the service and its key", Args: noArgs,
-		Long:    "Forget what login remembered. The key goes on working elsewhere; \"stoa keys revoke\" ends it.",
+		Use: "logout", Short: "Log out: delete the stored key", Args: noArgs,
+		Long:    "Delete the stored login. The key keeps working elsewhere; \"stoa keys revoke\" revokes it.",
 		Example: "  stoa logout",
 		RunE: func(*cobra.Command, []string) error {
 			name, err := e.profileName()
@@ -198,8 +198,8 @@ func viewUser() view {
 
 func (e *env) whoami() *cobra.Command {
 	c := &cobra.Command{
-		Use: "whoami", Short: "Show whose key this is", Args: noArgs,
-		Long:    "Show the account behind the key, its plan and credits, what the key may do, and which service is asked.",
+		Use: "whoami", Short: "Show the owner of the key", Args: noArgs,
+		Long:    "Show the account of the key, its plan and credits, the scopes of the key, and the service.",
 		Example: "  stoa whoami\n  stoa whoami --jq .credits.availableMicro",
 	}
 	o := e.output(c)
@@ -246,11 +246,11 @@ func viewModels() view {
 func (e *env) models() *cobra.Command {
 	c := &cobra.Command{
 		Use: "models", Short: "List the models and their prices", Args: noArgs,
-		Long: `List the models of the service: other names for them, whether a plan has to include them, whether a
-provider serves them, and the credits that a million tokens cost. It needs no key.`,
+		Long: `List the models of the service: their aliases, whether a plan must include them, whether a provider serves
+them, and their prices in credits per million tokens. Requires no key.`,
 		Example: "  stoa models\n  stoa models --jq '.[] | select(.available) | .id'",
 	}
-	return e.metaCommand(c, viewModels(), "models", "The service knows no model.")
+	return e.metaCommand(c, viewModels(), "models", "The service has no models.")
 }
 
 func viewPlans() view {
@@ -260,7 +260,7 @@ func viewPlans() view {
 		{"Gated models", "gatedModels", plain},
 		{"Requests / min / key", "requestsPerMinute", count},
 		{"/ account", "requestsPerMinutePerAccount", count},
-		{"At once / key", "concurrentPerKey", count},
+		{"Concurrent / key", "concurrentPerKey", count},
 		{"/ account", "concurrentPerAccount", count},
 		{"Sessions", "activeSessions", count},
 	}}
@@ -269,15 +269,16 @@ func viewPlans() view {
 func (e *env) plans() *cobra.Command {
 	c := &cobra.Command{
 		Use: "plans", Short: "List the plans and their limits", Args: noArgs,
-		Long: `List the plans of the service: whether they include gated models, how many requests a minute and calls
-at once a key and an account may make, and how many sessions run at once. Nothing, or a dash, is no limit. It needs no key.`,
+		Long: `List the plans of the service: whether they include gated models, and the limits on requests per minute and
+concurrent calls of a key and an account, and on running sessions. An empty cell or a dash means no limit.
+Requires no key.`,
 		Example: "  stoa plans\n  stoa plans --jq '.[].id'",
 	}
-	return e.metaCommand(c, viewPlans(), "plans", "The service has no plan.")
+	return e.metaCommand(c, viewPlans(), "plans", "The service has no plans.")
 }
 
-// metaCommand returns c completed to print the rows of a list in what the service says
-// of itself; none is the hint for an empty one.
+// metaCommand completes c to print the rows of a list of the service's metadata; none
+// is the hint for an empty list.
 func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -298,7 +299,7 @@ func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.
 			return err
 		}
 		if member == "models" {
-			defer e.hint("auto picks %s.", first)
+			defer e.hint("auto selects %s.", first)
 		}
 		return o.list(v, sequence(rows), 0, none)
 	}
@@ -329,18 +330,18 @@ type modelCall struct {
 func modelFlags(c *cobra.Command) *modelCall {
 	m := &modelCall{c: c}
 	f := c.Flags()
-	f.StringVarP(&m.model, "model", "m", "auto", "`model` to ask; \"stoa models\" lists them")
-	f.StringVarP(&m.instructions, "instructions", "i", "", "`text` that tells the model how to answer")
-	f.Int64Var(&m.maxTokens, "max-output-tokens", 0, "end the reply after so many `tokens`")
-	f.Float64Var(&m.temperature, "temperature", 1, "0 to 2: how free the reply is")
-	f.StringVar(&m.effort, "effort", "", "how much to think: none, minimal, low, medium, high, xhigh, max")
-	f.BoolVar(&m.strict, "strict", false, "fail where the plan does not include the model, in place of a reply of another")
+	f.StringVarP(&m.model, "model", "m", "auto", "the `model`; \"stoa models\" lists them")
+	f.StringVarP(&m.instructions, "instructions", "i", "", "the system prompt, as `text`")
+	f.Int64Var(&m.maxTokens, "max-output-tokens", 0, "the maximum length of the reply, in `tokens`")
+	f.Float64Var(&m.temperature, "temperature", 1, "the sampling temperature, 0 to 2")
+	f.StringVar(&m.effort, "effort", "", "the reasoning effort: none, minimal, low, medium, high, xhigh, max")
+	f.BoolVar(&m.strict, "strict", false, "fail if the plan does not include the model, instead of using another one")
 	f.StringVar(&m.user, "user", "", "`id` of your end user, for the receipts")
 	return m
 }
 
-// call returns the request that the flags describe. Flags that were not given
-// are left out, so that the service's defaults hold.
+// call returns the request that the flags describe. Flags that were not set are
+// omitted, so that the service's defaults apply.
 func (m *modelCall) call(input any) client.Call {
 	call := client.Call{CreateResponse: contract.CreateResponse{
 		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, StrictModel: m.strict, Input: input,

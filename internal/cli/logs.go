@@ -58,18 +58,18 @@ func viewRequest() view {
 	}}
 }
 
-// followPause is how long --follow waits between two looks at the log.
+// followPause is the polling interval of --follow.
 const followPause = time.Second
 
 func (e *env) logs() *cobra.Command {
 	c := &cobra.Command{
-		Use: "logs [REQUEST]", Short: "Show what became of calls", Args: takes("[REQUEST]"),
-		Long: `Show the request log, newest first: one row for each call of the model endpoint, also for those that
-were refused or failed. Prompts and replies are not kept. With the id of a request (req_…), which the
-header x-request-id and every error carry, show all that is known of it.
+		Use: "logs [REQUEST]", Short: "Show the request log", Args: takes("[REQUEST]"),
+		Long: `Show the request log, newest first: one row for each call of the model endpoint, including rejected and failed
+ones. Prompts and replies are not stored. With the id of a request (req_…), which the header x-request-id and
+every error contain, show its details.
 
---follow shows the latest rows, oldest first, and then each new one about a second after its call has
-ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are new, whenever there are any.`,
+--follow shows the latest rows, oldest first, and then each new one about a second after its call has ended, until
+Ctrl-C. With --json or --jq it prints an array whenever there are new rows.`,
 		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key key_01k9… --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
 	}
 	o := e.output(c)
@@ -77,13 +77,13 @@ ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are
 	filter := e.flags(c, append(periodFields(),
 		field{"account", "accountId", asText, "for operators: rows of the account with this `id`; * for all accounts"},
 		field{"key", "keyId", asText, "only calls of the key with this `id`"},
-		field{"model", "model", asText, "only calls that asked for this `model`, or that it served"},
-		field{"provider", "provider", asText, "only calls that were tried at this `provider` last"},
+		field{"model", "model", asText, "only calls that requested this `model`, or that it served"},
+		field{"provider", "provider", asText, "only calls whose last attempt was at this `provider`"},
 		field{"status", "status", asText, "only this `status` or class: 429, 4xx"},
 		field{"error", "errorCode", asText, "only calls that ended with this error `code`"})...)
 	f := c.Flags()
-	least := f.Duration("min-duration", 0, "only calls that took at least this `time`, such as 20s")
-	follow := f.BoolP("follow", "f", false, "show new rows as they come, until Ctrl-C")
+	least := f.Duration("min-duration", 0, "only calls with at least this `duration`, such as 20s")
+	follow := f.BoolP("follow", "f", false, "show new rows as they arrive, until Ctrl-C")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		given := map[string]any{}
 		if err := filter(given); err != nil {
@@ -94,7 +94,7 @@ ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are
 			query.Set("minDurationMilliseconds", strconv.FormatInt((*least).Milliseconds(), 10))
 		}
 		if len(args) > 0 && (len(query) > 0 || *follow) {
-			return usagef("a request is shown without filters and without --follow")
+			return usagef("a single request cannot be combined with filters or --follow")
 		}
 		call, err := e.ready(o)
 		if err != nil {
@@ -123,7 +123,7 @@ ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are
 	return c
 }
 
-// A requestLog is the log as a command reads it.
+// A requestLog reads the log for a command.
 type requestLog struct {
 	o     *output
 	call  *client.Client
@@ -142,14 +142,14 @@ type requestPage struct {
 	} `json:"dropped"`
 }
 
-// hint tells of rows that are missing.
+// hint prints a note about missing rows.
 func (p requestPage) hint(e *env) {
 	if p.Dropped != nil {
-		fmt.Fprintf(e.err, "%d rows are missing since %s: they came faster than they could be written.\n", p.Dropped.Count, p.Dropped.Since)
+		fmt.Fprintf(e.err, "%d rows are missing since %s: they arrived faster than they could be written.\n", p.Dropped.Count, p.Dropped.Since)
 	}
 }
 
-// page reads a page; with a cursor the oldest rows come first.
+// page reads a page; with a cursor it starts with the oldest rows.
 func (l requestLog) page(ctx context.Context, size int, cursor, order string) (p requestPage, err error) {
 	query := url.Values{"limit": {strconv.Itoa(size)}}
 	for name, values := range l.query {
@@ -165,8 +165,8 @@ func (l requestLog) page(ctx context.Context, size int, cursor, order string) (p
 	return p, err
 }
 
-// follow prints the latest rows, as many as latest and a page at most, and then each
-// new one, until ctx ends.
+// follow prints the latest rows, at most latest of them and at most one page, and then
+// each new row, until ctx ends.
 func (l requestLog) follow(ctx context.Context, latest int) error {
 	size := client.MaxPage
 	if latest > 0 {
@@ -194,7 +194,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 		if p.NextCursor != nil {
 			cursor = *p.NextCursor
 		} else if l.pause(ctx) != nil {
-			return nil // Ctrl-C is how it ends
+			return nil // Ctrl-C ends it
 		}
 		if p, err = l.page(ctx, client.MaxPage, cursor, "asc"); err != nil {
 			if ctx.Err() != nil {
@@ -205,7 +205,7 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 	}
 }
 
-// wait waits for d, or returns ctx's error when that ends first.
+// wait waits for d. It returns ctx's error if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	over := time.NewTimer(d)
 	defer over.Stop()

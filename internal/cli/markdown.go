@@ -11,39 +11,37 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Bounds of what is held back until it is known what it is.
+// Limits of the text that is held back until its kind is known.
 const (
 	maxSpan = 400      // bytes of emphasis, code or a link within a line
 	maxRows = 500      // of a table
-	maxLine = 16 << 10 // bytes of a line that is looked at as a whole
+	maxLine = 16 << 10 // bytes of a line that is processed as a whole
 )
 
 // A markdown prints Markdown on a terminal as it arrives: words are wrapped at the
-// width, and what marks them is shown as a style. A word is printed when it is
-// whole, a span such as **bold** or a link when it has ended, a line of code and a
-// table when they have. A line break stays one. Where there are no styles, the marks
-// of headings, emphasis and code stay.
+// width, and marks are shown as styles. A word, a span such as **bold**, a link, a line
+// of code and a table are printed when they are complete. Line breaks are kept. Without
+// styles, the marks of headings, emphasis and code are kept.
 //
-// What it is given is cleaned before anything else, so that the only control
-// sequences are its own.
+// The input is cleaned first, so that it cannot contain control sequences.
 type markdown struct {
 	out     io.Writer
 	style   style
 	columns int
 
-	b bytes.Buffer // what is written next
+	b bytes.Buffer // the state of the output
 
-	line   string // of the input, as far as it came and is not printed
-	begun  bool   // the kind of the line is known, and its text goes through spans
+	line   string // of the input that is not printed yet
+	begun  bool   // the kind of the line is known, and its text is split into spans
 	code   string // SGR codes of the whole line
-	before rune   // what stands before line, which spans look at
+	before rune   // the text before line, as context for spans
 
-	fence string   // of the code block that is open
-	table []string // lines of the table that is open
+	fence string   // of the open code block
+	table []string // lines of the open table
 	list  bool     // an indented line belongs to an item above it
 
 	col    int    // of the cursor
-	prefix string // of the lines that this one is wrapped into
+	prefix string // of the wrapped lines
 	space  string // between the last word and the next
 	word   []stretch
 	wide   int // columns of word
@@ -53,7 +51,7 @@ func (e *env) newMarkdown() *markdown {
 	return &markdown{out: e.out, style: e.style(e.out), columns: max(20, width(e.out))}
 }
 
-// write takes a piece of the text.
+// write adds a piece of the text.
 func (m *markdown) write(text string) error {
 	text = clean(text)
 	for text != "" {
@@ -92,11 +90,11 @@ var (
 	ruleOfTable = regexp.MustCompile(`^ *\|?( *:?-+:? *\|)+( *:?-+:?)? *$`)
 )
 
-// undecided matches the beginning of a line that may become anything but plain
-// text; 12 characters decide.
+// undecided matches the beginning of a line that may still be something other than
+// plain text; 12 characters decide.
 var undecided = regexp.MustCompile(`^ *([-*+_>#|~` + "`" + `0-9].{0,11})?$`)
 
-// step takes what came of the line; whole says that it has ended.
+// step processes the line so far; whole means that it has ended.
 func (m *markdown) step(whole bool) {
 	switch {
 	case m.begun:
@@ -120,12 +118,12 @@ func (m *markdown) step(whole bool) {
 	}
 }
 
-// heldLine reports whether the line is one that is looked at as a whole.
+// heldLine reports whether the line is processed as a whole.
 func (m *markdown) heldLine() bool {
 	return len(m.line) <= maxLine && (fenceLine.MatchString(m.line) || strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") || ruleLine.MatchString(m.line))
 }
 
-// begin looks at what the line begins with, and reports whether that was all of it.
+// begin processes the beginning of the line, and reports whether that was all of it.
 func (m *markdown) begin(whole bool) bool {
 	if whole && strings.HasPrefix(strings.TrimLeft(m.line, " "), "|") && len(m.table) < maxRows {
 		m.table = append(m.table, m.line)
@@ -196,13 +194,13 @@ func (m *markdown) begin(whole bool) bool {
 	return false
 }
 
-// lead writes what a line begins with; prefix stands before what it is wrapped into.
+// lead writes the beginning of a line; prefix precedes its wrapped lines.
 func (m *markdown) lead(text, prefix string) {
 	m.b.WriteString(text)
 	m.col, m.prefix = ansi.StringWidth(text), prefix
 }
 
-// codeLine prints a line of a code block as it is, or ends the block.
+// codeLine prints a line of a code block unchanged, or ends the block.
 func (m *markdown) codeLine() {
 	text := m.line
 	m.line = ""
@@ -213,7 +211,7 @@ func (m *markdown) codeLine() {
 	m.b.WriteString(strings.TrimRight("  "+m.style.paint("36", text), " ") + "\n")
 }
 
-// spans prints the words and spans of the line that are whole; all if the line is.
+// spans prints the complete words and spans of the line; all of them if the line has ended.
 func (m *markdown) spans(whole bool) {
 	for m.line != "" {
 		at := strings.IndexAny(m.line, "*_`[!\\<~")
@@ -227,7 +225,7 @@ func (m *markdown) spans(whole bool) {
 		}
 		s, n := m.span(m.line, whole)
 		if n == 0 && !whole && len(m.line) < maxSpan {
-			return // more of it may come
+			return // more of it may arrive
 		}
 		if n == 0 {
 			s, n = stretch{text: m.line[:1]}, 1
@@ -241,12 +239,12 @@ func (m *markdown) spans(whole bool) {
 // A stretch is a piece of a line with a style.
 type stretch struct {
 	text  string
-	code  string // SGR codes; empty: as the line
-	inner bool   // text has spans of its own
-	link  string // where it leads
+	code  string // SGR codes; empty means those of the line
+	inner bool   // text contains spans
+	link  string // the address of a link
 }
 
-// put prints a span and those within it.
+// put prints a span and the spans within it.
 func (m *markdown) put(s stretch, code string) {
 	if s.code != "" {
 		code = strings.Trim(code+";"+s.code, ";")
@@ -284,13 +282,13 @@ var (
 	inCode   = regexp.MustCompile("^(`+)")
 )
 
-// span returns the span that text begins with and its length; 0 if it begins with
-// none, or with one that has not ended. whole says that the line has ended.
+// span returns the span at the beginning of text and its length. The length is 0 if
+// there is no span or it has not ended. whole means that the line has ended.
 func (m *markdown) span(text string, whole bool) (stretch, int) {
 	switch text[0] {
 	case '\\':
 		if len(text) > 1 && strings.IndexByte("\\`*_{}[]()#+-.!|<>~", text[1]) >= 0 {
-			if !m.style { // marks stay, so that this one stays as well
+			if !m.style { // marks are kept, so this one is kept too
 				return stretch{text: text[:2]}, 2
 			}
 			return stretch{text: text[1:2]}, 2
@@ -330,13 +328,14 @@ func (m *markdown) span(text string, whole bool) (stretch, int) {
 	return m.emphasis(text, whole)
 }
 
-// literalBracket reports whether a bracket cannot begin a link any more.
+// literalBracket reports whether a bracket can no longer begin a link.
 func literalBracket(text string) bool {
 	end := strings.IndexByte(text, ']')
 	return end >= 0 && end+1 < len(text) && text[end+1] != '('
 }
 
-// emphasis returns the span of *, _ or ~ that text begins with, as [markdown.span].
+// emphasis returns the span of *, _ or ~ at the beginning of text, like
+// [markdown.span].
 func (m *markdown) emphasis(text string, whole bool) (stretch, int) {
 	c := text[0]
 	marks := len(text) - len(strings.TrimLeft(text, string(c)))
@@ -363,7 +362,7 @@ func (m *markdown) emphasis(text string, whole bool) (stretch, int) {
 		last, _ := utf8.DecodeLastRuneInString(rest[:i])
 		after, _ := utf8.DecodeRuneInString(rest[i+marks:])
 		if i+marks == len(rest) && !whole {
-			return stretch{}, 0 // what follows decides
+			return stretch{}, 0 // the next character decides
 		}
 		switch {
 		case unicode.IsSpace(last), last == '\\', c == '_' && letter(after), after == rune(c):
@@ -382,7 +381,7 @@ func (m *markdown) emphasis(text string, whole bool) (stretch, int) {
 	return stretch{}, 0
 }
 
-// text takes text without marks, and prints its words but the last.
+// text adds text without marks, and prints its words except the last one.
 func (m *markdown) text(s, code string) {
 	for s != "" {
 		at := strings.IndexFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })
@@ -409,7 +408,7 @@ func (m *markdown) text(s, code string) {
 	}
 }
 
-// endWord prints the word that is held, on the next line if this one is full.
+// endWord prints the pending word, on the next line if this one is full.
 func (m *markdown) endWord() {
 	if len(m.word) == 0 {
 		return
@@ -442,7 +441,7 @@ func (m *markdown) newline() {
 	m.col, m.space = 0, ""
 }
 
-// endTable prints the table that was collected, or its lines if it is none.
+// endTable prints the collected table, or its lines if they are not a table.
 func (m *markdown) endTable() {
 	rows := m.table
 	m.table = nil
@@ -487,7 +486,7 @@ func (m *markdown) endTable() {
 	}
 }
 
-// narrow takes columns from the widest until a row fits into the width.
+// narrow reduces the widest columns until a row fits into the width.
 func (m *markdown) narrow(widths []int) {
 	for {
 		total, widest := 2*(len(widths)-1), 0
@@ -544,7 +543,7 @@ func splitRow(line string) []string {
 	return cells
 }
 
-// plain returns a cell without marks; links have their addresses.
+// plain returns a cell without marks; links include their addresses.
 func (m *markdown) plain(cell string) string {
 	in := &markdown{out: io.Discard, columns: 1 << 30, style: m.style}
 	in.put(stretch{text: cell, inner: true}, "")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// render prints text in pieces of that many bytes, for a terminal of 40 columns.
+// render prints text in pieces of piece bytes, for a terminal of 40 columns.
 func render(t *testing.T, text string, piece int, styled bool) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// otherVerbs are the words that people type for a command, from other programs.
+// otherVerbs contains alternative words for commands, from other programs.
 func otherVerbs() map[string][]string {
 	return map[string][]string{
 		"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
@@ -23,8 +23,8 @@ func otherVerbs() map[string][]string {
 	}
 }
 
-// addAliases gives every command its other verbs, but for those that another
-// command beside it has.
+// addAliases adds the alternative verbs of every command, except those that a sibling
+// command uses.
 func addAliases(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		for _, verb := range otherVerbs()[sub.Name()] {
@@ -36,8 +36,8 @@ func addAliases(c *cobra.Command) {
 	}
 }
 
-// near returns the names, at most three, that somebody who typed name may have
-// meant: the same but for case, the beginning of one, or two typing mistakes away.
+// near returns at most three names that are similar to name: equal except for case,
+// with name as a prefix, or at most two typing mistakes away.
 func near(name string, names []string) (found []string) {
 	low := strings.ToLower(name)
 	for _, n := range names {
@@ -49,8 +49,8 @@ func near(name string, names []string) (found []string) {
 	return found[:min(3, len(found))]
 }
 
-// distance returns how many letters have to be put in, taken out or replaced to
-// make b of a, for texts that differ by at most two letters in length; 3 for others.
+// distance returns the edit distance of a and b if their lengths differ by at most two
+// letters, and 3 otherwise.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	if len(x) > 200 || len(y) > 200 || max(len(x), len(y))-min(len(x), len(y)) > 2 {
@@ -75,8 +75,8 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// didYouMean returns the end of a message that names what may have been meant;
-// empty if nothing is near.
+// didYouMean returns a suffix for a message that suggests similar names; empty if there
+// are none.
 func didYouMean(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -88,15 +88,14 @@ func didYouMean(names []string) string {
 	return "; did you mean " + strings.Join(quoted, " or ") + "?"
 }
 
-// Completion asks the service, so it is bounded: it waits this long, and looks at
-// this many rows of a list.
+// Completion queries the service, so its time and the number of rows are limited.
 const (
 	completionTime = 3 * time.Second
 	completionRows = 1000
 )
 
-// addCompletion lets a shell complete the arguments that a command's use names,
-// and the flags that name the same things.
+// addCompletion enables shell completion of the arguments in a command's usage, and of
+// the flags for the same kinds of objects.
 func (e *env) addCompletion(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		e.addCompletion(sub)
@@ -108,12 +107,12 @@ func (e *env) addCompletion(c *cobra.Command) {
 		if f := c.Flags().Lookup(flag); f != nil {
 			_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 				return e.complete(c, word, nil, typed)
-			}) // it has none yet
+			}) // not defined yet
 		}
 	}
 }
 
-// completeArgument completes the arguments of a command by the words of its use.
+// completeArgument completes the arguments of a command by the words of its usage.
 func (e *env) completeArgument(words []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		at := len(args)
@@ -127,8 +126,8 @@ func (e *env) completeArgument(words []string) cobra.CompletionFunc {
 	}
 }
 
-// complete returns what begins with what was typed among the things that a word
-// of a command's use stands for. A failure completes nothing.
+// complete returns the values for a word of a command's usage that begin with the typed
+// text. After a failure it returns none.
 func (e *env) complete(c *cobra.Command, word string, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var all []string
 	if c.Parent() != nil && c.Parent().Name() == "drive" && slices.Contains([]string{"PATH", "FOLDER", "FROM", "TO"}, word) {
@@ -173,7 +172,7 @@ func (e *env) modelNames(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// A knownModel is a model as the service lists it.
+// A knownModel is a model in the service's list.
 type knownModel struct {
 	ID        string   `json:"id"`
 	Aliases   []string `json:"aliases"`
@@ -188,8 +187,8 @@ func knownModels(ctx context.Context, call *client.Client) ([]knownModel, error)
 	return meta.Models, err
 }
 
-// storedNames returns the names, paths or ids of what the key may list. A name that
-// several have is replaced by their ids.
+// storedNames returns the names, paths or ids of the objects that the key can list. A
+// name that several objects share is replaced by their ids.
 func (e *env) storedNames(ctx context.Context, word string, args []string, typed string) ([]string, error) {
 	call, err := e.client()
 	if err != nil {

@@ -24,10 +24,10 @@ func viewNodes() view {
 
 func (e *env) nodes() *cobra.Command {
 	c := &cobra.Command{
-		Use: "nodes", Short: "Show which processes serve", Args: noArgs,
-		Long: `Show the processes of the service that live. Several may serve one PostgreSQL database; "Self" is the one that
-answered. Nodes should all have the same settings; where they have not, a line on standard error says so. It takes a key
-with the scope operator.`,
+		Use: "nodes", Short: "Show the nodes of the service", Args: noArgs,
+		Long: `Show the running processes of the service. Several can share one PostgreSQL database; "Self" is the one that
+answered. All nodes should have the same settings; if they do not, a warning is printed on standard error.
+Requires a key with the scope operator.`,
 		Example: "  stoa nodes\n  stoa nodes --jq '.[] | select(.calls > 0).address'",
 	}
 	o := e.output(c)

@@ -11,8 +11,8 @@ import (
 func (e *env) open() *cobra.Command {
 	c := &cobra.Command{
 		Use: "open", Short: "Open the console in the browser", Args: noArgs,
-		Long: `Print the address of the service's console and open it in the browser. The key is not passed on: sign in
-with it there. BROWSER names the program to use in place of the system's.`,
+		Long: `Print the address of the service's console and open it in the browser. The key is not passed on: sign in with
+it there. BROWSER names a program to use instead of the system's default.`,
 		Example: "  stoa open\n  stoa open --print",
 	}
 	only := c.Flags().Bool("print", false, "print the address and open nothing")
@@ -28,14 +28,14 @@ with it there. BROWSER names the program to use in place of the system's.`,
 		}
 		args := browserCommand(runtime.GOOS, e.getenv("BROWSER"), at)
 		if err := exec.CommandContext(c.Context(), args[0], args[1:]...).Run(); err != nil {
-			return fmt.Errorf("no browser was opened (%s: %w); open the address above", args[0], err)
+			return fmt.Errorf("the browser could not be started (%s: %w); open the address above", args[0], err)
 		}
 		return nil
 	}
 	return c
 }
 
-// browserCommand returns the command that opens an address on a system.
+// browserCommand returns the command that opens an address on an operating system.
 func browserCommand(system, browser, address string) []string {
 	switch {
 	case browser != "":

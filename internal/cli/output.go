@@ -19,7 +19,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An output is how one command prints its result.
+// An output prints the result of one command.
 type output struct {
 	e    *env
 	json bool
@@ -30,14 +30,14 @@ type output struct {
 func (e *env) output(c *cobra.Command) *output {
 	o := &output{e: e}
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON")
-	c.Flags().StringVar(&o.expr, "jq", "", "print what a jq `expression` makes of the JSON")
+	c.Flags().StringVar(&o.expr, "jq", "", "print the result of a jq `expression`")
 	return o
 }
 
 // raw reports whether the output is JSON.
 func (o *output) raw() bool { return o.json || o.expr != "" }
 
-// A kind is how a value is formatted.
+// A kind is the format of a value.
 type kind int
 
 const (
@@ -49,7 +49,7 @@ const (
 	count          // a number
 	size           // bytes
 	timetable      // a schedule of a task
-	instants       // times, in the zone of the schedule beside them
+	instants       // times, in the time zone of the object's schedule
 )
 
 // A column is one member of an object: its heading, its path in the JSON with
@@ -59,14 +59,14 @@ type column struct {
 	kind       kind
 }
 
-// A view is the members of an object that are printed, in order. schema is its
-// name in the contract; a test compares the two.
+// A view lists the members of an object to print, in order. schema is its name in the
+// contract; a test compares the two.
 type view struct {
 	schema  string
 	columns []column
 }
 
-// only returns v with the columns of these paths, in their order.
+// only returns v with only the columns of these paths, in their order.
 func (v view) only(paths ...string) view {
 	some := view{schema: v.schema}
 	for _, path := range paths {
@@ -75,7 +75,7 @@ func (v view) only(paths ...string) view {
 	return some
 }
 
-// decode parses JSON and keeps numbers as they are written.
+// decode parses JSON and preserves the notation of numbers.
 func decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -86,7 +86,7 @@ func decode(raw []byte) (any, error) {
 	return v, nil
 }
 
-// at returns the member at a path; nil if there is none.
+// at returns the member at a path, or nil.
 func at(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -122,7 +122,7 @@ func text(v any, path string) string {
 	}
 }
 
-// number returns a member as an integer; 0 if it is none.
+// number returns a member as an integer; 0 if it is not a number.
 func number(v any, path string) int64 {
 	n, _ := at(v, path).(json.Number)
 	i, _ := n.Int64()
@@ -199,9 +199,9 @@ func (o *output) format(c column, row any, human bool) string {
 	return oneLine(fmt.Sprint(v))
 }
 
-// list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON
-// array. With a limit (0: none) it expects one row more, to know whether there
-// are others.
+// list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON array.
+// With a limit (0 means none) it expects one additional row, to detect whether there
+// are more.
 func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, none string) error {
 	var raw []jsonx.Value
 	more := false
@@ -216,7 +216,7 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 		raw = append(raw, row)
 	}
 	if more {
-		defer o.e.hint("There are more; --limit takes a larger number, and 0 shows all.")
+		defer o.e.hint("There are more; use a larger --limit, or 0 for all.")
 	}
 	if o.raw() {
 		all := []byte{'['}
@@ -273,7 +273,7 @@ func (o *output) object(v view, raw jsonx.Value) error {
 		if c.kind == state {
 			text = s.status(text)
 		}
-		if available := width(o.e.out) - columns - 2; available >= 20 { // long text hangs under its beginning
+		if available := width(o.e.out) - columns - 2; available >= 20 { // long text is indented
 			text = strings.ReplaceAll(breakLine(text, available), "\n", "\n"+strings.Repeat(" ", columns+2))
 		}
 		fmt.Fprintf(&b, "%s%s  %s\n", s.dim(c.head), strings.Repeat(" ", columns-ansi.StringWidth(c.head)), text)
@@ -361,20 +361,20 @@ func (o *output) table(columns []column, rows [][]string) error {
 	return err
 }
 
-// narrowest is the least width of a flexible column.
+// narrowest is the minimum width of a flexible column.
 const narrowest = 6
 
 func right(k kind) bool { return k == credits || k == count || k == size }
 
-// narrowestID is the least width of a column of ids, whose ends tell them apart.
+// narrowestID is the minimum width of a column of ids, which differ at their ends.
 const narrowestID = 12
 
-// isID reports whether a column holds ids, which are shortened before anything is
-// left out.
+// isID reports whether a column contains ids, which are shortened before columns are
+// hidden.
 func isID(c column) bool { return c.path == "id" || strings.HasSuffix(c.path, "Id") }
 
-// fit narrows flexible columns, the widest first, until all fit into available
-// columns (0: no limit), and then those of ids. It reports whether they fit.
+// fit narrows flexible columns, widest first, until all fit into the available width (0
+// means no limit), and then those with ids. It reports whether they fit.
 func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -403,7 +403,8 @@ func fit(columns []column, widths []int, available int) bool {
 	return true
 }
 
-// shortenID cuts an id that is too long in its middle: ids of one time begin alike.
+// shortenID shortens an id in its middle, because ids from the same time have the same
+// beginning.
 func shortenID(id string, columns int) string {
 	if w := len(id); columns > 6 && w == ansi.StringWidth(id) {
 		return id[:4] + "…" + id[w-(columns-5):]
@@ -487,8 +488,7 @@ func (o *output) query() (*gojq.Code, error) {
 	return nil, usagef("--jq: %w", err)
 }
 
-// check compiles the jq expression, so that a wrong one fails before any
-// request.
+// check compiles the jq expression, so that an invalid one fails before any request.
 func (o *output) check() error {
 	if o.expr == "" {
 		return nil

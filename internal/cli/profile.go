@@ -21,62 +21,62 @@ import (
 // defaultBaseURL is the address that "stoa serve" listens on by default.
 const defaultBaseURL = "http://127.0.0.1:8080"
 
-// A profile is what login stores: the service's address and the account.
+// A profile contains the data that login stores: the service's address and the account.
 type profile struct {
 	BaseURL     string `json:"baseURL"`
 	AccountID   string `json:"accountId"`
 	AccountName string `json:"accountName"`
 	KeyHint     string `json:"keyHint"`
-	Store       string `json:"store"` // where the key is: keyring or file
+	Store       string `json:"store"` // the storage of the key: keyring or file
 	Key         string `json:"key,omitempty"`
 
-	name string // the file says it
+	name string // from the file
 }
 
-// Where a key is stored.
+// Storage of a key.
 const (
 	inKeyring = "keyring"
 	inFile    = "file"
 )
 
-// errNotLoggedIn is the error of a command that needs a key when there is none.
-var errNotLoggedIn = errors.New(`no key is at hand; log in with "stoa login", or set STOA_API_KEY`)
+// errNotLoggedIn is the error of a command that requires a key when there is none.
+var errNotLoggedIn = errors.New(`there is no key; log in with "stoa login", or set STOA_API_KEY`)
 
 const keyringService = "stoa"
 
-// defaultProfile is the profile of whoever names none. It has a file of its own,
-// which programs without other profiles read as well.
+// defaultProfile is the profile that is used without a name. It has a separate file,
+// which programs that do not support profiles can also read.
 const defaultProfile = "default"
 
-// isProfileName matches the names that profiles may have; they name files.
+// isProfileName matches valid profile names, which are used as file names.
 var isProfileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// currentPath returns the file that holds the name of the profile in use.
+// currentPath returns the file with the name of the current profile.
 func (e *env) currentPath() (string, error) {
 	dir, err := e.configDir()
 	return filepath.Join(dir, "profiles", "current"), err
 }
 
-// profileName returns the name of the profile in use: that of --profile, else of
-// STOA_PROFILE, else of "stoa profiles use", else the default.
+// profileName returns the name of the current profile: from --profile, else from
+// STOA_PROFILE, else from "stoa profiles use", else the default.
 func (e *env) profileName() (string, error) {
 	name, from := cmp.Or(e.profileFlag, e.getenv("STOA_PROFILE")), "the command line or STOA_PROFILE"
 	if name == "" {
 		path, err := e.currentPath()
 		if err != nil {
-			return defaultProfile, nil // nowhere to remember anything
+			return defaultProfile, nil // no place to store anything
 		}
 		text, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
 			return defaultProfile, nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("read which profile is in use: %w", err)
+			return "", fmt.Errorf("read the name of the current profile: %w", err)
 		}
 		name, from = strings.TrimSpace(string(text)), path
 	}
 	if !isProfileName.MatchString(name) {
-		return "", usagef("%q of %s is no name of a profile; one has up to 64 letters, digits, - and _", name, from)
+		return "", usagef("%q of %s is not a profile name; names have up to 64 letters, digits, - and _", name, from)
 	}
 	return name, nil
 }
@@ -89,7 +89,8 @@ func (e *env) profilePath(name string) (string, error) {
 	return filepath.Join(dir, "profiles", name+".json"), nil
 }
 
-// profile reads the profile in use; nil if there is none and nobody named it.
+// profile reads the current profile; nil if it does not exist and was not named
+// explicitly.
 func (e *env) profile() (*profile, error) {
 	name, err := e.profileName()
 	if err != nil {
@@ -97,16 +98,16 @@ func (e *env) profile() (*profile, error) {
 	}
 	p, err := e.readProfile(name)
 	if p == nil && err == nil && name != defaultProfile {
-		return nil, fmt.Errorf(`%w: there is no profile %q; "stoa login --profile %s" makes it, "stoa profiles list" shows those there are`, errNotLoggedIn, name, name)
+		return nil, fmt.Errorf(`%w: there is no profile %q; "stoa login --profile %s" creates it, "stoa profiles list" lists the profiles`, errNotLoggedIn, name, name)
 	}
 	return p, err
 }
 
-// readProfile reads a profile; nil if there is none of that name.
+// readProfile reads a profile; nil if it does not exist.
 func (e *env) readProfile(name string) (*profile, error) {
 	path, err := e.profilePath(name)
 	if err != nil {
-		return nil, nil // nowhere to remember anything
+		return nil, nil // no place to store anything
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -123,8 +124,8 @@ func (e *env) readProfile(name string) (*profile, error) {
 	return &p, nil
 }
 
-// profiles reads all profiles, the default first and the others by name. Damaged
-// ones are left out.
+// profiles reads all profiles, the default first and the others by name. Damaged ones
+// are skipped.
 func (e *env) profiles() ([]*profile, error) {
 	names := []string{defaultProfile}
 	dir, err := e.configDir()
@@ -149,7 +150,7 @@ func (e *env) profiles() ([]*profile, error) {
 	return all, nil
 }
 
-// useProfile writes which profile is in use from now on.
+// useProfile stores the name of the current profile.
 func (e *env) useProfile(name string) error {
 	path, err := e.currentPath()
 	if err != nil {
@@ -167,7 +168,7 @@ func (e *env) useProfile(name string) error {
 	return writeFile(path, []byte(name+"\n"), 0o600)
 }
 
-// account is the name of the profile's key in the keyring.
+// account returns the name of the profile's key in the keyring.
 func (p *profile) account() string {
 	if p.name == defaultProfile {
 		return p.BaseURL
@@ -188,7 +189,7 @@ func (e *env) saveProfile(p profile, key, store string) (profile, error) {
 		if err == nil {
 			p.Store, p.Key = inKeyring, ""
 		} else if store == inKeyring {
-			return p, fmt.Errorf("the keyring does not take the key: %w; --store file keeps it in a file of yours alone", err)
+			return p, fmt.Errorf("the keyring does not accept the key: %w; --store file stores it in a file that only you can read", err)
 		}
 	}
 	text, err := jsonx.Marshal(p)
@@ -196,7 +197,7 @@ func (e *env) saveProfile(p profile, key, store string) (profile, error) {
 		return p, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return p, fmt.Errorf("keep the profile: %w", err)
+		return p, fmt.Errorf("store the profile: %w", err)
 	}
 	return p, writeFile(path, append(text, '\n'), 0o600)
 }
@@ -225,8 +226,8 @@ func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// deleteProfile removes a profile and its key and returns what was stored; nil if
-// nothing was.
+// deleteProfile deletes a profile and its key and returns the profile; nil if it did
+// not exist.
 func (e *env) deleteProfile(name string) (*profile, error) {
 	p, err := e.readProfile(name)
 	path, pathErr := e.profilePath(name)
@@ -238,7 +239,7 @@ func (e *env) deleteProfile(name string) (*profile, error) {
 	}
 	if p != nil && p.Store == inKeyring {
 		if err := e.keyring(func() error { return keyring.Delete(keyringService, p.account()) }); err != nil && !errors.Is(err, keyring.ErrNotFound) {
-			return nil, fmt.Errorf("take the key out of the keyring: %w", err)
+			return nil, fmt.Errorf("delete the key from the keyring: %w", err)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -247,12 +248,11 @@ func (e *env) deleteProfile(name string) (*profile, error) {
 	return p, nil
 }
 
-// keyring runs an operation on the system's keyring with a limit of 30 seconds,
-// because it may ask the user or hang. On Unix there is none without a session
-// bus.
+// keyring runs an operation on the system's keyring with a timeout of 30 seconds,
+// because it may prompt the user or hang. On Unix it requires a session bus.
 func (e *env) keyring(do func() error) error {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && e.getenv("DBUS_SESSION_BUS_ADDRESS") == "" {
-		return errors.New("this system runs no keyring")
+		return errors.New("this system has no keyring")
 	}
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -282,8 +282,7 @@ func (e *env) key(p *profile) (string, error) {
 	return key, nil
 }
 
-// address adds the scheme to a base URL that has none: http for this machine,
-// https for others.
+// address adds a missing scheme to a base URL: http for this machine, https for others.
 func address(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Contains(text, "://") {
@@ -296,8 +295,8 @@ func address(text string) string {
 	return "https://" + text
 }
 
-// serviceURL returns the base URL of calls: that of the profile that --profile
-// names, else STOA_BASE_URL, else that of the profile, else the default.
+// serviceURL returns the base URL of calls: that of the --profile, else STOA_BASE_URL,
+// else that of the current profile, else the default.
 func (e *env) serviceURL(p *profile) string {
 	if e.profileFlag != "" && p != nil {
 		return p.BaseURL
@@ -311,8 +310,8 @@ func (e *env) serviceURL(p *profile) string {
 	return defaultBaseURL
 }
 
-// client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override
-// the profile, unless --profile names it.
+// client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override the
+// current profile, but not one given by --profile.
 func (e *env) client() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {

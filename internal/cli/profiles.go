@@ -11,9 +11,9 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// profileNames returns the names of the profiles that begin with what was typed.
+// profileNames returns the profile names that begin with the typed text.
 func (e *env) profileNames(typed string) (names []string) {
-	all, _ := e.profiles() // without them nothing is completed
+	all, _ := e.profiles() // without them there are no completions
 	for _, p := range all {
 		if strings.HasPrefix(p.name, typed) {
 			names = append(names, p.name)
@@ -25,21 +25,22 @@ func (e *env) profileNames(typed string) (names []string) {
 func viewProfiles() view {
 	return view{columns: []column{
 		{"Profile", "name", plain},
-		{"In use", "inUse", plain},
+		{"Current", "inUse", plain},
 		{"Service", "baseURL", flexible},
 		{"Account", "accountName", flexible},
 		{"Key", "keyHint", plain},
-		{"Kept in", "store", plain},
+		{"Stored in", "store", plain},
 	}}
 }
 
 func (e *env) profileCommands() *cobra.Command {
-	c := group("profiles", "Keep several services and keys", `Keep several services and keys. "stoa login --profile NAME" remembers one under a name; --profile NAME or
-STOA_PROFILE chooses it for one command, and "stoa profiles use" for all that follow. What was logged in without a
-name is called default. --profile comes before STOA_BASE_URL and STOA_API_KEY, which come before the others.`)
+	c := group("profiles", "Manage several services and keys", `Manage the stored services and keys. "stoa login --profile NAME" stores one under a name; --profile NAME or
+STOA_PROFILE selects it for one command, and "stoa profiles use" for all following ones. A login without a
+name is called default. --profile takes precedence over STOA_BASE_URL and STOA_API_KEY, which take precedence
+over the current profile.`)
 	list := &cobra.Command{
 		Use: "list", Short: "List the profiles", Args: noArgs,
-		Long:    "List what was remembered by login. Keys are never shown.",
+		Long:    "List the stored logins. Keys are never shown.",
 		Example: "  stoa profiles list\n  stoa profiles list --jq '.[] | select(.inUse) | .name'",
 	}
 	o := e.output(list)
@@ -65,11 +66,11 @@ name is called default. --profile comes before STOA_BASE_URL and STOA_API_KEY, w
 				return err
 			}
 		}
-		return o.list(viewProfiles(), sequence(rows), 0, "Nobody is logged in.")
+		return o.list(viewProfiles(), sequence(rows), 0, "You are not logged in.")
 	}
 	use := &cobra.Command{
-		Use: "use PROFILE", Short: "Use a profile from now on", Args: takes("PROFILE"),
-		Long:    "Use a profile for every command that names none, here and in other terminals.",
+		Use: "use PROFILE", Short: "Set the current profile", Args: takes("PROFILE"),
+		Long:    "Set the profile for every command without a profile, here and in other terminals.",
 		Example: "  stoa profiles use work\n  stoa profiles use default",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := e.isProfile(args[0]); err != nil {
@@ -78,13 +79,13 @@ name is called default. --profile comes before STOA_BASE_URL and STOA_API_KEY, w
 			if err := e.useProfile(args[0]); err != nil {
 				return err
 			}
-			e.say("The profile %s is in use.", args[0])
+			e.say("The current profile is %s.", args[0])
 			return nil
 		},
 	}
 	remove := &cobra.Command{
-		Use: "remove PROFILE", Aliases: []string{"rm", "delete"}, Short: "Forget a profile and its key", Args: takes("PROFILE"),
-		Long:    "Forget a profile and its key, as \"stoa logout --profile\" does. The key goes on working elsewhere; \"stoa keys revoke\" ends it.",
+		Use: "remove PROFILE", Aliases: []string{"rm", "delete"}, Short: "Delete a profile and its key", Args: takes("PROFILE"),
+		Long:    "Delete a profile and its key, as \"stoa logout --profile\" does. The key keeps working elsewhere; \"stoa keys revoke\" revokes it.",
 		Example: "  stoa profiles remove work",
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
@@ -105,7 +106,7 @@ name is called default. --profile comes before STOA_BASE_URL and STOA_API_KEY, w
 	return c
 }
 
-// isProfile checks that there is a profile of that name.
+// isProfile checks that the profile exists.
 func (e *env) isProfile(name string) error {
 	names := e.profileNames("")
 	if slices.Contains(names, name) {
@@ -114,7 +115,8 @@ func (e *env) isProfile(name string) error {
 	return usagef("there is no profile %q; \"stoa profiles list\" shows them%s", name, didYouMean(near(name, names)))
 }
 
-// forget removes a profile with its key; if it was the one in use, the default is.
+// forget deletes a profile with its key; if it was the current one, the default becomes
+// current.
 func (e *env) forget(name string) error {
 	current, err := e.profileName()
 	if err != nil {
@@ -125,10 +127,10 @@ func (e *env) forget(name string) error {
 	case err != nil:
 		return err
 	case p == nil:
-		e.say("Nobody was logged in.")
+		e.say("You were not logged in.")
 		return nil
 	}
-	e.say("Forgot %s and the key %s.", p.BaseURL, p.KeyHint)
+	e.say("Deleted %s and the key %s.", p.BaseURL, p.KeyHint)
 	if current == name && name != defaultProfile {
 		return e.useProfile(defaultProfile)
 	}

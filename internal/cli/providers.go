@@ -13,7 +13,7 @@ func viewProviders() view {
 	return view{"Provider", []column{
 		{"Name", "name", plain},
 		{"Format", "wire", plain},
-		{"In flight", "inFlight", count},
+		{"Running", "inFlight", count},
 		{"Limit", "maxInFlight", count},
 		{"Requests", "requests", count},
 		{"Retries", "retries", count},
@@ -56,9 +56,9 @@ func viewProviderTest() view {
 func (e *env) providers() *cobra.Command {
 	c := &cobra.Command{
 		Use: "providers", Short: "Show recent provider health", Args: cobra.ArbitraryArgs,
-		Long: `Show what the service knows of each provider from the calls it made since it started; on a terminal, what
-"stoa providers recent" shows as well. --json has their models too, with those whose circuit is open after failures. It
-takes a key with the scope operator.`,
+		Long: `Show the state of each provider from the calls since the service started; on a terminal, also the output of
+"stoa providers recent". --json includes their models and open circuits. Requires a key with the scope
+operator.`,
 		Example: "  stoa providers\n  stoa providers --jq '.[].routes[] | select(.state != \"closed\").model'",
 	}
 	o := e.output(c)
@@ -74,10 +74,10 @@ takes a key with the scope operator.`,
 		return e.recentProviders(c, o)
 	}
 	recent := &cobra.Command{
-		Use: "recent", Short: "Show how the providers did lately", Args: noArgs,
+		Use: "recent", Short: "Show recent calls and errors of the providers", Args: noArgs,
 		Long: `Show calls, errors and times of each provider in the last hour and the last 24 hours. They come from the request
-log, which has no steps of agents; of very many calls the latest are looked at, and a line on standard error says so.
---json has the models too.`,
+log, which does not contain steps of agents. If there are too many calls, only the latest are counted, with a note
+on standard error. --json includes the models.`,
 		Example: "  stoa providers recent\n  stoa providers recent --jq '.[] | select(.hour.errors > 0).name'",
 	}
 	ro := e.output(recent)
@@ -101,21 +101,21 @@ func (e *env) providerList(c *cobra.Command, o *output, path string, v view, non
 		return err
 	}
 	if list.Cut {
-		fmt.Fprintf(e.err, "There were too many calls: only those since %s are counted.\n", clean(list.Since))
+		fmt.Fprintf(e.err, "There were too many calls: only calls since %s are counted.\n", clean(list.Since))
 	}
 	return o.list(v, sequence(list.Data), 0, none)
 }
 
 func (e *env) recentProviders(c *cobra.Command, o *output) error {
-	return e.providerList(c, o, "/providers/recent", viewRecentProviders(), "No provider was called in the last 24 hours.")
+	return e.providerList(c, o, "/providers/recent", viewRecentProviders(), "There were no calls in the last 24 hours.")
 }
 
 func (e *env) providersTest() *cobra.Command {
 	return e.verb(verb{
-		use: "test PROVIDER", short: "Make a small call to a provider",
-		long: `Make a small call to a provider, with a dozen tokens of input and at most 16 of output, of the cheapest model that is
-routed to it, and show what came of it. No account is charged; what the vendor asks for it is yours. It takes 20 seconds
-at most. The exit code is 1 if the provider did not answer.`,
+		use: "test PROVIDER", short: "Test a provider with a small call",
+		long: `Send a small call to a provider, with a dozen tokens of input and at most 16 of output, to the cheapest model
+that is routed to it, and show the result. No account is charged; you pay the vendor. It takes at most 20
+seconds. The exit code is 1 if the provider did not answer.`,
 		example: "  stoa providers test claude",
 		op:      "POST /providers/{PROVIDER}/test",
 		print: func(o *output, raw jsonx.Value) error {

@@ -17,12 +17,12 @@ import (
 	"stoa/internal/config"
 )
 
-// memberNote is the annotation of a flag that has the names of the members that
-// it sets, where they are not the flag's own.
+// memberNote is the annotation of a flag with the names of the members that it sets, if
+// they differ from the flag's name.
 const memberNote = "stoa-member"
 
-// sends notes that a flag sets a member, so that an error about the member names
-// the flag.
+// sends records that a flag sets a member, so that an error about the member names the
+// flag.
 func sends(c *cobra.Command, flag, member string) {
 	f := c.Flags().Lookup(flag)
 	if f == nil {
@@ -34,8 +34,8 @@ func sends(c *cobra.Command, flag, member string) {
 	f.Annotations[memberNote] = append(f.Annotations[memberNote], member)
 }
 
-// A refusedFlag is an error of the service about a member that a flag set, in the
-// words of the command line.
+// A refusedFlag is the service's error about a member that a flag set, in terms of the
+// command line.
 type refusedFlag struct {
 	text string
 	error
@@ -49,8 +49,8 @@ func (r refusedFlag) Unwrap() error { return r.error }
 // index matches the number of an item at the end of a member's path.
 var index = regexp.MustCompile(`\[([0-9]+)\]$`)
 
-// inFlags returns err with the flag of c that set the member at fault; err itself
-// if none did.
+// inFlags returns err in terms of the flag of c that set the member at fault, or err
+// itself.
 func inFlags(c *cobra.Command, err error) error {
 	answer, ok := errors.AsType[*client.Error](err)
 	if !ok || c == nil || answer.Param == "" || answer.Status != 400 && answer.Status != 422 {
@@ -63,7 +63,7 @@ func inFlags(c *cobra.Command, err error) error {
 	}
 	last := lastPart(path)
 	var found *pflag.Flag
-	c.Flags().Visit(func(f *pflag.Flag) { // those that were given
+	c.Flags().Visit(func(f *pflag.Flag) { // the flags that were set
 		for _, member := range append([]string{f.Name}, f.Annotations[memberNote]...) {
 			if letters(member) == letters(path) || letters(lastPart(member)) == letters(last) {
 				found = f
@@ -92,14 +92,14 @@ func inFlags(c *cobra.Command, err error) error {
 // lastPart returns what follows the last dot of a member's path.
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// letters returns a name without what separates its words, so that
-// max-output-tokens, maxOutputTokens and max_output_tokens are one.
+// letters returns a name without word separators, so that max-output-tokens,
+// maxOutputTokens and max_output_tokens are equal.
 func letters(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// hasStore checks that the data directory of the settings has a store, for
-// commands that must not make one.
+// hasStore checks that the data directory of the settings has a store, for commands
+// that must not create one.
 func hasStore(cfg config.Config) error {
 	if cfg.Database != "" {
 		return nil

@@ -23,25 +23,25 @@ import (
 	"stoa/internal/stoa"
 )
 
-// maxPrompt is the most that is read from standard input, in bytes: the
-// service's default limit of a body.
+// maxPrompt is the maximum size of standard input, in bytes: the service's default
+// limit of a body.
 const maxPrompt = 16 << 20
 
 func (e *env) respond() *cobra.Command {
 	c := &cobra.Command{
-		Use: "respond [PROMPT]...", Short: "Ask a model and print its reply",
-		Long: `Ask a model and print its reply as it arrives.
+		Use: "respond [PROMPT]...", Short: "Send a prompt to a model",
+		Long: `Send a prompt to a model and print its reply as it arrives.
 
-The prompt is the arguments, or standard input where there are none. A single - among the arguments
-stands for standard input, so that a file can go with a question. On a terminal the reply is wrapped
-between words and its Markdown is rendered, unless --raw is given; elsewhere it is as the model wrote it. Ctrl-C cancels the reply; what
-came so far is paid for, and the exit code is 130.`,
+The prompt consists of the arguments, or of standard input if there are none. A single - among the arguments
+is replaced by standard input, to combine a file with a question. On a terminal the reply is wrapped and its
+Markdown is rendered, unless --raw is given; elsewhere it is printed unchanged. Ctrl-C cancels the reply; the
+text so far is charged, and the exit code is 130.`,
 		Example: "  stoa respond \"Why is the sky blue?\"\n  stoa respond -m alpha-sonnet-5-5 -i \"Answer in one sentence.\" < question.txt\n  git diff | stoa respond \"Review this change:\" -\n  stoa respond --jq .usage.total_tokens \"Hello\"",
 	}
 	o := e.output(c)
 	m := modelFlags(c)
 	e.rawFlag(c)
-	whole := c.Flags().Bool("no-stream", false, "print the reply once it is whole")
+	whole := c.Flags().Bool("no-stream", false, "print the reply when it is complete")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		prompt, err := e.prompt(args)
 		if err != nil {
@@ -75,12 +75,12 @@ came so far is paid for, and the exit code is 130.`,
 	return c
 }
 
-// prompt returns the arguments joined, with standard input in place of "-";
-// standard input alone if there are no arguments.
+// prompt returns the arguments joined, with "-" replaced by standard input; without
+// arguments it returns standard input.
 func (e *env) prompt(args []string) (string, error) {
 	if len(args) == 0 {
 		if isTerminal(e.in) {
-			return "", usagef("what is the prompt? Give it as an argument, or on standard input")
+			return "", usagef("the prompt is missing; pass it as an argument, or on standard input")
 		}
 		args = []string{"-"}
 	}
@@ -92,7 +92,7 @@ func (e *env) prompt(args []string) (string, error) {
 			continue
 		}
 		if read {
-			return "", usagef("standard input can be read once only")
+			return "", usagef("standard input can be read only once")
 		}
 		read = true
 		text, err := io.ReadAll(io.LimitReader(e.stdin, maxPrompt+1))
@@ -135,7 +135,7 @@ func (e *env) newReplyPrinter() *replyPrinter {
 
 // rawFlag adds --raw to a command that prints replies.
 func (e *env) rawFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&e.asWritten, "raw", false, "print replies as they are written, on a terminal too: not wrapped, no Markdown rendered")
+	c.Flags().BoolVar(&e.asWritten, "raw", false, "print replies unchanged on a terminal too: not wrapped, Markdown not rendered")
 }
 
 func (w *replyPrinter) write(text string) error {
@@ -166,7 +166,7 @@ func (w *replyPrinter) end() error {
 	return err
 }
 
-// stream prints a reply as it arrives and returns it whole.
+// stream prints a reply as it arrives and returns the complete reply.
 func (e *env) stream(ctx context.Context, call *client.Client, what client.Call, w *replyPrinter) (*contract.Response, error) {
 	var last *contract.Response
 	for ev, err := range call.Stream(ctx, what) {
@@ -188,12 +188,12 @@ func (e *env) stream(ctx context.Context, call *client.Client, what client.Call,
 	return last, nil
 }
 
-// receiptTime is how long a reply's receipt is waited for.
+// receiptTime is the maximum wait for a reply's receipt.
 const receiptTime = 2 * time.Second
 
-// printNotes prints after a reply why it was cut short, that another model answered
-// because of the plan, and on a terminal its model, tokens and price. It returns
-// the price, which the receipt has; a key that may not read receipts gets 0.
+// printNotes prints notes after a reply: why it was cut short, whether another model
+// answered because of the plan, and on a terminal its model, tokens and price. It
+// returns the price from the receipt; 0 if the key cannot read receipts.
 func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.Response, asked string) (price stoa.Credits) {
 	if r == nil {
 		return 0
@@ -212,7 +212,7 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 			price = stoa.Credits(receipt.CreditsMicro)
 			cost = fmt.Sprintf(" · %s credits", short(price))
 			if why := receipt.Model.FallbackReason; why != nil && *why == "plan" {
-				e.say("%s is not in your plan; %s answered. --strict refuses instead.", asked, r.Model)
+				e.say("%s is not in your plan; %s answered. --strict fails instead.", asked, r.Model)
 			}
 		}
 	}
@@ -225,30 +225,30 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 	return price
 }
 
-const chatHelp = `/clear forgets the conversation, /model NAME asks another model, /cost shows what was spent,
-/save FILE writes the conversation as Markdown, /exit or Ctrl-D ends. Ctrl-C stops a reply.
-A line that ends with \ goes on in the next one.`
+const chatHelp = `/clear clears the conversation, /model NAME selects another model, /cost shows the cost, /save FILE writes the
+conversation as Markdown, /exit or Ctrl-D ends the chat. Ctrl-C stops a reply. End a line with \ to continue
+it on the next one.`
 
-// chatCommands are the lines that are no messages.
+// chatCommands are the lines that are not messages.
 func chatCommands() []string {
 	return []string{"/clear", "/cost", "/exit", "/help", "/model", "/quit", "/save"}
 }
 
 func (e *env) chat() *cobra.Command {
 	c := &cobra.Command{
-		Use: "chat", Short: "Talk with a model", Args: noArgs,
-		Long: `Talk with a model, line by line. The conversation is kept here and sent along with each line; the
-service stores nothing of it. On a terminal lines are edited, the arrows bring earlier ones back, Tab
-completes commands and models, and pasted text stays one message however many lines it has. The last
-500 lines are kept in the file chat_history beside the profile, which only you can read; --no-history
-keeps and reads none, and a line that begins with a space is not kept.
+		Use: "chat", Short: "Chat with a model", Args: noArgs,
+		Long: `Chat with a model, line by line. The conversation is kept locally and sent with each line; the service does
+not store it. On a terminal, lines can be edited, the arrow keys recall earlier ones, Tab completes commands
+and models, and pasted text stays one message. The last 500 lines are stored in the file chat_history next to
+the profile, which only you can read; --no-history disables this, and lines that begin with a space are not
+stored.
 
 ` + chatHelp,
 		Example: "  stoa chat\n  stoa chat -m alpha-sonnet-5-5 -i \"You are a patient teacher.\"",
 	}
 	m := modelFlags(c)
 	e.rawFlag(c)
-	forget := c.Flags().Bool("no-history", false, "keep and read no history of lines")
+	forget := c.Flags().Bool("no-history", false, "do not store or read the history of lines")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.client()
 		if err != nil {
@@ -270,8 +270,8 @@ type conversation struct {
 	count int // of replies
 }
 
-// run reads lines until they end. The first Ctrl-C cancels the program's
-// context; here it stops only the reply, so signals are subscribed to again.
+// run reads lines until they end. The first Ctrl-C cancels the program's context; here
+// it must stop only the reply, so run subscribes to signals again.
 func (t *conversation) run(ctx context.Context) error {
 	e := t.e
 	interrupt := make(chan os.Signal, 1)
@@ -330,7 +330,7 @@ func (t *conversation) command(ctx context.Context, line string) (end bool, err 
 		return true, nil
 	case "/clear":
 		t.turns = nil
-		t.e.say("The conversation is forgotten.")
+		t.e.say("The conversation was cleared.")
 	case "/model":
 		if rest == "" {
 			t.e.say("The model is %s.", t.m.model)
@@ -355,7 +355,7 @@ func (t *conversation) command(ctx context.Context, line string) (end bool, err 
 		t.e.say("%s, %s credits.", some(t.count, "reply", "replies"), short(t.spent))
 	case "/save":
 		if rest == "" {
-			t.e.say("Where to? /save FILE")
+			t.e.say("The file is missing: /save FILE")
 			break
 		}
 		if err := t.save(rest); err != nil {
@@ -366,13 +366,13 @@ func (t *conversation) command(ctx context.Context, line string) (end bool, err 
 	case "/help":
 		t.e.say("%s", chatHelp)
 	default:
-		t.e.say("There is no %s. %s", word, chatHelp)
+		t.e.say("Unknown command %s. %s", word, chatHelp)
 	}
 	return false, nil
 }
 
-// turn sends the whole conversation. A turn that fails or is stopped is not
-// added to it; only a refused key or an unreachable service ends the chat.
+// turn sends the whole conversation. A turn that fails or is stopped is not added to
+// it; only a rejected key or an unreachable service ends the chat.
 func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -412,7 +412,7 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 	return nil
 }
 
-// save writes the conversation into a new file that only its owner can read.
+// save writes the conversation to a new file that only its owner can read.
 func (t *conversation) save(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -430,8 +430,8 @@ func (t *conversation) save(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// complete returns what completes the beginning of a line: a command, or a model.
-// The models are asked for once.
+// complete returns completions for the beginning of a line: commands or models. The
+// models are requested once.
 func (t *conversation) complete(ctx context.Context) func(string) []string {
 	var models []string
 	return func(head string) (found []string) {
@@ -440,7 +440,7 @@ func (t *conversation) complete(ctx context.Context) func(string) []string {
 			if models == nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completionTime)
 				defer cancel()
-				models, _ = t.e.modelNames(ctx) // without them nothing is completed
+				models, _ = t.e.modelNames(ctx) // without them there are no completions
 			}
 			all = nil
 			for _, m := range models {
@@ -456,8 +456,8 @@ func (t *conversation) complete(ctx context.Context) func(string) []string {
 	}
 }
 
-// plainLines returns a function that reads the next line of an input without an
-// editor. It prints its argument first if people see it.
+// plainLines returns a function that reads the next line of an input without an editor.
+// It prints its argument first on a terminal.
 func (t *conversation) plainLines(interrupt <-chan os.Signal) func(string) (string, error) {
 	e := t.e
 	human := isTerminal(e.in) && isTerminal(e.err)

@@ -9,7 +9,7 @@ import (
 )
 
 // scheduleText returns a schedule in words: "Mon–Fri 09:00, Europe/Berlin". An
-// expression that has no short words stays as it is.
+// expression without a short form is returned unchanged.
 func scheduleText(v any) string {
 	switch text(v, "type") {
 	case "interval":
@@ -27,7 +27,7 @@ func scheduleText(v any) string {
 	return text(v, "type")
 }
 
-// spanText returns a length of time in its largest whole unit: "6 h".
+// spanText returns a duration in its largest whole unit: "6 h".
 func spanText(d time.Duration) string {
 	for _, u := range []struct {
 		size time.Duration
@@ -40,9 +40,9 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-// cronText returns words for the usual cron expressions: a time of day on every
-// day, on weekdays or on a day of the month, or a minute of every hour; empty for
-// others.
+// cronText returns words for the usual cron expressions: a time of day on every day, on
+// weekdays or on a day of the month, or a minute of every hour; empty for other
+// expressions.
 func cronText(expr string) string {
 	switch expr {
 	case "@hourly":
@@ -86,8 +86,8 @@ func cronText(expr string) string {
 	return fmt.Sprintf("%s %02d:%02d", days, hour, minute)
 }
 
-// weekdays returns the words for the last field of a cron expression: "Mon–Fri",
-// "Sat, Sun"; empty if it is not made of days, lists and ranges.
+// weekdays returns the words for the last field of a cron expression: "Mon–Fri", "Sat,
+// Sun"; empty if it does not consist of days, lists and ranges.
 func weekdays(field string) string {
 	day := func(word string) string {
 		names := []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
@@ -117,7 +117,7 @@ func weekdays(field string) string {
 	return strings.Join(parts, ", ")
 }
 
-// instantsText returns the first three of a list of times on the clocks of a zone.
+// instantsText returns the first three of a list of times in a time zone.
 func instantsText(v any, zone string) string {
 	at, err := time.LoadLocation(cmp.Or(zone, "UTC"))
 	if err != nil {
@@ -137,7 +137,7 @@ func instantsText(v any, zone string) string {
 	return strings.Join(shown, " · ")
 }
 
-// instantText returns a time on the clocks of a zone: "Mon 2026-11-23 09:00 CET".
+// instantText returns a time in a time zone: "Mon 2026-11-23 09:00 CET".
 func instantText(stamp string, at *time.Location) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {

@@ -30,23 +30,23 @@ func viewSecrets() view {
 	}}
 }
 
-// maxSecret is the most bytes of a value.
+// maxSecret is the maximum size of a value, in bytes.
 const maxSecret = 8192
 
 func (e *env) secretsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Store a secret, or replace its value", Args: takes("NAME"),
-		Long: `Store a value that requests to one origin need, such as a token. It is read from standard input and never
-shown again. A secret of that name that is there gets the new value; a new one needs an --origin, which is the
-only place that it is ever sent to.`,
+		Long: `Store a value that requests to one origin require, such as a token. It is read from standard input and never
+shown again. An existing secret with that name gets the new value; a new one requires an --origin, the only
+place that it is ever sent to.`,
 		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets set notes-client --kind token --origin https://accounts.example.com < secret.txt",
 	}
 	origin, header := c.Flags().String("origin", "", "scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as; default: Authorization: Bearer")
-	kind, parameter := c.Flags().String("kind", "", "bearer (the default), header, basic (user:password), query, or token (of an OAuth client)"), c.Flags().String("parameter", "", "the `name` of the parameter of the address to send it as")
+	kind, parameter := c.Flags().String("kind", "", "bearer (the default), header, basic (user:password), query, or token (of an OAuth client)"), c.Flags().String("parameter", "", "the `name` of the query parameter to send it as")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if isTerminal(e.in) {
-			return usagef("the value is read from standard input, so that no history keeps it: stoa secrets set %s < file", args[0])
+			return usagef("the value must be passed on standard input, so that no shell history contains it: stoa secrets set %s < file", args[0])
 		}
 		text, err := io.ReadAll(io.LimitReader(e.stdin, maxSecret+2))
 		if err != nil {
@@ -78,11 +78,11 @@ only place that it is ever sent to.`,
 		case len(there) > 1:
 			return fmt.Errorf("%d secrets have the name %q; use an id: %s", len(there), args[0], strings.Join(there, ", "))
 		case len(there) == 1 && (*origin != "" || *header != "" || *kind != "" || *parameter != ""):
-			return usagef("the secret %q is there; its origin and kind never change. Delete it first, or choose another name", args[0])
+			return usagef("the secret %q already exists; its origin and kind cannot change. Delete it first, or choose another name", args[0])
 		case len(there) == 1:
 			raw, err = call.JSON(c.Context(), http.MethodPut, "/secrets/"+there[0]+"/value", nil, map[string]any{"value": value}, nil)
 		case *origin == "":
-			return usagef("where may it be sent to? Give it an --origin")
+			return usagef("a new secret requires an --origin")
 		default:
 			body := map[string]any{"name": args[0], "kind": "bearer", "value": value, "origin": *origin}
 			if *header != "" {
@@ -105,21 +105,20 @@ only place that it is ever sent to.`,
 }
 
 func (e *env) secrets() *cobra.Command {
-	c := group("secrets", "Look after stored secrets", `Look after the secrets that the service stores encrypted: those that connections need, which set, list and
-delete are about, and what it keeps for itself. No command shows a value. SECRET is an id, or a name that only
-one has.`)
+	c := group("secrets", "Manage stored secrets", `Manage the secrets that the service stores encrypted. set, list and delete manage the secrets of connections;
+rekey also covers the service's own. No command shows a value. SECRET is an id, or a unique name.`)
 	rekey := &cobra.Command{
-		Use: "rekey", Short: "Encrypt every stored secret with the newest key", Args: noArgs,
-		Long: `Encrypt every stored secret with the first key of secrets.keys, or of secrets.key in the data directory.
-After that the keys behind it are not needed any more.
+		Use: "rekey", Short: "Re-encrypt every stored secret with the newest key", Args: noArgs,
+		Long: `Re-encrypt every stored secret with the first key of secrets.keys, or of secrets.key in the data directory.
+After that the other keys are no longer needed.
 
-With --new a new key is put in front in secrets.key first; that is for installations without secrets.keys.
-A server on a data directory must be stopped; nodes on PostgreSQL may run, if all have the key. What no
-key opens is left as it is, and the exit code is then 1.`,
+With --new a new key is first added at the beginning of secrets.key; this is for installations without
+secrets.keys. A server on a data directory must be stopped; nodes on PostgreSQL may run if all have the key.
+Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 		Example: "  stoa secrets rekey --data /var/lib/stoa --new\n  stoa secrets rekey --config /etc/stoa/stoa.yaml",
 	}
 	load := e.settings(rekey)
-	fresh := rekey.Flags().Bool("new", false, "make a new key first, in secrets.key")
+	fresh := rekey.Flags().Bool("new", false, "create a new key first, in secrets.key")
 	rekey.RunE = func(c *cobra.Command, _ []string) (err error) {
 		cfg, err := load()
 		if err != nil {
@@ -129,7 +128,7 @@ key opens is left as it is, and the exit code is then 1.`,
 			return err
 		}
 		if *fresh && (cfg.Database != "" || len(cfg.Secrets.Keys) > 0) {
-			return usagef("--new is for keys in the data directory; here they are in secrets.keys: put a new one in front there")
+			return usagef("--new is for keys in the data directory; this configuration has secrets.keys: add a new key at the beginning there")
 		}
 		st, err := store.Open(c.Context(), store.Config{Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability)})
 		if err != nil {
@@ -156,23 +155,23 @@ key opens is left as it is, and the exit code is then 1.`,
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(e.out, "Encrypted %s anew; %d had the newest key already.\n", some(done.Done, "secret", "secrets"), done.Current); err != nil {
+		if _, err := fmt.Fprintf(e.out, "Re-encrypted %s; %d already had the newest key.\n", some(done.Done, "secret", "secrets"), done.Current); err != nil {
 			return err
 		}
 		if done.Unreadable > 0 {
-			return fmt.Errorf("%s cannot be read with any of the keys, and stay as they are: find the key that is missing, or make them anew", some(done.Unreadable, "secret", "secrets"))
+			return fmt.Errorf("%s cannot be decrypted with any of the keys and are unchanged: find the missing key, or create them again", some(done.Unreadable, "secret", "secrets"))
 		}
 		return nil
 	}
 	c.AddCommand(e.secretsSet(), rekey,
 		e.verb(verb{
 			use: "list", short: "List the secrets of connections",
-			long: "List the secrets that connections of the account may use, newest first, without their values.", example: "  stoa secrets list",
+			long: "List the secrets that connections of the account can use, newest first, without their values.", example: "  stoa secrets list",
 			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
 		}),
 		e.verb(verb{
 			use: "delete SECRET", short: "Delete a secret",
-			long: "Delete a secret with its value. One that a connection uses is kept.", example: "  stoa secrets delete notes-token --yes",
+			long: "Delete a secret with its value. A secret that a connection uses cannot be deleted.", example: "  stoa secrets delete notes-token --yes",
 			op: "DELETE /secrets/{SECRET}", ask: asks("Delete %s for good?", "the secret", "secrets"),
 		}))
 	return c

@@ -20,7 +20,7 @@ func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	return e.settingsBy(c, config.Load)
 }
 
-// settingsBy is [env.settings] with a function that reads the configuration.
+// settingsBy is like [env.settings], with a function that reads the configuration.
 func (e *env) settingsBy(c *cobra.Command, read func(config.Flags, func(string) string, func(string) ([]byte, error)) (config.Config, error)) func() (config.Config, error) {
 	var f config.Flags
 	flags := c.Flags()
@@ -30,9 +30,9 @@ func (e *env) settingsBy(c *cobra.Command, read func(config.Flags, func(string) 
 	flags.StringVar(&f.Data, "data", "", "`directory` of the SQLite store, default ./data (STOA_DATA)")
 	flags.StringVar(&f.Database, "database", "", "postgres:// `URL` to use PostgreSQL instead of SQLite (STOA_DATABASE)")
 	flags.StringVar(&f.Durability, "durability", "", "full, or process: exact under kill -9 but not under power loss (STOA_DURABILITY)")
-	flags.StringVar(&f.PublicURL, "public-url", "", "`origin` that callers see, for links (STOA_PUBLIC_URL)")
-	flags.StringVar(&f.Extensions, "extensions", "", "`names` of what to offer beyond version 1 of the API, with commas, or all (STOA_EXTENSIONS)")
-	flags.StringVar(&f.Sandbox, "sandbox", "", "auto, always or off: when the built-in model serves (STOA_SANDBOX)")
+	flags.StringVar(&f.PublicURL, "public-url", "", "public `origin` of the service, for links (STOA_PUBLIC_URL)")
+	flags.StringVar(&f.Extensions, "extensions", "", "`names` of the extensions of version 1 of the API to offer, separated by commas, or all (STOA_EXTENSIONS)")
+	flags.StringVar(&f.Sandbox, "sandbox", "", "whether the built-in model serves: auto, always or off (STOA_SANDBOX)")
 	flags.StringVar(&f.LogFormat, "log-format", "", "text or json (STOA_LOG_FORMAT)")
 	flags.StringVar(&f.LogLevel, "log-level", "", "debug, info, warn or error (STOA_LOG_LEVEL)")
 	return func() (config.Config, error) {
@@ -47,14 +47,15 @@ func (e *env) serve() *cobra.Command {
 		Use: "serve", Short: "Run the service", Args: noArgs,
 		Long: `Run the service until SIGINT or SIGTERM.
 
-The first start makes the data directory, an owner account with credits and a key, and prints that
-key once. With no vendor configured, the built-in sandbox model answers. SIGHUP reads the
-configuration again; a stop lets running replies finish (30 s by default).`,
+The first start creates the data directory and an owner account with credits and a key, and prints that key
+once. If no vendor is configured, the built-in sandbox model answers. SIGHUP reloads the configuration; a stop
+lets running replies finish (30 s by default).`,
 		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 0.0.0.0:8080 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
 	}
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		// When the reader of the log has ended, writes fail and are counted instead of ending the process.
+		// After the reader of the log has exited, writes fail and are counted instead
+		// of ending the process.
 		signal.Ignore(syscall.SIGPIPE)
 		cfg, err := load()
 		if err != nil {
@@ -66,8 +67,8 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log, LinesDropped: lines.Dropped,
 			Reload: load, Hangup: e.hangup,
-			Ready: func(string) { // most of what the start allocated is garbage by now
-				runtime.GC() // pools keep their values for one collection
+			Ready: func(string) { // most of the start's allocations are garbage by now
+				runtime.GC() // pools keep their values during one collection
 				debug.FreeOSMemory()
 			},
 		})
@@ -76,10 +77,10 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 }
 
 func (e *env) config() *cobra.Command {
-	c := group("config", "Look at the configuration", "Look at the configuration that \"stoa serve\" would use with the same flags and environment.")
+	c := group("config", "Inspect the configuration", "Inspect the configuration that \"stoa serve\" would use with the same flags and environment.")
 	check := &cobra.Command{
-		Use: "check", Short: "Say whether the configuration works", Args: noArgs,
-		Long:    "Read the configuration and check it as a start would, without starting. All that is wrong is named with its place, by line; then the exit code is 1.",
+		Use: "check", Short: "Check the configuration", Args: noArgs,
+		Long:    "Read the configuration and check it as a start would, without starting. Every error is printed with its location, one per line, and the exit code is then 1.",
 		Example: "  stoa config check --config stoa.yaml",
 	}
 	examine := e.settingsBy(check, config.Examine)
@@ -91,11 +92,11 @@ func (e *env) config() *cobra.Command {
 		for _, w := range cfg.Warnings {
 			fmt.Fprintf(e.err, "warning: %s\n", w)
 		}
-		_, err = fmt.Fprintln(e.out, "The configuration is in order.")
+		_, err = fmt.Fprintln(e.out, "The configuration is valid.")
 		return err
 	}
 	print := &cobra.Command{
-		Use: "print", Short: "Print the configuration as it would be used", Args: noArgs,
+		Use: "print", Short: "Print the effective configuration", Args: noArgs,
 		Long:    "Print every setting with its value, as YAML that can be read back. Secrets are masked.",
 		Example: "  stoa config print --config stoa.yaml",
 	}

@@ -150,8 +150,8 @@ func TestAServiceEndsWhoseLogIsStuck(t *testing.T) {
 func TestDroppedLinesAreToldAsTheLogIs(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
-		"text": `level=WARN msg="lines of the log were dropped, as they came faster than they could be written" lines=1`,
-		"json": `"level":"WARN","msg":"lines of the log were dropped, as they came faster than they could be written","lines":1}`,
+		"text": `level=WARN msg="lines of the log were dropped, because they arrived faster than they could be written" lines=1`,
+		"json": `"level":"WARN","msg":"lines of the log were dropped, because they arrived faster than they could be written","lines":1}`,
 	} {
 		var out strings.Builder
 		e := &env{err: &out}

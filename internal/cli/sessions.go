@@ -18,8 +18,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An endedError is an awaited session that ended failed or cancelled; the exit
-// code is 5.
+// An endedError reports an awaited session that failed or was cancelled; the exit code
+// is 5.
 type endedError struct{ error }
 
 func (x endedError) Unwrap() error { return x.error }
@@ -75,7 +75,7 @@ func viewMessages() view {
 	}}
 }
 
-// A session is the members of a session that the commands use.
+// A session contains the members of a session that the commands use.
 type session struct {
 	ID           string             `json:"id"`
 	Status       stoa.SessionStatus `json:"status"`
@@ -97,16 +97,16 @@ type session struct {
 func readSession(raw jsonx.Value) (session, error) {
 	var s session
 	if err := jsonx.Unmarshal(raw, &s); err != nil {
-		return s, fmt.Errorf("the reply is not what the contract says: %w", err)
+		return s, fmt.Errorf("the reply does not match the contract: %w", err)
 	}
 	return s, nil
 }
 
-// err returns the error of a session that failed or was cancelled, else nil.
+// err returns the error of a session that failed or was cancelled, or nil.
 func (s session) err() error {
 	switch s.Status {
 	case stoa.SessionFailed:
-		why := "it does not say why"
+		why := "unknown reason"
 		if s.Error != nil {
 			why = strings.TrimRight(s.Error.Message, ".") + " (" + s.Error.Code + ")"
 		}
@@ -118,14 +118,13 @@ func (s session) err() error {
 }
 
 func (e *env) sessions() *cobra.Command {
-	c := group("sessions", "Run conversations with agents", `Run conversations with agents. AGENT is an id, an external id, or a name that only one has; SESSION
-is an id.
+	c := group("sessions", "Run conversations with agents", `Run conversations with agents. AGENT is an id, an external id, or a unique name; SESSION is an id.
 
-A session stops as completed, waiting_for_input, failed or cancelled. Commands that await it exit with
-0 for the first two and with 5 for the others.`)
+A session stops as completed, waiting_for_input, failed or cancelled. Commands that wait for it exit with 0
+for the first two and with 5 for the others.`)
 	wait := &cobra.Command{
 		Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
-		Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
+		Long:    "Wait until a session stops, then print its reply or its question.",
 		Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	e.rawFlag(wait)
@@ -137,34 +136,34 @@ A session stops as completed, waiting_for_input, failed or cancelled. Commands t
 			op: "GET /sessions", rows: viewSessions(), none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
-				{"status", "status", asText, "only those with this `status`"},
-				{"trigger", "trigger", asText, "only those that this started: api, schedule or embed"},
-				{"user", "externalUserId", asText, "only those of this end `user`"},
-				{"external-id", "externalId", asText, "only the one with this `id` of yours"},
+				{"status", "status", asText, "only objects with this `status`"},
+				{"trigger", "trigger", asText, "only sessions with this origin: api, schedule or embed"},
+				{"user", "externalUserId", asText, "only sessions of this end `user`"},
+				{"external-id", "externalId", asText, "only the session with this external `id`"},
 			},
 		}),
 		e.verb(verb{
 			use: "delete AGENT SESSION...", short: "Delete sessions",
-			long: "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.", example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-			op: "DELETE /api-agents/{AGENT}/sessions/{SESSION}", ask: asks("Delete %s with all that was said?", "the session", "sessions"),
+			long: "Delete sessions with their messages and events; a running turn is cancelled first. Receipts are kept.", example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /api-agents/{AGENT}/sessions/{SESSION}", ask: asks("Delete %s with its conversation?", "the session", "sessions"),
 		}),
 		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
 		e.onSession(&cobra.Command{
-			Use: "messages AGENT SESSION", Short: "List what was said", Args: takes("AGENT", "SESSION"),
-			Long: "List what was said in a session, in its order.", Example: "  stoa sessions messages support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			Use: "messages AGENT SESSION", Short: "List the messages of a session", Args: takes("AGENT", "SESSION"),
+			Long: "List the messages of a session, in order.", Example: "  stoa sessions messages support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 		}, func(ctx context.Context, x sessionContext, _ []string) error {
-			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "Nothing was said.")
+			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "There are no messages.")
 		}),
 		e.sessionsReply(),
-		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text that was written stays."),
-		e.sessionAction("retry", "Do the last turn again", "Send the last message of a failed or cancelled session again, as a new turn."),
+		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text written so far is kept."),
+		e.sessionAction("retry", "Retry the last turn", "Send the last message of a failed or cancelled session again, as a new turn."),
 		e.sessionsExport(),
 	)
 	return c
 }
 
-// A sessionContext is what a command about one session works with.
+// A sessionContext is the context of a command about one session.
 type sessionContext struct {
 	e         *env
 	o         *output
@@ -175,8 +174,8 @@ type sessionContext struct {
 
 func (x sessionContext) path() string { return client.SessionPath(x.agent, x.id) }
 
-// onSession returns c completed with do, which gets the session that the first
-// two arguments name and the remaining arguments.
+// onSession completes c with do, which receives the session that the first two
+// arguments name, and the remaining arguments.
 func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x sessionContext, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -196,19 +195,19 @@ func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x session
 func viewStarted() view { return viewSession().only("id", "status") }
 
 // followFlags adds --wait, --watch and --no-watch to c and returns a function that
-// does what they say: without any of them it watches on a terminal, and elsewhere
-// prints the session and what comes next.
+// applies them: by default it watches on a terminal, and elsewhere prints the session
+// and the next commands.
 func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 	e.rawFlag(c)
 	wait := c.Flags().Bool("wait", false, "wait until it stops and print its reply")
-	watch := c.Flags().Bool("watch", false, "print what happens until it stops; this is what a terminal gets")
-	detach := c.Flags().Bool("no-watch", false, "print its id and status at once, on a terminal too; also --detach")
+	watch := c.Flags().Bool("watch", false, "print events until it stops; the default on a terminal")
+	detach := c.Flags().Bool("no-watch", false, "print its id and status without waiting, even on a terminal; also --detach")
 	c.Flags().BoolVar(detach, "detach", false, "")
 	_ = c.Flags().MarkHidden("detach") // it exists
 	return func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 		switch {
 		case *detach && (*watch || *wait):
-			return usagef("--no-watch goes without --watch and --wait")
+			return usagef("--no-watch cannot be combined with --watch and --wait")
 		case *wait:
 			return x.wait(ctx)
 		case *watch, isTerminal(x.e.out) && !*detach && !x.o.raw():
@@ -218,15 +217,15 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 		}
 		err := x.o.object(viewStarted(), raw)
 		if err == nil {
-			x.e.next("See what it does:", fmt.Sprintf("stoa sessions watch %s %s", shellWord(x.named), x.id))
+			x.e.next("Watch it with:", fmt.Sprintf("stoa sessions watch %s %s", shellWord(x.named), x.id))
 		}
 		return err
 	}
 }
 
-// answer asks whoever sits at the terminal for what the session waits for, and
-// sends it. It reports whether it was sent; otherwise it has said how to answer
-// later. whole says whether the question is to be shown, and not its choices alone.
+// answer asks the user at the terminal for the input that the session waits for, and
+// sends it. It reports whether it was sent; otherwise it has printed how to answer
+// later. whole says whether to show the question, and not only its choices.
 func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent bool, err error) {
 	e, options := x.e, s.PendingInput.Options
 	if s.PendingInput.Kind == stoa.InputToolApproval {
@@ -253,9 +252,9 @@ func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent
 	for i, option := range options {
 		e.say("  %d  %s", i+1, oneLine(option))
 	}
-	mark := "Your answer (nothing: later): "
+	mark := "Your answer (empty: later): "
 	if len(options) > 0 {
-		mark = "Your answer, or the number of one (nothing: later): "
+		mark = "Your answer, or its number (empty: later): "
 	}
 	fmt.Fprint(e.err, e.style(e.err).bold(mark))
 	line, err := bufio.NewReader(e.stdin).ReadString('\n')
@@ -278,15 +277,15 @@ func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent
 	return err == nil, err
 }
 
-// tellAnswer says how the question of a session is answered.
+// tellAnswer prints how to answer the question of a session.
 func (x sessionContext) tellAnswer(options []string) {
 	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
-// credentialFlag adds the flag for secrets that sessions have of their own.
+// credentialFlag adds the flag for the sessions' own secrets.
 func credentialFlag(whose string) adder {
 	return func(c *cobra.Command) setter {
-		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; may be given again")
+		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; repeatable")
 		return func(body map[string]any) error {
 			if c.Flags().Changed("credential") {
 				body["credentials"] = lookup(func(ctx context.Context, call *client.Client) (any, error) { return credentials(ctx, call, *pairs) })
@@ -302,10 +301,10 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 	for _, pair := range pairs {
 		connection, secret, ok := strings.Cut(pair, "=")
 		if pair == "" {
-			continue // none: those of before are taken away
+			continue // empty removes the earlier ones
 		}
 		if !ok {
-			return nil, usagef("--credential takes a connection and a secret with = between them, not %q", pair)
+			return nil, usagef("--credential requires CONNECTION=SECRET, not %q", pair)
 		}
 		connection, err := connectionCollection().find(ctx, call, connection)
 		if err != nil {
@@ -321,23 +320,23 @@ func credentials(ctx context.Context, call *client.Client, pairs []string) (any,
 func (e *env) sessionsStart() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
-		Long: `Send a message to an agent. On a terminal what happens is shown until the session stops, and a question
-of the agent is asked right there. Elsewhere, and with --no-watch, its id and status are printed without
-waiting; --wait waits for the reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
+		Long: `Send a message to an agent. On a terminal, events are shown until the session stops, and questions of the
+agent are asked. Elsewhere, and with --no-watch, its id and status are printed without waiting; --wait waits
+for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
 	}
 	o := e.output(c)
 	settings := e.flags(c,
-		field{"mode", "mode", asText, "chat (default), or once: one shot that never waits for anybody"},
-		field{"title", "title", asText, "what it is about"},
+		field{"mode", "mode", asText, "chat (default), or once: a one-shot session that never waits for input"},
+		field{"title", "title", asText, "the title"},
 		field{"user", "externalUserId", asText, "`id` of your end user"},
-		field{"external-id", "externalId", asText, "your own `id` for it, unique in the account"},
-		field{"metadata", "metadata", asPairs, "a `name=value` pair to keep with it"},
-		field{"max-credits", "limits.maxCreditsMicro", asCredits, "what a turn may cost, in `credits`"},
-		field{"timeout", "limits.timeoutSeconds", asSeconds, "how long a turn may take, such as 90s"},
-		field{"max-steps", "limits.maxSteps", asNumber, "how many model calls a turn may make"},
+		field{"external-id", "externalId", asText, "your own `id`, unique in the account"},
+		field{"metadata", "metadata", asPairs, "a `name=value` pair of metadata"},
+		field{"max-credits", "limits.maxCreditsMicro", asCredits, "the maximum cost of a turn, in `credits`"},
+		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum duration of a turn, such as 90s"},
+		field{"max-steps", "limits.maxSteps", asNumber, "the maximum number of model calls of a turn"},
 	)
-	own, follow := credentialFlag("the session has")(c), e.followFlags(c)
+	own, follow := credentialFlag("for the session")(c), e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
 		if err != nil {
@@ -374,7 +373,7 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 func (e *env) sessionsGet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "get [AGENT] SESSION", Short: "Show a session", Args: takes("[AGENT]", "SESSION"),
-		Long:    "Show a session as it stands. Its id is enough; an AGENT before it must be the session's.",
+		Long:    "Show the current state of a session. Its id is enough; an AGENT before it must be the session's agent.",
 		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
 	}
 	o := e.output(c)
@@ -462,14 +461,14 @@ func choices(options []string) string {
 
 func (e *env) sessionsWatch() *cobra.Command {
 	c := &cobra.Command{
-		Use: "watch AGENT SESSION", Short: "Print what happens in a session", Args: takes("AGENT", "SESSION"),
-		Long: `Print what happened in a session and what happens, until it stops: its steps, tools and text. A
-connection that breaks is made anew where it broke. --json prints the events, one a line.`,
+		Use: "watch AGENT SESSION", Short: "Print the events of a session", Args: takes("AGENT", "SESSION"),
+		Long: `Print the past and new events of a session until it stops: its steps, tools and text. A broken connection is
+resumed where it ended. --json prints the events, one per line.`,
 		Example: "  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
 	}
-	after := c.Flags().Int64("after", 0, "begin after the event with this `number`")
+	after := c.Flags().Int64("after", 0, "start after the event with this `number`")
 	e.rawFlag(c)
-	follow := c.Flags().Bool("follow", false, "go on when it has stopped, for what comes next")
+	follow := c.Flags().Bool("follow", false, "continue after it has stopped, for further events")
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error { return x.watch(ctx, *after, *follow) })
 }
 
@@ -522,10 +521,10 @@ func joinLine(t *timeline, err error) error {
 
 func (e *env) sessionsReply() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reply AGENT SESSION MESSAGE...", Short: "Answer, or say something more", Args: takes("AGENT", "SESSION", "MESSAGE..."),
-		Long: `Send a message to a session. While the agent waits for an answer, it is the answer; a stopped session
-takes it up as a new turn; while the agent works it waits its turn, unless --reject is given. A MESSAGE
-of - is standard input. What happens then is shown as by "sessions start".`,
+		Use: "reply AGENT SESSION MESSAGE...", Short: "Send an answer or a message", Args: takes("AGENT", "SESSION", "MESSAGE..."),
+		Long: `Send a message to a session. While the agent waits for an answer, it is the answer; a stopped session starts a
+new turn with it; while the agent works, it is queued unless --reject is given. A MESSAGE of - is standard
+input. The events are shown as by "sessions start".`,
 		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
@@ -565,7 +564,7 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 	acknowledged := new(bool)
 	if verb == "retry" {
 		follow = e.followFlags(c)
-		acknowledged = c.Flags().Bool("acknowledge-effects", false, "do it although its tools may have changed something")
+		acknowledged = c.Flags().Bool("acknowledge-effects", false, "retry even if its tools may have had effects")
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)

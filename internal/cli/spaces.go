@@ -17,13 +17,13 @@ func viewSpace() view {
 }
 
 func (e *env) spaces() *cobra.Command {
-	c := group("spaces", "Group agents", "Group agents. Every account has a default space. SPACE is an id, an external id, or a name that only one has.")
+	c := group("spaces", "Group agents", "Group agents into spaces. Every account has a default space. SPACE is an id, an external id, or a unique name.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create", short: "Create a space",
-			long: "Make a space.", example: "  stoa spaces create --name support",
+			long: "Create a space.", example: "  stoa spaces create --name support",
 			op: "POST /spaces", fields: describeFields(), show: viewSpace(),
-			needs: []string{"name"}, missing: "what is the space called? Give it a --name",
+			needs: []string{"name"}, missing: "a space requires a --name",
 		},
 		verb{
 			use: "list", short: "List the spaces",
@@ -36,14 +36,14 @@ func (e *env) spaces() *cobra.Command {
 		},
 		verb{
 			use: "update SPACE", short: "Change a space",
-			long: "Change what the flags name. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
+			long: "Change the given settings. An empty text clears.", example: "  stoa spaces update support --description \"Agents that customers see\"",
 			op: "PATCH /spaces/{SPACE}", fields: describeFields(), show: viewSpace(), missing: nothingChanges,
 		},
 		verb{
 			use: "delete SPACE", short: "Delete a space",
-			long: "Delete a space. One with agents is kept, unless --force deletes them with it.", example: "  stoa spaces delete support --yes",
+			long: "Delete a space. A space with agents is deleted only with --force, together with its agents.", example: "  stoa spaces delete support --yes",
 			op: "DELETE /spaces/{SPACE}", ask: asks("Delete %s for good?", "the space", "spaces"),
-			fields: []field{{"force", "force", asBool, "delete its agents too, with their drives and sessions"}},
+			fields: []field{{"force", "force", asBool, "also delete its agents, with their drives and sessions"}},
 		},
 	)...)
 	return c

@@ -22,7 +22,7 @@ func viewTask() view {
 		{"Mode", "mode", plain},
 		{"Schedule", "schedule", timetable},
 		{"Status", "status", state},
-		{"Paused for", "pauseReason", plain},
+		{"Pause reason", "pauseReason", plain},
 		{"Next run", "nextRunAt", when},
 		{"Upcoming", "upcomingRunsAt", instants},
 		{"Last run", "lastRun.status", state},
@@ -32,7 +32,7 @@ func viewTask() view {
 		{"Skipped", "counters.skipped", count},
 		{"Starts", "startAt", when},
 		{"Ends", "endAt", when},
-		{"Most runs", "maxRuns", count},
+		{"Maximum runs", "maxRuns", count},
 		{"Session policy", "sessionPolicy", plain},
 		{"Missed runs", "missedRunPolicy", plain},
 		{"Overlap", "overlapPolicy", plain},
@@ -49,7 +49,7 @@ func viewRuns() view {
 		{"For", "scheduledFor", when},
 		{"Trigger", "trigger", plain},
 		{"Status", "status", state},
-		{"Skipped for", "skipReason", plain},
+		{"Skip reason", "skipReason", plain},
 		{"Session", "sessionId", plain},
 	}}
 }
@@ -62,9 +62,9 @@ func viewPreview() view {
 func scheduleFlags(c *cobra.Command) setter {
 	f := c.Flags()
 	cron := f.String("cron", "", "an `expression` such as \"0 9 * * MON-FRI\" or @daily")
-	timezone := f.String("timezone", "", "where the clocks of --cron are, such as Europe/Berlin; default: UTC")
-	every := f.String("every", "", "a `span` such as 15m, at least a minute")
-	once := f.String("at", "", "one `time`: 2026-12-24T18:00:00Z, or a span from now such as 2h")
+	timezone := f.String("timezone", "", "the time zone of --cron, such as Europe/Berlin; default: UTC")
+	every := f.String("every", "", "an `interval` such as 15m, at least a minute")
+	once := f.String("at", "", "a single `time`: 2026-12-24T18:00:00Z, or a duration from now such as 2h")
 	sends(c, "cron", "schedule.expression")
 	sends(c, "every", "schedule.everySeconds")
 	sends(c, "at", "schedule.runAt")
@@ -79,7 +79,7 @@ func scheduleFlags(c *cobra.Command) setter {
 		case given > 1:
 			return usagef("--cron, --every and --at exclude each other")
 		case *timezone != "" && *cron == "":
-			return usagef("--timezone goes with --cron")
+			return usagef("--timezone requires --cron")
 		case *cron != "":
 			body["schedule"] = map[string]any{"type": "cron", "expression": *cron, "timezone": cmp.Or(*timezone, "UTC")}
 		case *every != "":
@@ -99,34 +99,34 @@ func scheduleFlags(c *cobra.Command) setter {
 	}
 }
 
-// taskFields are the settings of a task, except for its schedule and credentials.
+// taskFields returns the settings of a task, except for its schedule and credentials.
 func taskFields() []field {
 	return []field{
-		{"name", "name", asText, "what it is called"},
-		{"message", "message", asFile, "what the agent is told; @FILE reads a file"},
-		{"mode", "mode", asText, "once (default), or chat: the agent may ask"},
+		{"name", "name", asText, "the name"},
+		{"message", "message", asFile, "the message to the agent; @FILE reads a file"},
+		{"mode", "mode", asText, "once (default), or chat: the agent can ask questions"},
 		{"session", "sessionPolicy", asText, "new (default): a session for every run; reuse: a turn of one chat"},
-		{"missed", "missedRunPolicy", asChoice, "run_latest (default), run_all or skip: what becomes of runs that the service missed"},
-		{"overlap", "overlapPolicy", asText, "skip (default), queue or allow: what becomes of a run while the one before goes on"},
-		{"start", "startAt", asTime, "no run before this `time`"},
-		{"end", "endAt", asTime, "no run after this `time`"},
-		{"max-credits", "maxCreditsMicroPerRun", asCredits, "what a run may cost, in `credits`"},
-		{"max-runs", "maxRuns", asNumber, "finish after so many runs"},
-		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "pause after so many failed runs in a row; 0: never"},
-		{"paused", "enabled", asNot, "make it paused"},
+		{"missed", "missedRunPolicy", asChoice, "the handling of missed runs: run_latest (default), run_all or skip"},
+		{"overlap", "overlapPolicy", asText, "the handling of a run while an earlier one is active: skip (default), queue or allow"},
+		{"start", "startAt", asTime, "the earliest `time` of a run"},
+		{"end", "endAt", asTime, "the latest `time` of a run"},
+		{"max-credits", "maxCreditsMicroPerRun", asCredits, "the maximum cost of a run, in `credits`"},
+		{"max-runs", "maxRuns", asNumber, "the number of runs after which it finishes"},
+		{"pause-after-failures=5", "pauseAfterFailures", asNumber, "the number of consecutive failed runs after which it pauses; 0 means never"},
+		{"paused", "enabled", asNot, "create it paused"},
 	}
 }
 
 func (e *env) tasks() *cobra.Command {
-	c := group("tasks", "Run an agent by the clock", "Run an agent by the clock: a scheduled task sends its agent a message at set times. AGENT is an id, an external id, or a name that only one has.")
-	extra := []adder{scheduleFlags, credentialFlag("each of its sessions has")}
+	c := group("tasks", "Run agents on a schedule", "Run agents on a schedule: a scheduled task sends its agent a message at set times. AGENT is an id, an external id, or a unique name.")
+	extra := []adder{scheduleFlags, credentialFlag("for each of its sessions")}
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create AGENT", short: "Create a task",
-			long:    "Make a scheduled task: a message that the agent is sent by --cron, --every or --at.",
+			long:    "Create a scheduled task: a message to the agent, sent according to --cron, --every or --at.",
 			example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
 			op:      "POST /api-agents/{AGENT}/scheduled-tasks", fields: taskFields(), extra: extra, show: viewTask(),
-			needs: []string{"name", "message", "schedule"}, missing: "a task needs a --name, a --message, and one of --cron, --every and --at",
+			needs: []string{"name", "message", "schedule"}, missing: "a task requires a --name, a --message, and one of --cron, --every and --at",
 		},
 		verb{
 			use: "list AGENT", short: "List the tasks of an agent",
@@ -140,36 +140,36 @@ func (e *env) tasks() *cobra.Command {
 		},
 		verb{
 			use: "update AGENT TASK", short: "Change a task",
-			long: "Change what the flags name; an empty text clears.", example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
+			long: "Change the given settings; an empty text clears.", example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
 			op: "PATCH /api-agents/{AGENT}/scheduled-tasks/{TASK}", fields: taskFields(), extra: extra, show: viewTask(), missing: nothingChanges,
 		},
 		verb{
-			use: "pause AGENT TASK", short: "Stop a task for now",
-			long: "Stop a task for now. Runs that go on are left alone.", example: "  stoa tasks pause support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "pause AGENT TASK", short: "Pause a task",
+			long: "Pause a task. Active runs continue.", example: "  stoa tasks pause support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/pause", show: viewTask(),
 		},
 		verb{
-			use: "resume AGENT TASK", short: "Let a paused task go on",
-			long: "Let a paused task go on, with its next instant from now.", example: "  stoa tasks resume support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			use: "resume AGENT TASK", short: "Resume a paused task",
+			long: "Resume a paused task with its next instant from now.", example: "  stoa tasks resume support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/resume", show: viewTask(),
 		},
 		verb{
 			use: "run AGENT TASK", short: "Run a task now",
-			long: "Run a task now, also while it is paused, and show the run.", example: "  stoa tasks run support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Run a task now, even while it is paused, and show the run.", example: "  stoa tasks run support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /api-agents/{AGENT}/scheduled-tasks/{TASK}/run", show: viewRuns(),
 		},
 		verb{
 			use: "runs AGENT TASK", short: "List the runs of a task",
-			long: "List the runs of a task, newest first, skipped ones with their reason.", example: "  stoa tasks runs support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "List the runs of a task, newest first, including skipped ones with the reason.", example: "  stoa tasks runs support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /api-agents/{AGENT}/scheduled-tasks/{TASK}/runs", rows: viewRuns(), none: "It has not run yet.",
 		},
 		verb{
-			use: "preview AGENT", short: "Show when a schedule would run",
-			long:    "Show when a schedule would run; nothing is stored. Worth a look around the days when clocks are changed.",
+			use: "preview AGENT", short: "Preview a schedule",
+			long:    "Preview the next runs of a schedule; nothing is stored. Useful around daylight-saving changes.",
 			example: "  stoa tasks preview support --cron \"30 2 * * *\" --timezone America/New_York --count 10",
 			op:      "POST /api-agents/{AGENT}/scheduled-tasks/preview", fixed: map[string]any{"count": 5},
-			fields: []field{{"count=5", "count", asNumber, "how many instants, up to 100"}}, extra: []adder{scheduleFlags},
-			needs: []string{"schedule"}, missing: "give it one of --cron, --every and --at",
+			fields: []field{{"count=5", "count", asNumber, "the number of instants, up to 100"}}, extra: []adder{scheduleFlags},
+			needs: []string{"schedule"}, missing: "one of --cron, --every and --at is required",
 			print: func(o *output, raw jsonx.Value) error {
 				var found struct {
 					Runs []jsonx.Value `json:"runs"`
@@ -177,12 +177,12 @@ func (e *env) tasks() *cobra.Command {
 				if err := jsonx.Unmarshal(raw, &found); err != nil {
 					return err
 				}
-				return o.list(viewPreview(), sequence(found.Runs), 0, "It would never run.")
+				return o.list(viewPreview(), sequence(found.Runs), 0, "The schedule never runs.")
 			},
 		},
 		verb{
 			use: "delete AGENT TASK...", short: "Delete tasks",
-			long: "Delete tasks with the records of their runs. Sessions stay.", example: "  stoa tasks delete support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			long: "Delete tasks with the records of their runs. Sessions are kept.", example: "  stoa tasks delete support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 			op: "DELETE /api-agents/{AGENT}/scheduled-tasks/{TASK}", ask: asks("Delete %s with the records of its runs?", "the task", "tasks"),
 		},
 	)...)

@@ -44,8 +44,8 @@ func width(stream any) int {
 	return 80
 }
 
-// A style colours text for one stream, or leaves it unchanged. Colour never
-// carries information of its own.
+// A style colours text for one stream, or leaves it unchanged. Colour never carries
+// information on its own.
 type style bool
 
 func (e *env) style(stream io.Writer) style {
@@ -77,8 +77,8 @@ func (s style) status(word string) string {
 }
 
 // clean removes control characters (except newline and tab) and bidirectional
-// overrides. Text of models, files and other people must not move the cursor,
-// set the title or reorder what surrounds it.
+// overrides. Text of models, files and other people must not move the cursor, set the
+// title or reorder the surrounding text.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !bidi(r) {
@@ -99,7 +99,7 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(clean(text)), " ")
 }
 
-// shorten cuts text to that many columns; 0 or less means no limit.
+// shorten cuts text to the given number of columns; 0 or less means no limit.
 func shorten(text string, columns int) string {
 	if columns <= 0 || ansi.StringWidth(text) <= columns {
 		return text
@@ -107,8 +107,8 @@ func shorten(text string, columns int) string {
 	return ansi.Truncate(text, columns, "…")
 }
 
-// breakLine breaks a line between words so that each part has at most that many
-// columns. Words stay whole, because they may be ids to copy.
+// breakLine breaks a line between words so that each part has at most the given number
+// of columns. Words are not split, because they may be ids to copy.
 func breakLine(line string, columns int) string {
 	var b strings.Builder
 	used := 0
@@ -134,8 +134,8 @@ func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
 }
 
-// next prints a line for people and the command that may come next. On a terminal
-// the command has a line of its own that is not broken, so that it can be pasted.
+// next prints a line for people and a suggested next command. On a terminal the command
+// has a separate, unbroken line, so that it can be pasted.
 func (e *env) next(text, command string) {
 	if !isTerminal(e.err) {
 		e.say("%s %s", text, command)
@@ -179,7 +179,7 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	}
 	question := clean(fmt.Sprintf(format, args...))
 	if !isTerminal(e.in) || !isTerminal(e.err) {
-		return usagef("not done: %q needs --yes, as there is no terminal to ask on; add --yes to do it", question)
+		return usagef("not done: %q requires --yes when there is no terminal for a confirmation; add --yes", question)
 	}
 	fmt.Fprintf(e.err, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(e.stdin).ReadString('\n')
@@ -194,15 +194,15 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	return fmt.Errorf("nothing was changed")
 }
 
-// An interruptible reader returns when its context ends. A read in progress is
-// left behind until the program exits.
+// An interruptible reader returns when its context ends. A read in progress stays
+// blocked until the program exits.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read implements [io.Reader]; it returns the error of the context when that
-// ends first, while the read goes on in the background.
+// Read implements [io.Reader]; it returns the error of the context when that ends
+// first, while the read continues in the background.
 func (r interruptible) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -258,7 +258,7 @@ type progress struct {
 	last    time.Time
 }
 
-// minRedraw is the least time between two redraws of a progress line.
+// minRedraw is the minimum interval between two redraws of a progress line.
 const minRedraw = 50 * time.Millisecond
 
 func (e *env) progress() *progress {
@@ -302,11 +302,11 @@ func (e *env) configDir() (string, error) {
 			return home + "/.config/stoa", nil
 		}
 	}
-	return "", fmt.Errorf("there is no place to keep a profile; set HOME, or STOA_BASE_URL and STOA_API_KEY instead")
+	return "", fmt.Errorf("there is no directory for profiles; set HOME, or STOA_BASE_URL and STOA_API_KEY instead")
 }
 
-// shellWord returns a text as one word of a POSIX shell, so that a command that is
-// printed can be pasted.
+// shellWord returns a text as one word of a POSIX shell, so that a printed command can
+// be pasted.
 func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("_-./:@%+,=", r)

@@ -17,7 +17,7 @@ type timeline struct {
 	columns int
 	message string        // whose text is on the open line
 	written int           // characters of it
-	reply   *replyPrinter // of the open text; nil: none is open
+	reply   *replyPrinter // of the open text; nil if none is open
 }
 
 // event prints one event.
@@ -99,7 +99,7 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// delta writes a piece of text. One that begins before the text already written
+// delta writes a piece of text. A piece that begins before the end of the text so far
 // repeats a step after a crash: the text starts again on a new line.
 func (t *timeline) delta(v any) error {
 	id, piece, offset := text(v, "messageId"), text(v, "text"), 0

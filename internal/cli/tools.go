@@ -38,7 +38,7 @@ func viewCall() view {
 		{"Decision", "approval.decision", plain},
 		{"Decided by", "approval.by", plain},
 		{"Comment", "approval.comment", plain},
-		{"Found to be", "resolution.outcome", plain},
+		{"Resolved as", "resolution.outcome", plain},
 		{"Note", "resolution.note", plain},
 		{"Agent", "agentId", plain},
 		{"Session", "sessionId", plain},
@@ -63,19 +63,19 @@ func viewInputs() view {
 }
 
 func (e *env) tools() *cobra.Command {
-	c := group("tools", "Carry out or approve what agents call", `Carry out the calls of tools that agents have programs do, approve those that need it, and look at what came of
-them. CALL is the id of a call.`)
+	c := group("tools", "Execute or approve tool calls of agents", `Execute the tool calls that agents send to your programs, approve calls that require it, and inspect the
+results. CALL is the id of a call.`)
 	c.AddCommand(e.verbs(
 		verb{
-			use: "inputs", short: "List what waits for programs",
-			long: "List the sessions that wait for outputs of tools, the oldest first.", example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
-			op: "GET /inputs", rows: viewInputs(), none: "Nothing waits for a program.",
-			fields: []field{{"unclaimed", "unclaimed", asBool, "only what no program has claimed"}},
+			use: "inputs", short: "List the calls that wait for programs",
+			long: "List the sessions that wait for outputs of tools, oldest first.", example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
+			op: "GET /inputs", rows: viewInputs(), none: "No calls wait for a program.",
+			fields: []field{{"unclaimed", "unclaimed", asBool, "only unclaimed ones"}},
 		},
 		verb{
-			use: "calls", short: "List the calls of tools",
-			long: "List the calls of tools of all sessions, newest first. Those that expired may have been done or not.", example: "  stoa tools calls\n  stoa tools calls --outcome expired",
-			op: "GET /tool-calls", rows: viewCalls(), none: "No tool was called.",
+			use: "calls", short: "List tool calls",
+			long: "List the tool calls of all sessions, newest first. Expired calls may have been executed.", example: "  stoa tools calls\n  stoa tools calls --outcome expired",
+			op: "GET /tool-calls", rows: viewCalls(), none: "There are no tool calls.",
 			fields: []field{
 				{"status", "status", asText, "only in this `status`: planned, waiting, started or done"},
 				{"outcome", "outcome", asText, "only with this `outcome`: ok, error, denied, unknown, expired or cancelled"},
@@ -91,17 +91,17 @@ them. CALL is the id of a call.`)
 	return c
 }
 
-// callCollection is that of calls, which have no names: whatever is typed is an id.
+// callCollection is the collection of calls, which have no names: all input is an id.
 func callCollection() collection { return collection{"/tool-calls", "", "call", "calls", false} }
 
-// toolsOutput gives the output of a call by hand.
+// toolsOutput returns the command that sends the output of a call manually.
 func (e *env) toolsOutput() *cobra.Command {
 	c := &cobra.Command{
-		Use: "output CALL TEXT...", Short: "Give the output of a call by hand", Args: takes("CALL", "TEXT..."),
-		Long:    "Give the output of a call by hand. A TEXT of - is standard input. The same output may be given again.",
+		Use: "output CALL TEXT...", Short: "Send the output of a call manually", Args: takes("CALL", "TEXT..."),
+		Long:    "Send the output of a call manually. A TEXT of - is standard input. Sending the same output again is allowed.",
 		Example: "  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"",
 	}
-	failed := c.Flags().Bool("error", false, "tell the model that the call failed")
+	failed := c.Flags().Bool("error", false, "report to the model that the call failed")
 	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		text, err := e.prompt(args)
 		if err != nil {
@@ -123,7 +123,7 @@ func (e *env) toolsOutput() *cobra.Command {
 	})
 }
 
-// giveOutput gives the output of a call. It may be done again.
+// giveOutput sends the output of a call. It is idempotent.
 func giveOutput(ctx context.Context, call *client.Client, agent, session, input, id, text string, failed bool) error {
 	body := map[string]any{"inputId": input, "outputs": []any{map[string]any{"callId": id, "output": text, "isError": failed}}}
 	_, err := call.JSON(ctx, http.MethodPost, client.SessionPath(agent, session)+"/input", nil, body, nil)
@@ -132,13 +132,13 @@ func giveOutput(ctx context.Context, call *client.Client, agent, session, input,
 
 func (e *env) toolsResolve() *cobra.Command {
 	c := e.verb(verb{
-		use: "resolve CALL done|not_done", short: "Say what came of a call",
-		long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
+		use: "resolve CALL done|not_done", short: "Resolve a call",
+		long:    "Record whether a call without an output was executed, such as an expired one. Later turns of its session receive this.",
 		example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
 		op:      "POST /tool-calls/{CALL}/resolve", show: viewCall(),
 		fields: []field{
 			{"done|not_done", "outcome", asText, ""},
-			{"note", "note", asText, "how it was found out"},
+			{"note", "note", asText, "a note about the evidence"},
 		},
 	})
 	c.Args = takes("CALL", "OUTCOME")
@@ -147,25 +147,25 @@ func (e *env) toolsResolve() *cobra.Command {
 
 const (
 	toolLease   = 60 * time.Second // of a claim, which is renewed while the program runs
-	toolPause   = 5 * time.Second  // after a failure that may pass
-	maxToolText = 256 << 10        // of an output, as the service takes it
-	maxToolLog  = 4 << 10          // of standard error that the model is told
+	toolPause   = 5 * time.Second  // after a temporary failure
+	maxToolText = 256 << 10        // of an output, as the service accepts it
+	maxToolLog  = 4 << 10          // of standard error that is sent to the model
 )
 
 func (e *env) toolsRun() *cobra.Command {
 	c := &cobra.Command{
-		Use: "run --agent AGENT -- COMMAND [ARGUMENT]...", Short: "Carry out calls with a program", Args: takes("COMMAND", "[ARGUMENT...]"),
-		Long: `Wait for calls of tools, and run a program for each: its standard input are the arguments, as JSON, and what
-it prints is the output. STOA_TOOL is the name of the tool, STOA_CALL_ID the id of the call, which is the same if
-it has to be carried out again, and STOA_SESSION_ID the session. A program that exits with another code than 0 has
-failed: the model is told what it wrote to standard error. Several of these may run at a time.`,
+		Use: "run --agent AGENT -- COMMAND [ARGUMENT]...", Short: "Execute calls with a program", Args: takes("COMMAND", "[ARGUMENT...]"),
+		Long: `Wait for tool calls, and run a program for each: its standard input is the arguments as JSON, and its standard
+output is the output of the call. STOA_TOOL is the name of the tool, STOA_CALL_ID the id of the call, which
+stays the same if it is executed again, and STOA_SESSION_ID the session. An exit code other than 0 is a
+failure: the model receives the standard error. Several of these can run at the same time.`,
 		Example: "  stoa tools run --agent support -- ./lookup.sh\n  stoa tools run --agent support --once -- jq -r .orderId",
 	}
 	agent := c.Flags().String("agent", "", "only calls of this `agent`")
 	once := c.Flags().Bool("once", false, "stop when the calls of one input are done")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *agent == "" {
-			return usagef("name the agent with --agent")
+			return usagef("--agent is required")
 		}
 		call, err := e.client()
 		if err != nil {
@@ -182,7 +182,7 @@ failed: the model is told what it wrote to standard error. Several of these may 
 	return c
 }
 
-// An executor carries out calls with a program.
+// An executor executes calls with a program.
 type executor struct {
 	e       *env
 	call    *client.Client
@@ -190,7 +190,7 @@ type executor struct {
 	command []string
 }
 
-// run takes inputs until ctx ends, or with once until one is done.
+// run processes inputs until ctx ends, or with once until one is done.
 func (x *executor) run(ctx context.Context, once bool) error {
 	query := url.Values{"agentId": {x.agent}, "unclaimed": {"true"}, "waitSeconds": {"30"}, "limit": {"1"}}
 	for ctx.Err() == nil {
@@ -228,8 +228,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// input claims an input and carries out its calls. done is false where another
-// program was faster.
+// input claims an input and executes its calls. done is false if another program
+// claimed it first.
 func (x *executor) input(ctx context.Context, id string) (done bool, err error) {
 	path := "/inputs/" + url.PathEscape(id) + "/claim"
 	lease := map[string]any{"leaseSeconds": int64(toolLease / time.Second)}
@@ -252,9 +252,9 @@ func (x *executor) input(ctx context.Context, id string) (done bool, err error) 
 		if c.Status == string(stoa.CallDone) {
 			continue
 		}
-		text, failed := x.carryOut(ctx, in, c)
+		text, failed := x.execute(ctx, in, c)
 		if ctx.Err() != nil {
-			return true, context.Cause(ctx) // it is not known what the program did: the call expires, or is claimed again
+			return true, context.Cause(ctx) // the program's effects are unknown: the call expires, or is claimed again
 		}
 		err := giveOutput(ctx, x.call, in.AgentID, in.SessionID, in.ID, c.CallID, text, failed)
 		switch code := stoa.Code(client.CodeOf(err)); {
@@ -274,8 +274,8 @@ func orEmpty(n interface{ Get() (string, error) }) string {
 	return text
 }
 
-// carryOut runs the program for a call and returns its output.
-func (x *executor) carryOut(ctx context.Context, in contract.OpenInput, c contract.PendingToolCall) (text string, failed bool) {
+// execute runs the program for a call and returns its output.
+func (x *executor) execute(ctx context.Context, in contract.OpenInput, c contract.PendingToolCall) (text string, failed bool) {
 	ctx, cancel := context.WithDeadline(ctx, time.Time(c.ExpiresAt))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, x.command[0], x.command[1:]...)
@@ -287,11 +287,11 @@ func (x *executor) carryOut(ctx context.Context, in contract.OpenInput, c contra
 	err := cmd.Run()
 	switch {
 	case err != nil && errors.Is(err, exec.ErrNotFound):
-		return "The program that carries out this tool was not found.", true
+		return "The program that executes this tool was not found.", true
 	case err != nil:
 		return strings.TrimSpace(fmt.Sprintf("The program failed: %v.\n%s", err, log.text())), true
 	case out.Len() > maxToolText:
-		return fmt.Sprintf("The program printed more than %d bytes. It may have done its work.", maxToolText), true
+		return fmt.Sprintf("The program printed more than %d bytes. It may have been executed.", maxToolText), true
 	}
 	return strings.TrimRight(out.text(), "\n"), false
 }
@@ -307,7 +307,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns what was kept, as a text that the service takes.
+// text returns the kept bytes as text that the service accepts.
 func (b *bounded) text() string {
 	return strings.ReplaceAll(strings.ToValidUTF8(b.String(), "\uFFFD"), "\x00", "\uFFFD")
 }

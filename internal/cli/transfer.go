@@ -31,10 +31,10 @@ const (
 	actCreate  = "create"
 	actReplace = "replace"
 	actDelete  = "delete"
-	actKeep    = "keep" // it is the same on both sides
+	actKeep    = "keep" // it is identical on both sides
 )
 
-// maxTransfers is how many files are transferred at the same time.
+// maxTransfers is the maximum number of concurrent transfers.
 const maxTransfers = 4
 
 // A transfer makes one side equal to the other.
@@ -56,24 +56,24 @@ type transfer struct {
 
 // transferFlags adds the flags that push, pull and sync share.
 func transferFlags(c *cobra.Command) (dry, remove *bool) {
-	return c.Flags().Bool("dry-run", false, "say what would be done, and change nothing"),
-		c.Flags().Bool("delete", false, "delete what the other side does not have")
+	return c.Flags().Bool("dry-run", false, "print the actions, and change nothing"),
+		c.Flags().Bool("delete", false, "delete files that the other side does not have")
 }
 
 func (e *env) drivePush() *cobra.Command {
 	c := &cobra.Command{
 		Use: "push AGENT FILE...", Short: "Copy files and folders to the drive", Args: takes("AGENT", "FILE..."),
-		Long: `Copy files and folders to the drive. A folder goes there under its name; one that ends with / gives
-its content. Files that are the same already (by SHA-256) are not sent. Names that begin with a dot are
-left out, unless --hidden is given; links are not followed.`,
+		Long: `Copy files and folders to the drive. A folder is copied under its name; with a trailing / only its content is
+copied. Identical files (by SHA-256) are not sent. Names that begin with a dot are skipped, unless --hidden is
+given; links are not followed.`,
 		Example: "  stoa drive push support handbook prices.csv\n  stoa drive push support ./docs/ --to handbook --dry-run",
 	}
 	to := c.Flags().String("to", "", "the `folder` on the drive")
-	hidden := c.Flags().Bool("hidden", false, "send names that begin with a dot too")
+	hidden := c.Flags().Bool("hidden", false, "also send names that begin with a dot")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		local := map[string]string{}
-		var roots []string // folders that are copied whole: --delete tidies them
+		var roots []string // folders that are copied as a whole: --delete applies to them
 		for _, name := range args {
 			under := folder(*to)
 			if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, string(os.PathSeparator)) && filepath.Base(name) != "." && filepath.Base(name) != ".." {
@@ -94,15 +94,15 @@ left out, unless --hidden is given; links are not followed.`,
 
 func (e *env) driveSync() *cobra.Command {
 	c := &cobra.Command{
-		Use: "sync AGENT LOCAL [FOLDER]", Short: "Make a drive like a local folder", Args: takes("AGENT", "LOCAL", "[FOLDER]"),
-		Long: `Make a folder of the drive (the whole drive unless one is named) like a folder on this machine: what
-is new or differs by SHA-256 is sent, and with --delete what is not there any more is deleted. --down
-goes the other way. Names that begin with a dot are left out, unless --hidden is given. --down writes
-nothing into folders named .git and follows no links.`,
+		Use: "sync AGENT LOCAL [FOLDER]", Short: "Synchronize a drive with a local folder", Args: takes("AGENT", "LOCAL", "[FOLDER]"),
+		Long: `Make a folder of the drive (by default the whole drive) equal to a folder on this machine: files that are new
+or differ by SHA-256 are sent, and with --delete files that no longer exist are deleted. --down reverses the
+direction. Names that begin with a dot are skipped, unless --hidden is given. --down writes nothing into
+folders named .git and follows no links.`,
 		Example: "  stoa drive sync support ./docs --delete --dry-run\n  stoa drive sync support ./docs --delete\n  stoa drive sync support ./docs --down",
 	}
-	down := c.Flags().Bool("down", false, "make the local folder like the drive instead")
-	hidden := c.Flags().Bool("hidden", false, "copy names that begin with a dot too")
+	down := c.Flags().Bool("down", false, "make the local folder equal to the drive instead")
+	hidden := c.Flags().Bool("hidden", false, "also copy names that begin with a dot")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
@@ -116,7 +116,7 @@ nothing into folders named .git and follows no links.`,
 		if info, err := os.Stat(args[0]); err != nil {
 			return err
 		} else if !info.IsDir() {
-			return usagef("%s is no folder; \"stoa drive push\" sends a file", args[0])
+			return usagef("%s is not a folder; \"stoa drive push\" sends a file", args[0])
 		}
 		local := map[string]string{}
 		if _, err := collectFiles(local, args[0], prefix, *hidden); err != nil {
@@ -129,14 +129,14 @@ nothing into folders named .git and follows no links.`,
 func (e *env) drivePull() *cobra.Command {
 	c := &cobra.Command{
 		Use: "pull AGENT [FOLDER]", Short: "Copy files from the drive to this machine", Args: takes("AGENT", "[FOLDER]"),
-		Long: `Copy the files of the drive, or of one folder of it, to a folder on this machine. Files that are the
-same already (by SHA-256) are not fetched. Names that begin with a dot are left out, unless --hidden is
-given: an agent chose them, and other programs may act on them. Nothing is written into folders named
-.git, and links are not followed.`,
+		Long: `Copy the files of the drive, or of one of its folders, to a folder on this machine. Identical files (by
+SHA-256) are not fetched. Names that begin with a dot are skipped, unless --hidden is given: an agent chose
+them, and other programs may act on them. Nothing is written into folders named .git, and links are not
+followed.`,
 		Example: "  stoa drive pull support --to ./docs\n  stoa drive pull support handbook --to . --dry-run",
 	}
 	to := c.Flags().String("to", ".", "the `folder` on this machine")
-	hidden := c.Flags().Bool("hidden", false, "fetch names that begin with a dot too")
+	hidden := c.Flags().Bool("hidden", false, "also fetch names that begin with a dot")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		prefix := ""
@@ -157,7 +157,7 @@ func collectFiles(into map[string]string, name, under string, hidden bool) (isFo
 	}
 	if !info.IsDir() {
 		if !info.Mode().IsRegular() {
-			return false, usagef("%s is no regular file", name)
+			return false, usagef("%s is not a regular file", name)
 		}
 		into[norm.NFC.String(strings.TrimPrefix(under, "/"))] = name
 		return false, nil
@@ -244,7 +244,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 			return err
 		}
 	} else if err == nil {
-		return usagef("%s is no folder", to)
+		return usagef("%s is not a folder", to)
 	}
 	var plans []plan
 	dotted, inGit := 0, 0
@@ -260,7 +260,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 		}
 		act := plan{Action: actCreate, Path: p, Size: f.Size, local: filepath.FromSlash(below)}
 		if !filepath.IsLocal(act.local) {
-			return fmt.Errorf("the path %q of the drive does not fit on this machine", p)
+			return fmt.Errorf("the path %q of the drive is not valid on this machine", p)
 		}
 		if err := noLink(to, act.local); err != nil {
 			return err
@@ -268,7 +268,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 		name := filepath.Join(to, act.local)
 		if info, err := os.Lstat(name); err == nil {
 			if !info.Mode().IsRegular() {
-				return fmt.Errorf("%s is in the way of a file; it is no regular file itself", name)
+				return fmt.Errorf("%s blocks a file of the drive; it is not a regular file", name)
 			}
 			act.Action = actReplace
 			if info.Size() == f.Size {
@@ -307,23 +307,23 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	}
 	err = t.execute(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return t.root.Remove(p.local) })
 	if dotted > 0 {
-		t.e.say("Left out: %s with a name that begins with a dot; --hidden fetches them too.", some(dotted, "file", "files"))
+		t.e.say("Skipped: %s with a name that begins with a dot; --hidden also fetches them.", some(dotted, "file", "files"))
 	}
 	if inGit > 0 {
-		t.e.say("Left out: %s in folders named .git, where nothing is written.", some(inGit, "file", "files"))
+		t.e.say("Skipped: %s in folders named .git, where nothing is written.", some(inGit, "file", "files"))
 	}
 	return err
 }
 
-// hasSegment reports whether a segment of a path of the drive is as is says.
+// hasSegment reports whether is holds for a segment of a path of the drive.
 func hasSegment(path string, is func(segment string) bool) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), is)
 }
 
 func isHidden(segment string) bool { return strings.HasPrefix(segment, ".") }
 
-// isGit reports whether a file system may take a name for .git: some ignore case, dots
-// and spaces at the end, or characters that are not seen, and Windows has short names.
+// isGit reports whether a file system may treat a name as .git: some ignore case,
+// trailing dots and spaces, or invisible characters, and Windows has short names.
 func isGit(segment string) bool {
 	seen := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
@@ -335,13 +335,13 @@ func isGit(segment string) bool {
 	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
 }
 
-// noLink refuses a file below a folder if a folder on the way to it is a link: what is
-// written through one lands where nobody named a folder.
+// noLink rejects a file below a folder if a folder on its path is a link, because a
+// write through a link lands outside of the named folder.
 func noLink(root, file string) error {
 	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
 		name := filepath.Join(root, dir)
 		if info, err := os.Lstat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is in the way of a folder; it is a link, which is not followed", name)
+			return fmt.Errorf("%s blocks a folder of the drive; it is a link, which is not followed", name)
 		}
 	}
 	return nil
@@ -363,8 +363,8 @@ func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]f
 	return out, nil
 }
 
-// execute carries out the plans, or only prints them. Deletions come first, so
-// that a folder can take the place of a file.
+// execute applies the plans, or only prints them. Deletions are first, so that a folder
+// can replace a file.
 func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func(context.Context, plan) error) error {
 	slices.SortFunc(plans, func(a, b plan) int { return strings.Compare(a.Path, b.Path) })
 	count := map[string]int{}
@@ -380,7 +380,7 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 		if err := t.o.printPlan(plans); err != nil {
 			return err
 		}
-		t.e.say("Nothing was changed. It would be: %s to copy.", tally(count, t.total))
+		t.e.say("Dry run: %s to copy.", tally(count, t.total))
 		return nil
 	}
 	err := t.each(ctx, plans, func(p plan) bool { return p.Action == actDelete }, remove)
@@ -392,7 +392,7 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w; %s copied, and the same command goes on from there", err, fmt.Sprintf("%d of %s", t.done, some(t.files, "file", "files")))
+		return fmt.Errorf("%w; %s copied, run the same command to continue", err, fmt.Sprintf("%d of %s", t.done, some(t.files, "file", "files")))
 	}
 	t.e.say("Done: %s copied.", tally(count, t.total))
 	if t.o.raw() {
@@ -402,7 +402,7 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 }
 
 func tally(count map[string]int, bytes int64) string {
-	return fmt.Sprintf("%d new, %d changed, %d deleted, %d the same; %s",
+	return fmt.Sprintf("%d new, %d changed, %d deleted, %d unchanged; %s",
 		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
 }
 
@@ -476,7 +476,7 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 	return nil
 }
 
-// fetch downloads one file, verifies its hash, and puts it in place atomically.
+// fetch downloads one file, verifies its hash, and moves it into place atomically.
 func (t *transfer) fetch(ctx context.Context, p plan) error {
 	dir := filepath.Dir(p.local)
 	if err := t.root.MkdirAll(dir, 0o755); err != nil {
@@ -502,7 +502,7 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 		return err
 	}
 	if tag := strings.Trim(res.Header.Get("ETag"), `"`); tag != "" && tag != hex.EncodeToString(sum.Sum(nil)) {
-		return errors.New("what came is not what the service says it sent; try again")
+		return errors.New("the received content does not match the service's hash; try again")
 	}
 	if err := t.root.Rename(part, p.local); err != nil {
 		return err
@@ -532,13 +532,13 @@ func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
 		return ctx.Err()
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the download broke off; try again")
+		return errors.New("the download was interrupted; try again")
 	}
 	return err
 }
 
-// A reader reports how much was read. The file is a named field: embedded, its
-// WriteTo would be used and nothing reported.
+// A reader reports the number of bytes read. The file is a named field: if it were
+// embedded, its WriteTo would be used and nothing reported.
 type reader struct {
 	file *os.File
 	step func(n int)
@@ -554,8 +554,7 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A counter reports how much was written: each gets the sum in bytes, step each
-// part.
+// A counter reports the bytes written: each receives the sum, step each part.
 type counter struct {
 	out  io.Writer
 	n    int64

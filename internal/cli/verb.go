@@ -18,49 +18,48 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// A verb is a command that makes one request. Its arguments and flags become the
-// path and the body, or the query of a GET and a DELETE, and a view prints the
-// reply. A command that does more is written by hand; it gets its flags from
-// [env.flags].
+// A verb is a command that makes one request. Its arguments and flags become the path
+// and the body, or the query of a GET and a DELETE, and a view prints the reply. A
+// command that does more is hand-written and gets its flags from [env.flags].
 //
-// The operation is written here and not read from the contract, which would take
-// longer than the rest of a command. A test compares the operations, members and
+// The operation is written here instead of read from the contract, because that would
+// take longer than the rest of a command. A test compares the operations, members and
 // types with the contract.
 type verb struct {
 	use, short, long, example string
-	suggest                   []string // words that people type instead
+	suggest                   []string // alternative words
 
 	op      string // method and path: a word in braces is the argument of that name
 	fields  []field
-	extra   []adder        // flags that no field can describe
+	extra   []adder        // flags that a field cannot describe
 	fixed   map[string]any // members that are sent unless a field sets them
 	needs   []string       // members that must be set
-	missing string         // the error without them; without needs: if nothing is set
+	missing string         // the error if they are missing, or without needs if no member is set
 
 	show  view                                   // of the object in the reply
 	rows  view                                   // of a list in pages
 	none  string                                 // the hint for an empty list
-	print func(o *output, raw jsonx.Value) error // instead of show
+	print func(o *output, raw jsonx.Value) error // replaces show
 	plain bool                                   // without --json and --jq
 
-	ask func(typed []string) string // confirms a DELETE of what was typed last
-	did string                      // what is said of each that was deleted; default: Deleted
+	ask func(typed []string) string // the question before a DELETE of the last argument
+	did string                      // printed for each deleted object; default: Deleted
 }
 
-// nothingChanges is the error of an update without flags.
-const nothingChanges = "nothing is to be changed; name it with flags"
+// nothingChanges is the error message of an update without flags.
+const nothingChanges = "nothing to change; use the flags"
 
-// opNote is the annotation of a command that has its operation.
+// opNote is the annotation of a command with its operation.
 const opNote = "stoa-operation"
 
-// A setter puts what was given on the command line into a body.
+// A setter adds values from the command line to a body.
 type setter func(body map[string]any) error
 
 // An adder adds flags to a command.
 type adder func(c *cobra.Command) setter
 
-// A lookup is the value of a member that is read from the service before the
-// request is made, such as the id that belongs to a name.
+// A lookup is the value of a member that is read from the service before the request,
+// such as the id of a name.
 type lookup func(ctx context.Context, call *client.Client) (any, error)
 
 // verbs returns the commands of a table.
@@ -83,7 +82,7 @@ func (e *env) verb(v verb) *cobra.Command {
 	}
 	o, most, yes := &output{e: e}, new(int), new(bool)
 	if v.ask != nil {
-		yes = c.Flags().BoolP("yes", "y", false, "do not ask")
+		yes = c.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	} else if !v.plain {
 		o = e.output(c)
 	}
@@ -138,7 +137,7 @@ func (e *env) verb(v verb) *cobra.Command {
 	return c
 }
 
-// body returns what the command line sets. Lookups are not made yet.
+// body returns the members that the command line sets, with unresolved lookups.
 func (v verb) body(e *env, words, args []string, setters []setter) (map[string]any, error) {
 	body := map[string]any{}
 	maps.Copy(body, v.fixed)
@@ -175,8 +174,8 @@ func (v verb) body(e *env, words, args []string, setters []setter) (map[string]a
 // argument returns the name of an argument in a command's use.
 func argument(word string) string { return strings.Trim(word, "[].") }
 
-// resolve replaces names among the arguments of the path by ids: those of
-// arguments that can be repeated, or of all others.
+// resolve replaces names among the arguments of the path by ids: those of repeatable
+// arguments, or of all others.
 func (v verb) resolve(ctx context.Context, call *client.Client, words, args []string, repeated bool) (err error) {
 	for i, arg := range args {
 		word := words[min(i, len(words)-1)]
@@ -200,7 +199,7 @@ func (v verb) path(words, args []string) string {
 	return path
 }
 
-// remove deletes what the last word of use names, after a confirmation.
+// remove deletes the objects of the last argument, after a confirmation.
 func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, typed, ids []string, query url.Values, yes bool) error {
 	last := len(words) - 1
 	if err := e.confirm(yes, "%s", v.ask(typed[last:])); err != nil {
@@ -221,13 +220,13 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 	return nil
 }
 
-// asks returns the question before a DELETE: format with what is deleted, in the
-// singular with its name or in the plural with a number.
+// asks returns the question before a DELETE: format with the objects, in the singular
+// with the name or in the plural with the count.
 func asks(format, one, many string) func(typed []string) string {
 	return func(typed []string) string { return fmt.Sprintf(format, list(typed, one, many)) }
 }
 
-// list returns the only name, or how many names there are.
+// list returns the only name, or the number of names.
 func list(args []string, one, many string) string {
 	if len(args) == 1 {
 		return one + " " + args[0]
@@ -235,8 +234,8 @@ func list(args []string, one, many string) string {
 	return some(len(args), one, many)
 }
 
-// parameters returns a query with the members that are set. An empty text and
-// false are left out.
+// parameters returns a query with the members that are set. Empty texts and false are
+// omitted.
 func parameters(body map[string]any) url.Values {
 	query := url.Values{}
 	for name, value := range body {
@@ -247,7 +246,7 @@ func parameters(body map[string]any) url.Values {
 	return query
 }
 
-// look replaces lookups in a body by their values.
+// look resolves the lookups in a body.
 func look(ctx context.Context, call *client.Client, body map[string]any) (err error) {
 	for _, member := range slices.Sorted(maps.Keys(body)) {
 		if find, ok := body[member].(lookup); ok {
@@ -264,27 +263,27 @@ type field struct {
 	name   string // of the flag: "name,short=default"; or of the argument, as in use
 	member string // a dot leads into an object, as in limits.maxSteps
 	form   form
-	help   string // of the flag; empty: it is an argument
+	help   string // of the flag; empty means an argument
 }
 
-// A form is the way in which a value is written and sent.
+// A form is the syntax and the encoding of a value.
 type form int
 
 const (
-	asText    form = iota // an empty one clears the member
-	asFile                // as asText; after an "@" the content of that file
-	asChoice              // as asText, with hyphens for underscores
+	asText    form = iota // an empty text clears the member
+	asFile                // like asText; after an "@" the content of that file
+	asChoice              // like asText, with hyphens for underscores
 	asCredits             // sent as micro-credits; from here on an empty text sets nothing
-	asSeconds             // a length of time
-	asTime                // a time, or a length of time from now
-	asPast                // a time, or a length of time before now
+	asSeconds             // a duration
+	asTime                // a time, or a duration from now
+	asPast                // a time, or a duration before now
 	asAgent               // an agent, by name or id
 	asSpace
-	asNumber // the default of these is shown and not sent
+	asNumber // the default of these is shown, but not sent
 	asBool
-	asNot   // the opposite is sent
-	asWords // texts with commas between them, or the flag repeated
-	asPairs // name=value, and the flag repeated; sent as an object
+	asNot   // sent inverted
+	asWords // texts separated by commas, or a repeated flag
+	asPairs // name=value, repeatable; sent as an object
 )
 
 // parts returns the name of a flag, its letter and its default.
@@ -294,8 +293,8 @@ func (fd field) parts() (name, short, standard string) {
 	return name, short, standard
 }
 
-// flags adds the flags of fields to a command. The setter sets the members of
-// those that were given, and of texts that have a default.
+// flags adds the flags of fields to a command. The setter sets the members of the flags
+// that were set, and of texts that have a default.
 func (e *env) flags(c *cobra.Command, fields ...field) setter {
 	fields = slices.DeleteFunc(slices.Clone(fields), func(fd field) bool { return fd.help == "" })
 	f := c.Flags()
@@ -337,7 +336,7 @@ func (e *env) flags(c *cobra.Command, fields ...field) setter {
 	}
 }
 
-// given returns the value of a flag as it is sent.
+// given returns the value of a flag in the form to send.
 func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 	text := flag.Value.String()
 	switch as {
@@ -355,7 +354,7 @@ func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 	return e.parse(as, text)
 }
 
-// parse returns the value that a text stands for.
+// parse returns the value of a text.
 func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
@@ -397,12 +396,12 @@ func putMember(body map[string]any, member string, value any) {
 	putMember(object, inner, value)
 }
 
-// lookup returns the id that a name of the collection stands for.
+// lookup returns the id of a name of the collection.
 func (p collection) lookup(name string) lookup {
 	return func(ctx context.Context, call *client.Client) (any, error) { return p.find(ctx, call, name) }
 }
 
-// collections returns the collections whose objects arguments name, by the word
+// collections returns the collections of objects that arguments can name, by the word
 // for the argument.
 func collections() map[string]collection {
 	return map[string]collection{

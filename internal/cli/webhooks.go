@@ -22,7 +22,7 @@ func viewHook() view {
 		{"Status", "status", state},
 		{"Disabled by", "disabledReason", plain},
 		{"Failing since", "failingSince", when},
-		{"Given up since", "failedDeliveries", count},
+		{"Failed deliveries", "failedDeliveries", count},
 		{"Last success", "lastSuccessAt", when},
 		{"Made", "createdAt", when},
 	}}
@@ -54,24 +54,24 @@ const hooksPath = "/webhooks"
 
 func hookPath(id string) string { return hooksPath + "/" + url.PathEscape(id) }
 
-// hookFields are the settings of a webhook that add, update and listen share.
+// hookFields returns the settings of a webhook that add, update and listen share.
 func hookFields() []field {
 	return []field{
-		{"event", "events", asWords, "a type of `event`, such as session.completed; may be given again; '*' is all"},
-		{"space", "spaceIds", asWords, "only events of this space, by its id; may be given again"},
-		{"description", "description", asText, "a `text` of yours"},
-		{"credits-low", "creditsLowMicro", asCredits, "below how many `credits` credits.low is sent"},
+		{"event", "events", asWords, "a type of `event`, such as session.completed; repeatable; '*' is all"},
+		{"space", "spaceIds", asWords, "only events of this space, by its id; repeatable"},
+		{"description", "description", asText, "a description, as `text`"},
+		{"credits-low", "creditsLowMicro", asCredits, "the threshold in `credits` below which credits.low is sent"},
 	}
 }
 
 func (e *env) webhooks() *cobra.Command {
-	c := group("webhooks", "Have events sent to an address", "Have what happens in the account sent to an address: sessions that end, runs of tasks, credits that run low. WEBHOOK is an id (whk_…).")
+	c := group("webhooks", "Manage webhooks", "Send events of the account to an address: finished sessions, runs of tasks, low credits. WEBHOOK is an id (whk_…).")
 	settings := hookFields()
 	c.AddCommand(e.verbs(
 		verb{
-			use: "add URL", short: "Make a webhook", suggest: []string{"create", "new"},
-			long: `Make a webhook and print its secret, alone on standard output: it is shown only now. Every request is
-signed with it. Without --event all events are sent.`,
+			use: "add URL", short: "Create a webhook", suggest: []string{"create", "new"},
+			long: `Create a webhook and print its secret, alone on standard output: it is shown only once. It signs every
+request. Without --event all events are sent.`,
 			example: "  stoa webhooks add https://example.com/hooks --event session.completed --event session.failed\n  SECRET=$(stoa webhooks add https://example.com/hooks)",
 			op:      "POST /webhooks", fixed: map[string]any{"events": []string{"*"}},
 			fields: append(settings, field{"URL", "url", asText, ""}), print: e.hookSecret,
@@ -83,14 +83,14 @@ signed with it. Without --event all events are sent.`,
 		},
 		verb{
 			use: "get WEBHOOK", short: "Show a webhook",
-			long: "Show a webhook and how it fares. Its secret is shown only when it is made.", example: "  stoa webhooks get whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Show a webhook and its delivery state. Its secret is shown only at its creation.", example: "  stoa webhooks get whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /webhooks/{WEBHOOK}", show: viewHook(),
 		},
 		verb{
 			use: "update WEBHOOK", short: "Change or disable a webhook",
-			long:    "Change a webhook. --event and --space replace all that there were; an empty value sets the default.",
+			long:    "Change a webhook. --event and --space replace all earlier values; an empty value sets the default.",
 			example: "  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --url https://example.com/new\n  stoa webhooks update whk_01k9zqd3m8w5x7y2c4b6n8p0ra --enabled=false",
-			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: "nothing to change: name a setting",
+			op:      "PATCH /webhooks/{WEBHOOK}", show: viewHook(), missing: "nothing to change: no settings were given",
 			fields: append(settings,
 				field{"url", "url", asText, "the `address`"},
 				field{"enabled=true", "enabled", asBool, "whether events are sent; otherwise they are held"}),
@@ -98,56 +98,56 @@ signed with it. Without --event all events are sent.`,
 		verb{
 			use: "remove WEBHOOK...", short: "Delete webhooks", suggest: []string{"delete", "rm"},
 			long: "Delete webhooks with their deliveries.", example: "  stoa webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
-			op: "DELETE /webhooks/{WEBHOOK}", ask: asks("Delete %s, and what was not delivered?", "the webhook", "webhooks"),
+			op: "DELETE /webhooks/{WEBHOOK}", ask: asks("Delete %s with its pending deliveries?", "the webhook", "webhooks"),
 		},
 		verb{
 			use: "rotate WEBHOOK", short: "Replace the secret of a webhook",
-			long: `Make a new secret and print it, alone on standard output. For a while requests are signed with the
-former one as well, so that receivers can change over.`,
+			long: `Create a new secret and print it, alone on standard output. For a while requests are also signed with the
+former secret, so that receivers can switch.`,
 			example: "  stoa webhooks rotate whk_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 1h",
 			op:      "POST /webhooks/{WEBHOOK}/rotate-secret", print: e.hookSecret,
-			fields: []field{{"overlap=24h", "overlapSeconds", asSeconds, "how long both are good; 0s ends the former at once"}},
+			fields: []field{{"overlap=24h", "overlapSeconds", asSeconds, "the time for which both are used; 0s ends the former immediately"}},
 		},
 		verb{
 			use: "enable WEBHOOK", short: "Enable a webhook",
-			long: `Enable a webhook that was disabled. What happens from now on is sent; what was held meanwhile is sent by
-"stoa webhooks recover".`,
+			long: `Enable a disabled webhook. Events from now on are sent; use "stoa webhooks recover" for events that were held
+meanwhile.`,
 			example: "  stoa webhooks enable whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op:      "POST /webhooks/{WEBHOOK}/enable", show: viewHook(),
 		},
 		verb{
 			use: "test WEBHOOK", short: "Send a test",
-			long: "Send the event webhook.test, once, also while the webhook is disabled. What became of it is shown by \"stoa webhooks deliveries\".", example: "  stoa webhooks test whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			long: "Send the event webhook.test once, even while the webhook is disabled. See the result with \"stoa webhooks deliveries\".", example: "  stoa webhooks test whk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "POST /webhooks/{WEBHOOK}/test", show: viewDelivery(),
 		},
 		verb{
-			use: "deliveries WEBHOOK", short: "List what was sent",
+			use: "deliveries WEBHOOK", short: "List the deliveries of a webhook",
 			long:    "List the deliveries of a webhook, newest first. --status is pending, delivered, failed or held.",
 			example: "  stoa webhooks deliveries whk_01k9zqd3m8w5x7y2c4b6n8p0ra --status failed",
-			op:      "GET /webhooks/{WEBHOOK}/deliveries", rows: viewDeliveries(), none: "There are no such deliveries.",
+			op:      "GET /webhooks/{WEBHOOK}/deliveries", rows: viewDeliveries(), none: "There are no deliveries.",
 			fields: []field{
-				{"status", "status", asText, "only those with this `status`"},
+				{"status", "status", asText, "only objects with this `status`"},
 				{"type", "type", asText, "only this type of `event`"},
 			},
 		},
 		verb{
 			use: "delivery WEBHOOK DELIVERY", short: "Show a delivery",
-			long: "Show a delivery with the event as it is sent. With --json its attempts are there too.", example: "  stoa webhooks delivery whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb --json",
+			long: "Show a delivery with the event as it is sent. --json includes its attempts.", example: "  stoa webhooks delivery whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb --json",
 			op: "GET /webhooks/{WEBHOOK}/deliveries/{DELIVERY}", show: viewDelivery(),
 		},
 		verb{
 			use: "redeliver WEBHOOK DELIVERY", short: "Send a delivery again",
-			long: "Send an event again, under the same id, whatever became of it.", example: "  stoa webhooks redeliver whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb",
+			long: "Send an event again with the same id, regardless of its status.", example: "  stoa webhooks redeliver whk_01k9zqd3m8w5x7y2c4b6n8p0ra dlv_01k9zqd3m8w5x7y2c4b6n8p0rb",
 			op: "POST /webhooks/{WEBHOOK}/deliveries/{DELIVERY}/redeliver", show: viewDelivery(),
 		},
 		verb{
-			use: "recover WEBHOOK", short: "Send again what was missed", plain: true,
-			long:    "Send again every delivery that failed or was held, of events that happened within a time. It may be repeated.",
+			use: "recover WEBHOOK", short: "Resend missed deliveries", plain: true,
+			long:    "Resend every failed or held delivery of events within a time range. Repeating it is safe.",
 			example: "  stoa webhooks recover whk_01k9zqd3m8w5x7y2c4b6n8p0ra --since 3d\n  stoa webhooks recover whk_01k9zqd3m8w5x7y2c4b6n8p0ra --since 2026-11-20 --until 2026-11-21",
-			op:      "POST /webhooks/{WEBHOOK}/recover", needs: []string{"since"}, missing: "since when? Give it --since, such as 3d",
+			op:      "POST /webhooks/{WEBHOOK}/recover", needs: []string{"since"}, missing: "--since is required, such as 3d",
 			fields: []field{
-				{"since", "since", asPast, "`when` it begins: 3d, or 2026-11-20T09:00:00Z"},
-				{"until", "until", asPast, "`when` it ends; now unless said otherwise"},
+				{"since", "since", asPast, "the start `time`: 3d, or 2026-11-20T09:00:00Z"},
+				{"until", "until", asPast, "the end `time`; default: now"},
 			},
 			print: func(_ *output, raw jsonx.Value) error {
 				reply, err := decode(raw)
@@ -170,9 +170,9 @@ func (e *env) hookSecret(o *output, raw jsonx.Value) error {
 	}
 	var w newHook
 	if err := jsonx.Unmarshal(raw, &w); err != nil {
-		return fmt.Errorf("the reply is not what the contract says: %w", err)
+		return fmt.Errorf("the reply does not match the contract: %w", err)
 	}
-	e.say("The secret of webhook %s; it is shown only now:", w.ID)
+	e.say("The secret of webhook %s; it is shown only once:", w.ID)
 	_, err := fmt.Fprintln(e.out, w.Secret)
 	return err
 }

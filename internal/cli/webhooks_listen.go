@@ -23,26 +23,26 @@ import (
 )
 
 const (
-	listenEvery = time.Second      // between two looks
-	listenTime  = 30 * time.Second // of one request to the local address
+	listenEvery = time.Second      // polling interval
+	listenTime  = 30 * time.Second // timeout of one request to the local address
 )
 
 func (e *env) hooksListen() *cobra.Command {
 	c := &cobra.Command{
 		Use: "listen URL", Short: "Forward events to an address on this machine", Args: takes("URL"),
-		Long: `Forward what happens in the account to an address on this machine or in its network, signed as a webhook
-signs it. The service does not have to reach it: events are read with your key, so this works behind a
-firewall. Its secret is printed on standard output at the start.
+		Long: `Forward events of the account to an address on this machine or in its network, signed like a webhook. The
+service need not reach the address: events are read with your key, so this works behind a firewall. The secret
+is printed on standard output at the start.
 
-It makes a webhook without an address for as long as it runs, and deletes it at the end (ctrl-c). An event
-that the address does not answer with 2xx is not sent again.`,
+It creates a webhook without an address while it runs, and deletes it at the end (ctrl-c). An event that the
+address does not answer with 2xx is not sent again.`,
 		Example: "  stoa webhooks listen http://localhost:3000/hooks --event session.completed",
 	}
 	settings := e.flags(c, hookFields()...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := url.Parse(args[0])
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return usagef("%q is no address; write one such as http://localhost:3000/hooks", args[0])
+			return usagef("%q is not an address; write one such as http://localhost:3000/hooks", args[0])
 		}
 		body := map[string]any{"events": []string{"*"}, "description": "stoa webhooks listen"}
 		if err := settings(body); err != nil {
@@ -60,7 +60,7 @@ that the address does not answer with 2xx is not sent again.`,
 			end, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
 			defer cancel()
 			if _, err := call.JSON(end, http.MethodDelete, hookPath(w.ID), nil, nil, nil); err != nil && stoa.Code(client.CodeOf(err)) != stoa.CodeWebhookNotFound {
-				e.say("The webhook %s is still there; delete it with \"stoa webhooks remove %s\".", w.ID, w.ID)
+				e.say("The webhook %s could not be deleted; delete it with \"stoa webhooks remove %s\".", w.ID, w.ID)
 			}
 		}()
 		e.say("Forwarding events to %s, signed with this secret; ctrl-c ends it.", args[0])
@@ -85,7 +85,7 @@ type listener struct {
 	last string // the newest delivery that was forwarded
 }
 
-// run looks for deliveries until ctx ends.
+// run polls for deliveries until ctx ends.
 func (l *listener) run(ctx context.Context) error {
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
@@ -110,7 +110,7 @@ func (l *listener) run(ctx context.Context) error {
 	}
 }
 
-// fresh returns the deliveries that came since the last one, the oldest first.
+// fresh returns the deliveries since the last one, oldest first.
 func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 	for raw, err := range l.call.All(ctx, hookPath(l.hook.ID)+"/deliveries", nil, 0) {
 		if err != nil {
@@ -131,7 +131,7 @@ func (l *listener) fresh(ctx context.Context) (ids []string, err error) {
 	return ids, nil
 }
 
-// forward sends one event to the local address and says what came of it.
+// forward sends one event to the local address and prints the result.
 func (l *listener) forward(ctx context.Context, id string) error {
 	var d struct {
 		EventID string `json:"eventId"`
@@ -164,7 +164,7 @@ func (l *listener) forward(ctx context.Context, id string) error {
 		return nil
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // the status is all that counts
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // only the status matters
 	l.e.say("%s %s: %s", d.Type, d.EventID, clean(resp.Status))
 	return nil
 }
@@ -172,15 +172,15 @@ func (l *listener) forward(ctx context.Context, id string) error {
 func (e *env) hooksVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the signature of a request", Args: noArgs,
-		Long: `Check the signature of a request of a webhook as a receiver does. The body is read from standard input, as
-it came, to the last byte. The secret is in STOA_WEBHOOK_SECRET, or in a file, since other users of the machine
-may see the arguments of a program. The exit code is 1 where the signature is not right.`,
+		Long: `Check the signature of a webhook request as a receiver does. The exact body is read from standard input. The
+secret is in STOA_WEBHOOK_SECRET or in a file, because other users of the machine may see the arguments of a
+program. The exit code is 1 if the signature is invalid.`,
 		Example: "  STOA_WEBHOOK_SECRET=whsec_… stoa webhooks verify --id evt_… --timestamp 1795450470 --signature v1,… < body.json",
 	}
 	f := c.Flags()
 	id, timestamp, signature := f.String("id", "", "the header webhook-id"), f.String("timestamp", "", "the header webhook-timestamp"), f.String("signature", "", "the header webhook-signature")
 	file := f.String("secret-file", "", "a `file` with the secret")
-	old := f.Bool("any-time", false, "take a timestamp that is more than five minutes from now")
+	old := f.Bool("any-time", false, "accept a timestamp that is more than five minutes from now")
 	c.RunE = func(*cobra.Command, []string) error {
 		secret := e.getenv("STOA_WEBHOOK_SECRET")
 		if *file != "" {
@@ -191,7 +191,7 @@ may see the arguments of a program. The exit code is 1 where the signature is no
 			secret = string(text)
 		}
 		if *id == "" || *timestamp == "" || *signature == "" || secret == "" {
-			return usagef("--id, --timestamp, --signature and a secret are needed: STOA_WEBHOOK_SECRET, or --secret-file")
+			return usagef("--id, --timestamp, --signature and a secret are required: STOA_WEBHOOK_SECRET, or --secret-file")
 		}
 		body, err := io.ReadAll(io.LimitReader(e.stdin, 1<<20))
 		if err != nil {
@@ -204,7 +204,7 @@ may see the arguments of a program. The exit code is 1 where the signature is no
 		if err := webhook.Verify(strings.TrimSpace(secret), *id, *timestamp, *signature, body, now); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(e.out, "The signature is right.")
+		_, err = fmt.Fprintln(e.out, "The signature is valid.")
 		return err
 	}
 	return c

@@ -68,7 +68,7 @@ func TestEventsAreForwardedToThisMachine(t *testing.T) {
 	}
 	verify := []string{"webhooks", "verify", "--id", r.header.Get("webhook-id"), "--timestamp", r.header.Get("webhook-timestamp"), "--signature", r.header.Get("webhook-signature")}
 	q := newPerson(t, "STOA_WEBHOOK_SECRET="+secret)
-	if said := q.runs(0, string(r.body), verify...); !strings.Contains(said, "The signature is right.") {
+	if said := q.runs(0, string(r.body), verify...); !strings.Contains(said, "The signature is valid.") {
 		t.Error(said)
 	}
 	q.runs(1, string(r.body)+" ", verify...)

@@ -27,9 +27,9 @@ import (
 const Prefix = "/api/v1"
 
 const (
-	tries   = 3                // of one request, all told
-	maxWait = 10 * time.Second // before another try; a service that asks for more is not retried
-	maxBody = 64 << 20         // of a reply that is read whole
+	tries   = 3                // of one request, in total
+	maxWait = 10 * time.Second // before a retry; a longer Retry-After is not retried
+	maxBody = 64 << 20         // of a reply that is read completely
 )
 
 // A Client calls one service with one key. It is safe for concurrent use.
@@ -78,32 +78,32 @@ func (c *Client) BaseURL() string { return c.base }
 
 // A Request is one call. At most one of Body and Open is set.
 type Request struct {
-	Method string // empty: GET
+	Method string // empty means GET
 	Path   string // of the API, escaped: "/keys" and "/api/v1/keys" are the same
 	Query  url.Values
 	Header http.Header
 
 	Body []byte                        // JSON, unless Header says otherwise
-	Open func() (io.ReadCloser, error) // gives a body anew for each try
-	Size int64                         // of what Open gives; -1: not known
+	Open func() (io.ReadCloser, error) // returns a new body for each try
+	Size int64                         // of the body from Open; -1 if unknown
 
 	// Once keeps a POST from getting an Idempotency-Key and from being sent
 	// again after it may have arrived.
 	Once bool
 }
 
-// Do sends a request and returns the reply, whose body the caller closes. A
-// status of 300 or more, except 304, is an [*Error].
+// Do sends a request and returns the reply, whose body the caller closes. A status of
+// 300 or more, except 304, is an [*Error].
 //
-// A POST gets an Idempotency-Key. A request that the service asks to repeat, or
-// that was lost on the network where repeating is harmless, is sent up to three
-// times in all.
+// A POST gets an Idempotency-Key. A request is sent up to three times in total if the
+// service requests a retry, or if it was lost on the network and repeating it is
+// harmless.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	r = c.prepare(r)
 	return retry(ctx, r, func() (*http.Response, error) { return c.send(ctx, r) })
 }
 
-// Bytes is [Client.Do] for a reply that is read whole, of at most 64 MiB.
+// Bytes is like [Client.Do], and reads the complete reply of at most 64 MiB.
 func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, http.Header, error) {
 	r = c.prepare(r)
 	var header http.Header
@@ -126,8 +126,8 @@ func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, http.Header, err
 	return body, header, err
 }
 
-// JSON sends body as JSON (nil: none), decodes the reply into into (nil: not
-// decoded) and returns the reply's bytes.
+// JSON sends body as JSON (if not nil), decodes the reply into into (if not nil) and
+// returns the reply's bytes.
 func (c *Client) JSON(ctx context.Context, method, path string, query url.Values, body, into any) (jsonx.Value, error) {
 	r := Request{Method: method, Path: path, Query: query}
 	if body != nil {
@@ -242,13 +242,13 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 // sending it once.
 func (r Request) repeatable() bool {
 	if r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "" && r.Method != http.MethodGet {
-		return false // the first try may have changed what the second is held against
+		return false // the first try may have changed the state that the second is compared with
 	}
 	return r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != ""
 }
 
-// retry calls try until it succeeds, fails for good, was called tries times, or
-// ctx ends.
+// retry calls try until it succeeds, fails permanently, was called tries times, or ctx
+// ends.
 func retry[T any](ctx context.Context, r Request, try func() (T, error)) (T, error) {
 	for n := 1; ; n++ {
 		got, err := try()

@@ -19,14 +19,14 @@ import (
 
 // An Error is an error reply of the service, or of a proxy before it.
 type Error struct {
-	Status     int           // of HTTP; 0 for one that came within a stream
-	Code       string        // machine-readable; empty where something other than the service replied
+	Status     int           // of HTTP; 0 for an error within a stream
+	Code       string        // machine-readable; empty if something other than the service replied
 	Param      string        // the member at fault, if any
 	Message    string        // one or two sentences
 	RequestID  string        // finds the request in the operator's log
-	Retryable  bool          // sending it again can help
-	RetryAfter time.Duration // not sooner than this; 0: not said
-	Body       []byte        // as it came
+	Retryable  bool          // a retry can help
+	RetryAfter time.Duration // the minimum delay of a retry; 0 if not given
+	Body       []byte        // unparsed
 }
 
 // Error returns the message, with the request id if there is one.
@@ -48,7 +48,7 @@ func CodeOf(err error) string {
 
 // readError converts an error reply.
 func readError(res *http.Response) *Error {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what came is all there is to tell
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // the received text is the only information
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), Body: body}
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
@@ -69,20 +69,20 @@ func readError(res *http.Response) *Error {
 		e.Message = "the service answers HTTPS there; write https://" + res.Request.URL.Host
 		return e
 	}
-	e.Message = fmt.Sprintf("%s answered %d %s, and not in the words of this API; check the base URL",
+	e.Message = fmt.Sprintf("%s answered %d %s, which is not an error of this API; check the base URL",
 		res.Request.URL.Host, res.StatusCode, http.StatusText(res.StatusCode))
 	e.Retryable = res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout
 	return e
 }
 
-// A networkError means that no reply arrived, or only a part of one.
+// A networkError means that a reply did not arrive completely.
 type networkError struct {
 	base string
 	err  error
 }
 
-// Error says whether the connection failed or broke, without the URL, whose
-// path means nothing to the user of a command.
+// Error returns whether the connection failed or broke, without the URL, whose path is
+// meaningless to the user of a command.
 func (e *networkError) Error() string {
 	err := e.err
 	if u, ok := errors.AsType[*url.Error](err); ok {

@@ -27,10 +27,10 @@ func SessionPath(agentID, sessionID string) string {
 	return "/api-agents/" + url.PathEscape(agentID) + "/sessions/" + url.PathEscape(sessionID)
 }
 
-// Events ranges over the log of a session after a sequence number (0: from the
-// first event) until the session has stopped; with follow it continues after
-// that. A broken connection is resumed where it broke; five attempts in a row
-// without an event end the range with an error.
+// Events ranges over the log of a session after a sequence number (0 means from the
+// first event) until the session has stopped; with follow it continues after that. A
+// broken connection is resumed where it broke; five attempts in a row without an event
+// end the range with an error.
 func (c *Client) Events(ctx context.Context, agentID, sessionID string, after int64, follow bool) iter.Seq2[SessionEvent, error] {
 	return func(yield func(SessionEvent, error) bool) {
 		w := &watch{c: c, path: SessionPath(agentID, sessionID), after: after, follow: follow, yield: yield}
@@ -81,7 +81,7 @@ type watch struct {
 	path    string
 	after   int64
 	follow  bool
-	stopped bool // by the last status that was given
+	stopped bool // by the last known status
 	yield   func(SessionEvent, error) bool
 }
 

@@ -44,7 +44,7 @@ func (c *Client) All(ctx context.Context, path string, query url.Values, limit i
 			if page.NextCursor == nil || *page.NextCursor == "" || limit > 0 && given >= limit {
 				return
 			}
-			// A page of a filtered list may be empty and have more behind it.
+			// A page of a filtered list may be empty although more pages follow.
 			if len(page.Data) == 0 && *page.NextCursor == query.Get("cursor") {
 				return
 			}

@@ -18,26 +18,26 @@ import (
 // A Call is a model call and its idempotency key.
 type Call struct {
 	contract.CreateResponse
-	// IdempotencyKey makes sending the call again safe, and the service keeps
-	// the reply for a day; empty: none.
+	// IdempotencyKey makes retries of the call safe, and the service stores the reply
+	// for a day. It may be empty.
 	IdempotencyKey string
 }
 
-// A Reply is a whole reply.
+// A Reply is a complete reply.
 type Reply struct {
 	contract.Response
-	Raw         jsonx.Value // as it came
+	Raw         jsonx.Value // unparsed
 	RequestID   string
-	ChargeMicro int64 // what it cost, in micro-credits
+	ChargeMicro int64 // the charge, in micro-credits
 	Replayed    bool  // the stored reply of an earlier call with the same key
 }
 
-// ErrCutOff is a stream that ended without its last event.
+// ErrCutOff is the error of a stream that ended without its last event.
 var ErrCutOff = errors.New("the stream ended before the reply was complete")
 
-// request returns the call as an HTTP request. A call without an
-// Idempotency-Key does not get one, because the service would store the reply;
-// so it is not repeated once it may have arrived.
+// request returns the call as an HTTP request. A call without an Idempotency-Key does
+// not get one, because the service would store the reply; so it is not retried after it
+// may have arrived.
 func (call Call) request() (Request, error) {
 	body, err := jsonx.Marshal(call.CreateResponse)
 	if err != nil {
@@ -50,7 +50,7 @@ func (call Call) request() (Request, error) {
 	return r, nil
 }
 
-// Respond makes a call and returns its whole reply. A refusal is an [*Error].
+// Respond makes a call and returns its complete reply. An error reply is an [*Error].
 func (c *Client) Respond(ctx context.Context, call Call) (*Reply, error) {
 	call.Stream = false
 	r, err := call.request()
@@ -118,7 +118,7 @@ func (c *Client) stream(ctx context.Context, call Call, yield func(contract.Resp
 		}
 		var ev contract.ResponseEvent
 		if err := jsonx.Unmarshal(raw.Data, &ev); err != nil {
-			return fmt.Errorf("an event is not what the contract says: %w", err)
+			return fmt.Errorf("an event does not match the contract: %w", err)
 		}
 		switch ev.Type {
 		case contract.EventError:

@@ -7,13 +7,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A CodeInfo says how a code is published.
+// A CodeInfo describes a published code.
 type CodeInfo struct {
 	Code       stoa.Code
 	Status     int           // of the HTTP reply
-	Type       string        // the error's group, which the client libraries know
+	Type       string        // the error's group, as in the client libraries
 	Retryable  bool          // sending the same request again can help
-	RetryAfter time.Duration // the Retry-After of an error that names none; 0: none
+	RetryAfter time.Duration // the default Retry-After of an error; 0 means none
 	Meaning    string        // one sentence for the documentation
 }
 
@@ -34,32 +34,32 @@ func Codes() []CodeInfo {
 	return []CodeInfo{
 		invalid(stoa.CodeInvalidJSON, 400, "The body is not one JSON object in UTF-8 without duplicate members."),
 		invalid(stoa.CodeMissingParameter, 400, "A required member, parameter or header is absent."),
-		invalid(stoa.CodeUnknownField, 400, "The body has a member that the operation does not know."),
+		invalid(stoa.CodeUnknownField, 400, "The body has a member that the operation does not have."),
 		invalid(stoa.CodeInvalidType, 400, "A value has the wrong JSON type."),
 		invalid(stoa.CodeInvalidValue, 400, "A value has the right type but is not allowed."),
 		invalid(stoa.CodeInvalidHeader, 400, "The name or value of a header cannot be sent."),
 		invalid(stoa.CodeInvalidCursor, 400, "The cursor is damaged, or belongs to another list, filter or order."),
-		invalid(stoa.CodeInvalidMode, 400, "There is no such mode of a session."),
+		invalid(stoa.CodeInvalidMode, 400, "The mode of the session is unknown."),
 		invalid(stoa.CodeInvalidPath, 400, "The path of a file breaks a rule of paths: relative, `/` between folders, no empty, `.` or `..` segments."),
-		invalid(stoa.CodeInvalidSchema, 400, "The parameters of a tool are no JSON Schema that is taken."),
-		invalid(stoa.CodeUnsupported, 400, "The service does not offer what the member asks for."),
-		invalid(stoa.CodeUnsupportedValue, 400, "The service does not offer this value of the member."),
-		invalid(stoa.CodeModelNotFound, 400, "There is no model of that identifier."),
-		invalid(stoa.CodeContextLength, 400, "The input is longer than the model takes."),
-		invalid(stoa.CodeInvalidPrompt, 400, "The model's provider refuses the text."),
-		invalid(stoa.CodeInvalidURL, 400, "The address is not one that requests can be sent to."),
+		invalid(stoa.CodeInvalidSchema, 400, "The parameters of a tool are not a supported JSON Schema."),
+		invalid(stoa.CodeUnsupported, 400, "The service does not support this member."),
+		invalid(stoa.CodeUnsupportedValue, 400, "The service does not support this value of the member."),
+		invalid(stoa.CodeModelNotFound, 400, "No model has this identifier."),
+		invalid(stoa.CodeContextLength, 400, "The input is longer than the model accepts."),
+		invalid(stoa.CodeInvalidPrompt, 400, "The model's provider rejects the text."),
+		invalid(stoa.CodeInvalidURL, 400, "Requests cannot be sent to the address."),
 		invalid(stoa.CodeUnauthorized, 401, "The key is missing, malformed, unknown, expired or revoked."),
-		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not carry the scope that the operation needs."},
+		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not have the scope that the operation requires."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
-		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and the call wants no other."},
-		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that asks is not one that may show the agent."},
-		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent is not to be shown in pages."},
+		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
+		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request must not show the agent."},
+		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent must not be embedded in pages."},
 		invalid(stoa.CodeNotFound, 404, "There is no such path, or no such object in this account."),
 		invalid(stoa.CodeSpaceNotFound, 404, "There is no such space in this account."),
 		invalid(stoa.CodeAgentNotFound, 404, "There is no such agent in this account."),
 		invalid(stoa.CodeSessionNotFound, 404, "There is no such session of this agent."),
 		invalid(stoa.CodeTaskNotFound, 404, "There is no such scheduled task of this agent."),
-		invalid(stoa.CodeToolCallNotFound, 404, "There is no such tool call in this account, or none that the input waits for."),
+		invalid(stoa.CodeToolCallNotFound, 404, "There is no such tool call in this account, or the input does not wait for it."),
 		invalid(stoa.CodeFileNotFound, 404, "There is no such file in the drive."),
 		invalid(stoa.CodeVersionNotFound, 404, "There is no such version of the file, or it is no longer kept."),
 		invalid(stoa.CodeWebhookNotFound, 404, "There is no such webhook in this account."),
@@ -67,56 +67,56 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeConnectionNotFound, 404, "There is no such connection in this account."),
 		invalid(stoa.CodeSecretNotFound, 404, "There is no such secret in this account."),
 		invalid(stoa.CodeToolNotFound, 404, "The server of the connection has no such tool."),
-		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but not with this method; `Allow` lists those that do."),
+		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but does not support this method; `Allow` lists the supported ones."),
 		{
 			Code: stoa.CodeRequestTimeout, Status: 408, Type: TypeInvalidRequest, Retryable: true,
 			Meaning: "The body did not arrive in time; nothing was done.",
 		},
-		invalid(stoa.CodeConflict, 409, "Something of that name or reference exists already."),
+		invalid(stoa.CodeConflict, 409, "An object with that name or reference already exists."),
 		invalid(stoa.CodeSpaceNotEmpty, 409, "The space still has agents."),
-		invalid(stoa.CodeLimitReached, 409, "There are as many objects of this kind as there may be; see `limits` of GET /api/v1/meta."),
-		invalid(stoa.CodeTooManyTasks, 409, "The agent has as many scheduled tasks as it may have."),
-		invalid(stoa.CodePathConflict, 409, "A file is never also a folder: something stands at or above that path."),
+		invalid(stoa.CodeLimitReached, 409, "The maximum number of objects of this kind is reached; see `limits` of GET /api/v1/meta."),
+		invalid(stoa.CodeTooManyTasks, 409, "The agent has reached its maximum number of scheduled tasks."),
+		invalid(stoa.CodePathConflict, 409, "A path cannot be both a file and a folder: something exists at or above that path."),
 		invalid(stoa.CodeSessionBusy, 409, "The session is working on a turn."),
-		invalid(stoa.CodeSessionFinished, 409, "The session has ended and takes no more of this."),
+		invalid(stoa.CodeSessionFinished, 409, "The session has ended and does not accept this any more."),
 		invalid(stoa.CodeNotWaiting, 409, "The session does not wait for input."),
-		invalid(stoa.CodeInputAnswered, 409, "This question was answered already."),
+		invalid(stoa.CodeInputAnswered, 409, "This question was already answered."),
 		invalid(stoa.CodeWebhookDisabled, 409, "The webhook is disabled, or has no address: nothing can be sent."),
-		invalid(stoa.CodeOutputGiven, 409, "Another output was given for this tool call already."),
-		invalid(stoa.CodeDecided, 409, "Another decision was made about this tool call already."),
+		invalid(stoa.CodeOutputGiven, 409, "Another output was already given for this tool call."),
+		invalid(stoa.CodeDecided, 409, "Another decision was already made about this tool call."),
 		{
 			Code: stoa.CodeInputClaimed, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
-			Meaning: "Another program works on the calls of this input; `Retry-After` says until when.",
+			Meaning: "Another program works on the calls of this input; `Retry-After` gives the time left.",
 		},
-		invalid(stoa.CodeTurnHadEffects, 409, "The turn has called tools that may have changed something; `acknowledgeEffects` does it again all the same."),
+		invalid(stoa.CodeTurnHadEffects, 409, "The turn has called tools that may have had effects; retry it with `acknowledgeEffects`."),
 		invalid(stoa.CodeSecretInUse, 409, "A connection uses the secret."),
 		invalid(stoa.CodeConnectionInUse, 409, "Agents have tools of the connection."),
-		invalid(stoa.CodeConnectionDisabled, 409, "The connection is switched off: its server is not asked."),
-		invalid(stoa.CodeToolChanged, 409, "The definition of the tool is another one than that which was reviewed."),
-		invalid(stoa.CodeConfirmationRequired, 409, "The tool has effects; the request has to confirm them."),
+		invalid(stoa.CodeConnectionDisabled, 409, "The connection is switched off: no request is sent to its server."),
+		invalid(stoa.CodeToolChanged, 409, "The definition of the tool differs from the reviewed one."),
+		invalid(stoa.CodeConfirmationRequired, 409, "The tool has effects; the request must confirm them."),
 		{
 			Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "The first request with this `Idempotency-Key` is still running.",
 		},
-		invalid(stoa.CodeNotToAuthorize, 409, "No person authorizes the connection, or it was changed meanwhile."),
-		invalid(stoa.CodeEmbedUsed, 409, "The ticket of this link was exchanged before."),
-		invalid(stoa.CodeEmbedExpired, 410, "The link has expired, or the time of its chat is over."),
-		invalid(stoa.CodePrecondition, 412, "The object is no longer the one that `If-Match` names."),
-		invalid(stoa.CodeTooLarge, 413, "The body is larger than the operation takes; see `x-max-body`."),
+		invalid(stoa.CodeNotToAuthorize, 409, "The connection is not authorized by a person, or it was changed meanwhile."),
+		invalid(stoa.CodeEmbedUsed, 409, "The ticket of this link was already exchanged."),
+		invalid(stoa.CodeEmbedExpired, 410, "The link or its chat has expired."),
+		invalid(stoa.CodePrecondition, 412, "The object no longer matches `If-Match`."),
+		invalid(stoa.CodeTooLarge, 413, "The body is larger than the operation accepts; see `x-max-body`."),
 		invalid(stoa.CodeMediaType, 415, "The body is not JSON, or it is compressed."),
 		invalid(stoa.CodeRange, 416, "The range begins after the end of the file."),
 		invalid(stoa.CodeIdempotencyReused, 422, "The `Idempotency-Key` was used before with another body."),
-		invalid(stoa.CodeInvalidCron, 422, "The cron expression is wrong; the message names the field."),
-		invalid(stoa.CodeInvalidTimezone, 422, "There is no such time zone in the IANA database."),
+		invalid(stoa.CodeInvalidCron, 422, "The cron expression is invalid; the message names the field."),
+		invalid(stoa.CodeInvalidTimezone, 422, "The IANA database has no such time zone."),
 		invalid(stoa.CodeTooManyTools, 422, "The agent has too many tools, or their definitions are too long."),
-		invalid(stoa.CodePolicyTooLax, 422, "An agent may be stricter with a tool than the review of its connection, never laxer."),
-		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
+		invalid(stoa.CodePolicyTooLax, 422, "An agent's settings for a tool must not be less strict than the review in its connection."),
+		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent are required."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
-		invalid(stoa.CodePublicURLRequired, 422, "The service has no address that authorization servers can send people back to; its operator can set `publicUrl`."),
-		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address, or for another external user or space."),
+		invalid(stoa.CodePublicURLRequired, 422, "The service has no address that authorization servers can redirect to; its operator can set `publicUrl`."),
+		invalid(stoa.CodeSecretOrigin, 422, "The secret belongs to a different origin than the address, or to another external user or space."),
 		{
 			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,
-			Meaning: "The service has no key to store secrets with; its operator can set `secrets.keys`.",
+			Meaning: "The service has no key to encrypt secrets with; its operator can set `secrets.keys`.",
 		},
 		invalid(stoa.CodeUpgradeRequired, 426, "The path is not served over WebSocket; send the request with POST."),
 		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
@@ -127,15 +127,15 @@ func Codes() []CodeInfo {
 		},
 		{
 			Code: stoa.CodeTooManySessions, Status: 429, Type: TypeRateLimit, Retryable: true, RetryAfter: 5 * time.Second,
-			Meaning: "Too many sessions of the account run or wait for their turn.",
+			Meaning: "Too many sessions of the account are running or queued.",
 		},
-		{Code: stoa.CodeEmbedLimit, Status: 429, Type: TypeRateLimit, Meaning: "The visitor has sent as much as the embed allows, in this minute or at all."},
-		{Code: stoa.CodeInternal, Status: 500, Type: TypeServer, Retryable: true, Meaning: "A fault of the service."},
+		{Code: stoa.CodeEmbedLimit, Status: 429, Type: TypeRateLimit, Meaning: "The visitor has reached the embed's message limit, per minute or in total."},
+		{Code: stoa.CodeInternal, Status: 500, Type: TypeServer, Retryable: true, Meaning: "An internal error of the service."},
 		{Code: stoa.CodeUpstream, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The model's provider failed."},
-		{Code: stoa.CodeToolServer, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The server of the connection cannot be reached, or answers with an error or against the protocol."},
+		{Code: stoa.CodeToolServer, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The server of the connection cannot be reached, answered with an error, or violated the protocol."},
 		{
 			Code: stoa.CodeOverloaded, Status: 503, Type: TypeServer, Retryable: true, RetryAfter: 2 * time.Second,
-			Meaning: "The service or the model's provider has too much to do, or the service is about to stop.",
+			Meaning: "The service or the model's provider is overloaded, or the service is shutting down.",
 		},
 		{Code: stoa.CodeModelUnavailable, Status: 503, Type: TypeServer, Meaning: "No provider serves this model here."},
 		{Code: stoa.CodeUpstreamTimeout, Status: 504, Type: TypeServer, Retryable: true, Meaning: "The model's provider did not answer in time."},
@@ -165,9 +165,9 @@ func (c CodeInfo) MayCarryRetryAfter() bool {
 	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)
 }
 
-// MessagesForm is the [CodeInfo] of an error as Anthropic's Messages have it: the HTTP
-// status and the type. Where credits are missing it is not 429, which clients of that
-// format send again by themselves, and for too much load it is 529 in place of 503.
+// MessagesForm returns the HTTP status and the type of an error in the format of
+// Anthropic's Messages. Missing credits are not 429, which clients of that format retry
+// automatically, and overload is 529 instead of 503.
 func (c CodeInfo) MessagesForm() (status int, kind string) {
 	switch {
 	case c.Type == TypeQuota:

@@ -1,17 +1,17 @@
-// Package contract holds what the service promises over HTTP: the OpenAPI
-// document (openapi.yaml, the truth), the Go types that oapi-codegen
-// makes of it, the objects of POST /api/v1/responses, which are
-// written by hand, and the one table of error codes.
+// Package contract contains the service's HTTP contract: the OpenAPI document
+// (openapi.yaml, the source of truth), the Go types that oapi-codegen generates from
+// it, the hand-written objects of POST /api/v1/responses, and the single table of error
+// codes.
 //
-// It never serves or calls anything, and decides nothing. A change of the
-// interface begins in openapi.yaml; `go generate` in this directory follows, which
-// also writes openapi.json.gz, the form that the service reads and serves.
-// Start reading at openapi.yaml, then [Codes] and [Response].
+// It never serves or calls anything, and decides nothing. A change of the interface
+// begins in openapi.yaml; `go generate` in this directory follows, which also writes
+// openapi.json.gz, the form that the service reads and serves. Start reading at
+// openapi.yaml, then [Codes] and [Response].
 //
-// Paths in the document are full (/api/v1/health under the server "/"), so
-// that a path in the document is the path in a log line, in the routes table
-// and in an error. Tools differ in how they join a server of /api/v1 with a
-// path. A second version would be a second document.
+// Paths in the document are full (/api/v1/health under the server "/"), so that a path
+// in the document is the path in a log line, in the routes table and in an error. Tools
+// differ in how they join a server of /api/v1 with a path. A second version would be a
+// second document.
 package contract
 
 import (
@@ -59,8 +59,9 @@ var whole = sync.OnceValue(func() []byte {
 	return text
 })
 
-// Load parses the document anew, with its references resolved. It takes tens of
-// milliseconds and 18 MB of memory, most of it garbage; the result belongs to the caller.
+// Load parses the document again, with its references resolved. It takes tens of
+// milliseconds and 18 MB of memory, most of it garbage; the result belongs to the
+// caller.
 func Load() (*openapi3.T, error) { return load(JSON()) }
 
 func load(text []byte) (*openapi3.T, error) {

@@ -247,7 +247,7 @@ func TestTheJSONIsThatOfTheYAML(t *testing.T) {
 	}
 }
 
-// TestGeneratedCodeIsFresh generates anew and compares.
+// TestGeneratedCodeIsFresh generates the code again and compares.
 func TestGeneratedCodeIsFresh(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

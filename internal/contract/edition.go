@@ -22,10 +22,9 @@ import (
 // or several with spaces, of which any is enough.
 const Extension = "x-extension"
 
-// Otherwise marks what a document has without an extension. In an object with an
-// [Extension] it is what takes the place of that object. With an Extension of its own
-// its members take the place of those of the same names in the object that it is in.
-// No edition has it.
+// Otherwise marks content that applies without an extension. In an object with an
+// [Extension] it replaces that object. With its own Extension, its members replace the
+// members of the same names in the enclosing object. It is in no edition.
 const Otherwise = "x-otherwise"
 
 // An Edition is the document as a service with certain extensions serves it: what
@@ -82,7 +81,7 @@ func pack(text []byte) []byte {
 }
 
 // Load returns the parsed text, at the cost that [Load] states. Callers share one
-// document, which they must not change; a document that nobody holds is parsed anew.
+// document, which they must not change; an unreferenced document is parsed again.
 func (e *Edition) Load() (*openapi3.T, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +136,7 @@ type edit struct {
 	with     []byte
 }
 
-// A value is what is known of one when it was read.
+// A value describes a value that was read.
 type value struct {
 	from, to  int // of its text
 	dropped   bool
@@ -272,7 +271,7 @@ func (e *editor) array(from int) (value, error) {
 	return value{from: from, to: e.at()}, err
 }
 
-// at is how far the text was read: the end of the last token.
+// at is the end of the last token that was read.
 func (e *editor) at() int { return int(e.decoder.InputOffset()) }
 
 // cut leaves out a member or an element, which begins after from; the first takes the

@@ -115,7 +115,7 @@ func (l limits) check(at string, ref *openapi3.SchemaRef) {
 			t.Errorf("%s: an object with members of any name without maxProperties", at)
 		}
 	case s.Extensions["x-ignored"] == true: // not even its type is read
-	case s.Extensions["x-max-bytes"] != nil: // any JSON of so many bytes
+	case s.Extensions["x-max-bytes"] != nil: // any JSON of the given size
 	case s.Type.Is("boolean"), len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0:
 	default:
 		t.Errorf("%s: a schema without a type", at)

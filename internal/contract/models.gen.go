@@ -26,7 +26,7 @@ type Account struct {
 	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastUsedAt When one of its keys was used last, to within a minute; null before the first time.
+	// LastUsedAt The last use of one of its keys, to within a minute; null before the first use.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 	Name       string                  `json:"name"`
 
@@ -35,7 +35,7 @@ type Account struct {
 	// Example: free
 	Plan string `json:"plan"`
 
-	// SpentLast30DaysMicro What was charged on the last 30 days of UTC, today included.
+	// SpentLast30DaysMicro The charges of the last 30 days (UTC), including today.
 	SpentLast30DaysMicro int64 `json:"spentLast30DaysMicro"`
 	Suspended            bool  `json:"suspended"`
 }
@@ -45,7 +45,7 @@ type AccountList struct {
 	Data    []Account `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -59,7 +59,7 @@ type AccountWithCredits struct {
 	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastUsedAt When one of its keys was used last, to within a minute; null before the first time.
+	// LastUsedAt The last use of one of its keys, to within a minute; null before the first use.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 	Name       string                  `json:"name"`
 
@@ -68,7 +68,7 @@ type AccountWithCredits struct {
 	// Example: free
 	Plan string `json:"plan"`
 
-	// SpentLast30DaysMicro What was charged on the last 30 days of UTC, today included.
+	// SpentLast30DaysMicro The charges of the last 30 days (UTC), including today.
 	SpentLast30DaysMicro int64 `json:"spentLast30DaysMicro"`
 	Suspended            bool  `json:"suspended"`
 }
@@ -98,7 +98,7 @@ type Agent struct {
 	Description nullable.Nullable[string] `json:"description"`
 	DriveAccess string                    `json:"driveAccess"`
 
-	// EmbedEnabled Whether it may be shown in pages.
+	// EmbedEnabled Whether it can be embedded in pages.
 	EmbedEnabled bool                      `json:"embedEnabled"`
 	ExternalID   nullable.Nullable[string] `json:"externalId"`
 
@@ -106,31 +106,31 @@ type Agent struct {
 	ID           string `json:"id"`
 	Instructions string `json:"instructions"`
 
-	// Limits What one turn may take. Null is the limit of the service.
+	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 
 	// Metadata The caller's own texts, by name.
 	Metadata Metadata `json:"metadata"`
 
-	// Model As it was asked for.
+	// Model As requested.
 	//
 	// Example: auto
 	Model   string `json:"model"`
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
-	// Tools What programs of yours do for it, and servers that are connected.
+	// Tools The tools of your programs and of connected servers.
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
 	// Version Counts the changes of instructions, model, tools, limits, drive access and `visitorDrive`.
 	Version int64 `json:"version"`
 
-	// VisitorDrive What it may do with its drive in chats that embeds show: `none`, `read`, or `write` as far as `driveAccess` allows it.
+	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
 	VisitorDrive string `json:"visitorDrive"`
 }
 
-// AgentDraft What differs from the agent's newest version, for this session alone.
+// AgentDraft The differences from the agent's newest version, only for this session.
 type AgentDraft struct {
 	// DriveAccess Null: `read_only`.
 	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
@@ -138,13 +138,13 @@ type AgentDraft struct {
 	// Instructions At most `maxInstructionsCharacters` of `GET /api/v1/meta`.
 	Instructions string `json:"instructions,omitempty,omitzero"`
 
-	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Model Null: `auto`.
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
-	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null: none.
+	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null removes it.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
@@ -153,16 +153,16 @@ type AgentList struct {
 	Data    []Agent `json:"data"`
 	HasMore bool    `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// AgentTool A tool that programs of yours carry out (`client`), or the tools of a connection that an agent may call (`connection`). The members of a type are there with each tool of it.
+// AgentTool A tool that your programs execute (`client`), or the tools of a connection that an agent can call (`connection`). Each tool has the members of its type.
 type AgentTool struct {
-	// Allow Of a `connection`: the names of the tools that the agent may call, as the server has them.
+	// Allow Of a `connection`: the names of the tools that the agent can call, as the server defines them.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Of a `client` tool: whether a person has to approve each call before it is handed out; `never`.
+	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`.
 	Approval string `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID Of a `connection`.
@@ -170,10 +170,10 @@ type AgentTool struct {
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Description Of a `client` tool: what it does, for the model.
+	// Description Of a `client` tool: the description for the model.
 	Description string `json:"description,omitempty,omitzero"`
 
-	// Effects Of a `client` tool: what comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once`, its effect again.
+	// Effects Of a `client` tool: the effect of repeating a call: `read`: none; `idempotent`: none under the same `callId`; `once`: the same effect again.
 	Effects string `json:"effects,omitempty,omitzero"`
 
 	// Name Of a `client` tool: letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
@@ -181,59 +181,59 @@ type AgentTool struct {
 	// Example: lookup_order
 	Name string `json:"name,omitempty,omitzero"`
 
-	// OnTimeout Of a `client` tool, when no output came in time: `tell_model` goes on, `fail` ends the turn with `tool_timeout`.
+	// OnTimeout Of a `client` tool, if no output arrives in time: `tell_model` continues, `fail` ends the turn with `tool_timeout`.
 	OnTimeout string `json:"onTimeout,omitempty,omitzero"`
 
-	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
 	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
 
-	// Stricter Of a `connection`: what is stricter than the review.
+	// Stricter Of a `connection`: settings that are stricter than the review.
 	Stricter []StricterTool `json:"stricter,omitempty,omitzero"`
 
-	// TimeoutSeconds Of a `client` tool: how long a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
+	// TimeoutSeconds Of a `client` tool: the maximum time that a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty,omitzero"`
 
-	// Type `connection` comes only with an agent that has such tools. New ones may come.
+	// Type `connection` appears only for agents that have such tools. New ones may be added.
 	Type string `json:"type"`
 
-	// Visitors Of a `client` tool: whether it is offered in chats of visitors, too; `no`. `yes` is only for `read`.
+	// Visitors Of a `client` tool: whether it is also offered in visitors' chats; `no`. `yes` is only allowed with `read`.
 	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
-// AgentToolCall A call of a tool that is carried out outside of the service.
+// AgentToolCall A call of a tool that runs outside of the service.
 type AgentToolCall struct {
-	// AgentID Empty for a call that somebody made to try a tool (`tools/test`).
+	// AgentID Empty for a test call (`tools/test`).
 	AgentID string `json:"agentId"`
 
-	// Approval What was decided; null where nothing is or need be.
+	// Approval The decision; null if there is none or none is required.
 	Approval nullable.Nullable[ToolCallApproval] `json:"approval"`
 
-	// ApprovalInputID Of the input with which people were asked last; null: nobody was.
+	// ApprovalInputID The id of the last input that requested an approval; null if there was none.
 	ApprovalInputID nullable.Nullable[string] `json:"approvalInputId"`
 
-	// Arguments An object as the model wrote it, or its text where that is no JSON.
+	// Arguments The object as the model wrote it, or its text if that is not JSON.
 	//
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArgumentsValue `json:"arguments"`
 
-	// Attempts How often it was claimed, or its server asked.
+	// Attempts The number of claims, or of requests to its server.
 	Attempts int `json:"attempts"`
 
-	// Confirmation What the visitor of the chat has said; there once something was.
+	// Confirmation The decision of the chat's visitor; present once there is one.
 	Confirmation ToolCallConfirmation `json:"confirmation,omitempty,omitzero"`
 
 	// ConnectionID Of a `connection`; null or absent otherwise.
 	ConnectionID nullable.Nullable[string] `json:"connectionId,omitempty,omitzero"`
 	CreatedAt    Time                      `json:"createdAt"`
 
-	// DefinitionSha256 Of the tool as the model knew it.
+	// DefinitionSha256 The name of the tool for the model.
 	DefinitionSha256 string `json:"definitionSha256"`
 
-	// DurationMs Since it was handed out.
+	// DurationMs The time since it was handed out.
 	DurationMs nullable.Nullable[int64] `json:"durationMs"`
 	Effects    string                   `json:"effects"`
 
-	// ErrorCode Why it was not handed out, or its server did not answer.
+	// ErrorCode The reason why it was not handed out, or its server did not answer.
 	ErrorCode  nullable.Nullable[string] `json:"errorCode"`
 	ExpiresAt  nullable.Nullable[Time]   `json:"expiresAt"`
 	FinishedAt nullable.Nullable[Time]   `json:"finishedAt"`
@@ -241,63 +241,63 @@ type AgentToolCall struct {
 	// ID Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// InputID That the session waited for.
+	// InputID The id of the input that the session waited for.
 	InputID nullable.Nullable[string] `json:"inputId"`
 
-	// IsError Whether the model was told that it failed.
+	// IsError Whether it was reported to the model as failed.
 	IsError bool `json:"isError"`
 
-	// LateOutput What came when nobody waited for it any more.
+	// LateOutput An output that arrived after the session had stopped waiting.
 	LateOutput nullable.Nullable[string] `json:"lateOutput"`
 
-	// NeedsApproval Whether a person has to approve it.
+	// NeedsApproval Whether a person must approve it.
 	NeedsApproval bool `json:"needsApproval"`
 
-	// NeedsConfirmation Whether the visitor of the chat has to confirm it.
+	// NeedsConfirmation Whether the visitor of the chat must confirm it.
 	NeedsConfirmation bool   `json:"needsConfirmation,omitempty,omitzero"`
 	Object            string `json:"object"`
 
-	// Outcome Null until it is `done`. `denied`: it was not approved, and nothing was done. `unknown`: it may have been done or not, and is not done again. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
+	// Outcome Null until it is `done`. `denied`: it was not approved and not executed. `unknown`: it may have been executed, and is not repeated. `expired`: no output arrived in time, and it may have been executed. `cancelled`: its turn ended first.
 	Outcome nullable.Nullable[string] `json:"outcome"`
 
-	// Place Which call of its step it is, from 0.
+	// Place The position of the call in its step, from 0.
 	Place int `json:"place"`
 
-	// PreviousOutcome `unknown`: it was made again, or people were asked whether to, after an attempt that may have carried it out.
+	// PreviousOutcome `unknown`: it was repeated, or its repetition was submitted for approval, after an attempt that may have executed it.
 	PreviousOutcome nullable.Nullable[string] `json:"previousOutcome"`
 
-	// Resolution What a person has found out.
+	// Resolution The outcome that a person has determined.
 	Resolution nullable.Nullable[ToolCallResolution] `json:"resolution"`
 
-	// ResultBytes Of the whole.
+	// ResultBytes The size of the whole result.
 	ResultBytes int `json:"resultBytes"`
 
 	// ResultText Null until it is `done`.
 	ResultText nullable.Nullable[string] `json:"resultText"`
 
-	// SecretID Of the secret that its newest request carried, of the session or of the connection; null or absent where it carried none. The secret's record can be read as long as a call names it, also once the secret is deleted.
+	// SecretID The id of the secret that its newest request carried, of the session or of the connection; null or absent if it carried none. The secret's record can be read as long as a call refers to it, even after the secret is deleted.
 	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
 
-	// SessionID Empty likewise.
+	// SessionID Empty for a test call.
 	SessionID string `json:"sessionId"`
 
-	// StartedAt When it was handed out, or its server asked first; null: it was not.
+	// StartedAt The time when it was handed out, or first sent to its server; null if it was not.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
-	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it, or its server is asked.
+	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it, or the request to its server is running.
 	Status string `json:"status"`
 
 	// Step From 1; 0 without a session.
 	Step int64 `json:"step"`
 
-	// Title Of the tool, as its server calls it.
+	// Title The server's title of the tool.
 	Title nullable.Nullable[string] `json:"title"`
 	Tool  string                    `json:"tool"`
 
 	// Turn From 1; 0 without a session.
 	Turn int64 `json:"turn"`
 
-	// Type Who carries it out: a program of yours, or the server of a connection. New ones may come.
+	// Type The executor of the call: one of your programs, or the server of a connection. New ones may be added.
 	Type string `json:"type"`
 }
 
@@ -308,15 +308,15 @@ type AgentVersion struct {
 	DriveAccess  string `json:"driveAccess"`
 	Instructions string `json:"instructions"`
 
-	// Limits What one turn may take. Null is the limit of the service.
+	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
 
-	// Tools What programs of yours do for it, and servers that are connected.
+	// Tools The tools of your programs and of connected servers.
 	Tools   []AgentTool `json:"tools"`
 	Version int64       `json:"version"`
 
-	// VisitorDrive What it may do with its drive in chats that embeds show: `none`, `read`, or `write` as far as `driveAccess` allows it.
+	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
 	VisitorDrive string `json:"visitorDrive"`
 }
 
@@ -325,7 +325,7 @@ type AgentVersionList struct {
 	Data    []AgentVersion `json:"data"`
 	HasMore bool           `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -334,16 +334,16 @@ type AnswerInput struct {
 	// Answer To a `question`.
 	Answer nullable.Nullable[string] `json:"answer,omitempty,omitzero"`
 
-	// Choice One of the options of a `choice`, as it is written.
+	// Choice One of the options of a `choice`, exactly as written.
 	Choice nullable.Nullable[string] `json:"choice,omitempty,omitzero"`
 
-	// Decision On an `approval`, about all calls of a `tool_approval` that nobody has decided about, or on the call of a `tool_confirmation`, if it is the visitor who answers.
+	// Decision On an `approval`, about all undecided calls of a `tool_approval`, or on the call of a `tool_confirmation` if the visitor answers.
 	Decision nullable.Nullable[string] `json:"decision,omitempty,omitzero"`
 
 	// Decisions About calls of a `tool_approval`.
 	Decisions nullable.Nullable[[]ToolDecision] `json:"decisions,omitempty,omitzero"`
 
-	// InputID Of the `pendingInput`.
+	// InputID The id of the `pendingInput`.
 	InputID string `json:"inputId"`
 
 	// Outputs Of calls of a `tool_call`.
@@ -352,13 +352,13 @@ type AnswerInput struct {
 
 // AuthorizationStart defines model for AuthorizationStart.
 type AuthorizationStart struct {
-	// AuthorizeURL What a person opens in a browser. It is `https`, or `http` on this machine or where the operator allows that.
+	// AuthorizeURL The address for a person to open in a browser. It is `https`, or `http` on this machine or if the operator allows it.
 	AuthorizeURL string `json:"authorizeUrl"`
 
-	// ExpiresAt Until when the answer is taken: 10 minutes.
+	// ExpiresAt The end of the time in which the authorization must complete: 10 minutes.
 	ExpiresAt Time `json:"expiresAt"`
 
-	// ID Of this authorization: `lastAuthorization` of the connection says what came of it.
+	// ID The id of this authorization: `lastAuthorization` of the connection gives its outcome.
 	//
 	// Example: aut_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -366,10 +366,10 @@ type AuthorizationStart struct {
 
 // ClaimInput defines model for ClaimInput.
 type ClaimInput struct {
-	// ClaimID Of the claim to be made longer.
+	// ClaimID The claim to extend.
 	ClaimID nullable.Nullable[string] `json:"claimId,omitempty,omitzero"`
 
-	// LeaseSeconds How long the calls may take.
+	// LeaseSeconds The maximum duration of the calls.
 	LeaseSeconds int64 `json:"leaseSeconds"`
 }
 
@@ -378,112 +378,112 @@ type Connection struct {
 	Auth      ConnectionAuth `json:"auth"`
 	CreatedAt Time           `json:"createdAt"`
 
-	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`): `optional`, or else the connection's is sent; `required`: without one its tools are withheld.
+	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`): `optional`: the connection's secret is the fallback; `required`: without one its tools are withheld.
 	CredentialsPerSession string `json:"credentialsPerSession"`
 
-	// DocumentURL Where the OpenAPI document is read; null where it was given as text, and for other kinds.
+	// DocumentURL The address of the OpenAPI document; null if it was given as text, and for other kinds.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl"`
 
-	// Enabled False: it is switched off. Its server is not asked, and its tools are withheld.
+	// Enabled False: it is switched off. No requests are sent to its server, and its tools are withheld.
 	Enabled bool `json:"enabled"`
 
-	// Headers Sent with every request, readable here: no secrets.
+	// Headers Sent with every request. Readable here, so they must not contain secrets.
 	Headers map[string]string `json:"headers"`
 
 	// ID Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Instructions What the server says of itself, cut. It is for reviewers; no model is told.
+	// Instructions The server's description of itself, truncated. It is for reviewers and never sent to a model.
 	Instructions nullable.Nullable[string] `json:"instructions"`
 
 	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
 	Kind string `json:"kind"`
 
-	// LastAuthorization The newest authorization of a connection by a person; null: there was none.
+	// LastAuthorization The newest authorization of a connection by a person; null if there was none.
 	LastAuthorization nullable.Nullable[ConnectionAuthorization] `json:"lastAuthorization"`
 	LastCheckedAt     nullable.Nullable[Time]                    `json:"lastCheckedAt"`
 
-	// LastError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.
+	// LastError The reason why the last refresh failed, or the last authorization of a connection that requires one; null if it succeeded.
 	LastError nullable.Nullable[ConnectionError] `json:"lastError"`
 
-	// Limits Of the calls of its tools.
+	// Limits The limits of calls of its tools.
 	Limits ConnectionLimits `json:"limits"`
 
 	// Metadata The caller's own texts, by name.
 	Metadata Metadata `json:"metadata"`
 	Name     string   `json:"name"`
 
-	// OnChange What happens to an approved tool whose definition differs: `block` withholds it until it is reviewed, `keep` goes on with the definition that was approved.
+	// OnChange The handling of an approved tool whose definition differs: `block` withholds it until it is reviewed, `keep` keeps the approved definition.
 	OnChange string `json:"onChange"`
 
 	// Operations Of the kind `http`; null for others, and in lists.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations"`
 
-	// Protocol What the server speaks; null before it was asked.
+	// Protocol The protocol version of the server; null before the first refresh.
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
 	SpaceID  string                                `json:"spaceId"`
 
-	// Status `disabled`: it is switched off (`enabled`), which comes before all others. `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one, or the connection has to be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
+	// Status `disabled`: it is switched off (`enabled`), which takes precedence over all others. `unchecked`: not refreshed since the connection was created or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server rejected the secret, or requires one, or the connection must be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
 	ToolCounts ConnectionToolCounts `json:"toolCounts"`
 	UpdatedAt  Time                 `json:"updatedAt"`
 
-	// URL Where requests go. Of the kind `openapi` it may be empty until the first refresh: then the document says it, once.
+	// URL The address that requests are sent to. For the kind `openapi` it can be empty until the first refresh, which sets it from the document.
 	URL string `json:"url"`
 }
 
 // ConnectionAuth defines model for ConnectionAuth.
 type ConnectionAuth struct {
-	// ClientID With `oauth`: of a client that was registered with the authorization server; absent: the service's own document, or a client that registers itself.
+	// ClientID With `oauth`: the id of a client that was registered with the authorization server; by default the service uses its own client document or registers a client.
 	ClientID nullable.Nullable[string] `json:"clientId,omitempty,omitzero"`
 
 	// ClientSecretID With `clientId`: a secret of the kind `token`, whose origin is that of the authorization server's token endpoint.
 	ClientSecretID nullable.Nullable[string] `json:"clientSecretId,omitempty,omitzero"`
 
-	// Grant With `oauth`: `authorization_code` (where it is absent): a person authorizes the connection; `client_credentials`: the client stands for itself, and needs `clientId` and `clientSecretId`.
+	// Grant With `oauth`: `authorization_code` (the default): a person authorizes the connection; `client_credentials`: the client authenticates as itself, which requires `clientId` and `clientSecretId`.
 	Grant nullable.Nullable[string] `json:"grant,omitempty,omitzero"`
 
-	// Scopes With `oauth`; absent: those that the server asks for.
+	// Scopes With `oauth`; by default the scopes that the server requests.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 
-	// SecretID Needed with `secret`. Its origin must be that of `url`.
+	// SecretID Required with `secret`. Its origin must be that of `url`.
 	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
 
 	// Type `secret`: requests carry a stored secret; `oauth`: an access token, see `POST …/authorize`.
 	Type string `json:"type"`
 }
 
-// ConnectionAuthorization The newest authorization of a connection by a person; null: there was none.
+// ConnectionAuthorization The newest authorization of a connection by a person; null if there was none.
 type ConnectionAuthorization struct {
 	EndedAt nullable.Nullable[Time] `json:"endedAt"`
 	ID      string                  `json:"id"`
 
-	// Message Why it ended without an authorization.
+	// Message The reason why it ended without an authorization.
 	Message   nullable.Nullable[string] `json:"message"`
 	StartedAt Time                      `json:"startedAt"`
 
-	// Status `pending`: nobody has answered yet, or the answer is not confirmed; `cancelled`: by whoever signed in, or by `deauthorize`; `failed`: the authorization server refused it, or its time of 10 minutes is over. Other values may come.
+	// Status `pending`: not answered or not confirmed yet; `cancelled`: by the person who signed in, or by `deauthorize`; `failed`: the authorization server refused it, or its 10 minutes have passed. Other values may be added.
 	Status string `json:"status"`
 }
 
-// ConnectionError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.
+// ConnectionError The reason why the last refresh failed, or the last authorization of a connection that requires one; null if it succeeded.
 type ConnectionError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// ConnectionLimits Of the calls of its tools.
+// ConnectionLimits The limits of calls of its tools.
 type ConnectionLimits struct {
 	// CallsPerMinute Calls in any 60 seconds, counted by each node of the service.
 	CallsPerMinute int64 `json:"callsPerMinute"`
 
-	// MaxConcurrent Calls at a time, counted by each node of the service.
+	// MaxConcurrent Concurrent calls, counted by each node of the service.
 	MaxConcurrent int64 `json:"maxConcurrent"`
 
-	// MaxResultBytes Of the reply to a call; more is an error.
+	// MaxResultBytes The maximum size of the reply to a call; a longer one is an error.
 	MaxResultBytes int64 `json:"maxResultBytes"`
 
-	// TimeoutSeconds Of one call.
+	// TimeoutSeconds The timeout of one call.
 	TimeoutSeconds int64 `json:"timeoutSeconds"`
 }
 
@@ -492,42 +492,42 @@ type ConnectionList struct {
 	Data    []Connection `json:"data"`
 	HasMore bool         `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// ConnectionOperation A request that is a tool.
+// ConnectionOperation A request that serves as a tool.
 type ConnectionOperation struct {
-	// Description What a model is told of it.
+	// Description The description for the model.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// Effects What a repetition would do, suggested at the review. Absent: `read` for GET and HEAD, `idempotent` for PUT and DELETE, otherwise `once`. `idempotent` operations carry the id of the call as `Idempotency-Key`.
+	// Effects The effect of repeating a call, as a suggestion for the review. Default: `read` for GET and HEAD, `idempotent` for PUT and DELETE, otherwise `once`. `idempotent` operations carry the id of the call as `Idempotency-Key`.
 	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 	Method  string                    `json:"method"`
 
 	// Name Unique in its connection.
 	Name string `json:"name"`
 
-	// Parameters JSON Schema of the arguments, an object. Each of its properties says with `in` where the value goes: `path`, `query`, `header` (of that name; `Authorization`, `Cookie`, `Host` and those of the connection itself are refused) or `body` (a member of a JSON object).
+	// Parameters JSON Schema of the arguments, an object. In each property, `in` says where the value goes: `path`, `query`, `header` (of that name; `Authorization`, `Cookie`, `Host` and the connection's own headers are rejected) or `body` (a member of a JSON object).
 	Parameters nullable.Nullable[map[string]interface{}] `json:"parameters,omitempty,omitzero"`
 
-	// Path Behind that of `url`, with arguments in braces, such as `/orders/{id}`. A value is percent-encoded, and is refused where it is empty, has a slash or a backslash, or would make a part of the path `.` or `..`.
+	// Path Appended to the path of `url`, with arguments in braces, such as `/orders/{id}`. A value is percent-encoded; it is rejected if it is empty, contains a slash or a backslash, or would create a path segment `.` or `..`.
 	Path string `json:"path"`
 
-	// Result Which part of a JSON reply is the result. Absent: all of it.
+	// Result The part of a JSON reply that is the result. Default: the whole reply.
 	Result nullable.Nullable[ConnectionOperationResult] `json:"result,omitempty,omitzero"`
 }
 
-// ConnectionOperationResult Which part of a JSON reply is the result. Absent: all of it.
+// ConnectionOperationResult The part of a JSON reply that is the result. Default: the whole reply.
 type ConnectionOperationResult struct {
-	// MaxItems Entries that are kept of a list; absent: 50.
+	// MaxItems The maximum number of list entries kept; 50 by default.
 	MaxItems nullable.Nullable[int] `json:"maxItems,omitempty,omitzero"`
 
 	// Pointer JSON Pointer (RFC 6901), such as `/data`, with at most 20 steps.
 	Pointer nullable.Nullable[string] `json:"pointer,omitempty,omitzero"`
 }
 
-// ConnectionProtocol What the server speaks; null before it was asked.
+// ConnectionProtocol The protocol version of the server; null before the first refresh.
 type ConnectionProtocol struct {
 	// Era `modern`: without sessions, since 2026-07-28; `legacy`: with a handshake.
 	Era           string `json:"era"`
@@ -538,63 +538,63 @@ type ConnectionProtocol struct {
 
 // ConnectionTool defines model for ConnectionTool.
 type ConnectionTool struct {
-	// Annotations What the server says of the tool's behaviour. Nothing follows from it by itself.
+	// Annotations The server's hints about the tool's behaviour. They have no effect on their own.
 	Annotations nullable.Nullable[map[string]interface{}] `json:"annotations"`
 
-	// Approval Whether a person is to approve each call; null before the review.
+	// Approval Whether a person must approve each call; null before the review.
 	Approval       nullable.Nullable[string] `json:"approval"`
 	ApprovedSha256 nullable.Nullable[string] `json:"approvedSha256"`
 
-	// DefinitionTokens How many input tokens the definition takes in each model call that offers it, about.
+	// DefinitionTokens The approximate number of input tokens of the definition in each model call that offers it.
 	DefinitionTokens int64  `json:"definitionTokens"`
 	Description      string `json:"description"`
 
-	// Effects What a repetition of a call would do; null before the review.
+	// Effects The effect of repeating a call; null before the review.
 	Effects nullable.Nullable[string] `json:"effects"`
 
-	// IdempotencyArgument The argument that carries the id of a call, as reviewed; null: none does.
+	// IdempotencyArgument The argument that carries the id of a call, as reviewed; null if none does.
 	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument"`
 
-	// InputSchema Of the arguments.
+	// InputSchema The JSON Schema of the arguments.
 	InputSchema map[string]interface{} `json:"inputSchema"`
 
-	// ModelName The name that a model knows it by.
+	// ModelName The name of the tool for models.
 	ModelName string `json:"modelName"`
 	Name      string `json:"name"`
 
-	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out; null before the review.
+	// OnUnknown The effect on a turn if the outcome of a call is unknown; null before the review.
 	OnUnknown    nullable.Nullable[string]                 `json:"onUnknown"`
 	OutputSchema nullable.Nullable[map[string]interface{}] `json:"outputSchema"`
 
-	// Previous The definition that was approved, where it is another one than that of now.
+	// Previous The approved definition, if it differs from the current one.
 	Previous nullable.Nullable[ConnectionToolPrevious] `json:"previous"`
 
-	// PublicFields Of `visitors: confirm`, where the review has any: JSON Pointers to the arguments that visitors see.
+	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, if the review has any.
 	PublicFields []string `json:"publicFields,omitempty,omitzero"`
 
-	// Request Of the kinds `http` and `openapi`: which request is sent, with `method`, `path` and where each of the `arguments` goes. It is part of the definition.
+	// Request Of the kinds `http` and `openapi`: the request that is sent, with `method`, `path` and the place of each of the `arguments`. It is part of the definition.
 	Request nullable.Nullable[map[string]interface{}] `json:"request"`
 
-	// Sha256 Of the definition.
+	// Sha256 The hash of the definition.
 	Sha256 string `json:"sha256"`
 
-	// State `changed`: approved, and another definition since; `missing`: approved, and no longer there; `invalid`: it cannot be used, `warnings` says why.
+	// State `changed`: approved, but the definition has changed since; `missing`: approved, but no longer present; `invalid`: it cannot be used, see `warnings`.
 	State string `json:"state"`
 
-	// Suggested What follows from the annotations, for a person to confirm.
+	// Suggested The settings that the annotations suggest, for a person to confirm.
 	Suggested ConnectionToolPolicy `json:"suggested"`
 
-	// TimeoutSeconds Of one call: that of the connection's `limits`.
+	// TimeoutSeconds The timeout of one call, from the connection's `limits`.
 	TimeoutSeconds int64  `json:"timeoutSeconds"`
 	Title          string `json:"title"`
 
-	// VisitorTitle Of `visitors: confirm`, where the review has one: what visitors are asked to confirm.
+	// VisitorTitle With `visitors: confirm`: the text that visitors confirm, if the review has one.
 	VisitorTitle string `json:"visitorTitle,omitempty,omitzero"`
 
-	// Visitors Whether it may be offered in chats of visitors, as reviewed; with `confirm` the visitor has to confirm each call. New ones may come.
+	// Visitors Whether it can be offered in visitors' chats, as reviewed; with `confirm` the visitor must confirm each call. New ones may be added.
 	Visitors string `json:"visitors"`
 
-	// Warnings What a reviewer should look at.
+	// Warnings Points for the reviewer to check.
 	Warnings []string `json:"warnings"`
 }
 
@@ -613,13 +613,13 @@ type ConnectionToolList struct {
 	Data []ConnectionTool `json:"data"`
 }
 
-// ConnectionToolPolicy What follows from the annotations, for a person to confirm.
+// ConnectionToolPolicy The settings that the annotations suggest, for a person to confirm.
 type ConnectionToolPolicy struct {
 	Approval string `json:"approval"`
 	Effects  string `json:"effects"`
 }
 
-// ConnectionToolPrevious The definition that was approved, where it is another one than that of now.
+// ConnectionToolPrevious The approved definition, if it differs from the current one.
 type ConnectionToolPrevious struct {
 	Description string                                    `json:"description"`
 	InputSchema map[string]interface{}                    `json:"inputSchema"`
@@ -629,27 +629,27 @@ type ConnectionToolPrevious struct {
 
 // ConnectionToolTest defines model for ConnectionToolTest.
 type ConnectionToolTest struct {
-	// Bytes Of the result as the server sent it.
+	// Bytes The size of the result as the server sent it.
 	Bytes int64 `json:"bytes"`
 
 	// CallID Sent with the call, and in the operator's log.
 	CallID               string `json:"callId"`
 	DurationMilliseconds int64  `json:"durationMilliseconds"`
 
-	// IsError The tool says that it failed.
+	// IsError The tool reported a failure.
 	IsError bool `json:"isError"`
 
-	// Message What went wrong.
+	// Message The error.
 	Message nullable.Nullable[string] `json:"message"`
 
-	// Outcome `ok` and `error`: the tool answered; `not_sent`: the server was not reached; `refused`: it took no notice of the call; `unknown`: it is not known whether the call was carried out.
+	// Outcome `ok` and `error`: the tool answered; `not_sent`: the server was not reached; `refused`: the server did not execute the call; `unknown`: the call may or may not have been executed.
 	Outcome string `json:"outcome"`
 
-	// Text The result as a model would be told it; null where there is none.
+	// Text The result as a model would receive it; null if there is none.
 	Text nullable.Nullable[string] `json:"text"`
 }
 
-// Contact Whom to turn to for more credits and with questions, as the operator has configured it.
+// Contact The contact for more credits and for questions, as configured by the operator.
 type Contact struct {
 	Email nullable.Nullable[string] `json:"email"`
 
@@ -663,11 +663,11 @@ type Contact struct {
 type CreateAccount struct {
 	Email nullable.Nullable[string] `json:"email,omitempty,omitzero"`
 
-	// GrantMicro Credits to begin with.
+	// GrantMicro The initial credits.
 	GrantMicro nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
 	Name       string                   `json:"name"`
 
-	// Plan A plan's id; `free` unless said otherwise.
+	// Plan A plan's id; `free` by default.
 	Plan nullable.Nullable[string] `json:"plan,omitempty,omitzero"`
 }
 
@@ -676,25 +676,25 @@ type CreateAgent struct {
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// DriveAccess Whether the agent may write to its drive; `read_only` unless said otherwise.
+	// DriveAccess Whether the agent can write to its drive; `read_only` by default.
 	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
 
-	// EmbedEnabled Whether the agent may be shown in pages; true unless said otherwise.
+	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
 	// ExternalID Your own id for it, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
-	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	// Instructions The system prompt of every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
 	Instructions string `json:"instructions"`
 
-	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
-	// Model `auto` unless said otherwise.
+	// Model `auto` by default.
 	//
 	// Example: auto
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
@@ -703,10 +703,10 @@ type CreateAgent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
-	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 
-	// VisitorDrive What the agent may do with its drive in chats that embeds show; `read` unless said otherwise. `none`: its files are not part of such chats at all. `write`: it may write as far as `driveAccess` allows it, and every visitor sees what another one had it write.
+	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: such chats have no access to its files. `write`: it can write if `driveAccess` allows it, and every visitor can see text written for other visitors.
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
@@ -714,40 +714,40 @@ type CreateAgent struct {
 type CreateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
-	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`); `off` unless said otherwise.
+	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: where the document is read at each refresh, at most 4 MiB. Either this or `document`.
+	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 4 MiB. Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
-	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and those of the connection itself are refused.
+	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and the connection's own headers are rejected.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
 
 	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
 	Kind string `json:"kind"`
 
-	// Limits Of the calls of its tools. Members that are absent stay as they are.
+	// Limits The limits of calls of its tools. Absent members are unchanged.
 	Limits nullable.Nullable[SetConnectionLimits] `json:"limits,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
-	// Name Unique in its space, and fixed.
+	// Name Unique in its space; cannot be changed.
 	Name string `json:"name"`
 
-	// OnChange Of an approved tool whose definition differs: withhold it until it is reviewed (`block`, unless said otherwise), or go on with the definition that was approved.
+	// OnChange The handling of an approved tool whose definition differs: withhold it until it is reviewed (`block`, the default), or keep the approved definition (`keep`).
 	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
 
-	// Operations Of the kind `http`, which needs them: at most 256 KiB of them together. The list is replaced as a whole.
+	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
 
-	// SpaceID Absent: the default space.
+	// SpaceID The default space if absent.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
 
-	// URL Where requests go. Needed, but with the kind `openapi`: absent, the first of the document's servers counts, as it is at the first refresh.
+	// URL The address that requests are sent to. Required, except with the kind `openapi`, where the default is the first of the document's servers at the first refresh.
 	URL string `json:"url,omitempty,omitzero"`
 }
 
@@ -756,76 +756,76 @@ type CreateEmbed struct {
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// ChatExpiresInSeconds How long the chat can go on, from the first token; 3600 unless said otherwise.
+	// ChatExpiresInSeconds The duration of the chat, from the first token; 3600 by default.
 	ChatExpiresInSeconds nullable.Nullable[int64] `json:"chatExpiresInSeconds,omitempty,omitzero"`
 
-	// ChatSessionID A chat of this agent to go on with. It must be of the same `externalUserId`, if both have one. A session that was not started by an embed needs a key with `sessions:write`.
+	// ChatSessionID A chat of this agent to continue. It must have the same `externalUserId`, if both have one. Continuing a session that was not started by an embed requires a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
-	// Credentials Secrets that the chat has of its own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials The chat's own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// ExpiresInSeconds Of a link: how long its ticket can be exchanged, 300 unless said otherwise. Of an embed session: how long each of its tokens holds, 600 unless said otherwise.
+	// ExpiresInSeconds Of a link: the validity of its ticket, 300 by default. Of an embed session: the validity of each of its tokens, 600 by default.
 	ExpiresInSeconds nullable.Nullable[int64] `json:"expiresInSeconds,omitempty,omitzero"`
 
-	// ExternalUserID The visitor, as you call them.
+	// ExternalUserID Your own id of the visitor.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. The agent does not see it.
+	// Greeting Shown before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// MaxCreditsMicro What the chat may spend under this embed; 5000000 (5 credits) unless said otherwise.
+	// MaxCreditsMicro The maximum cost of the chat under this embed; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// MaxMessageChars 4000 unless said otherwise.
+	// MaxMessageChars 4000 by default.
 	MaxMessageChars nullable.Nullable[int] `json:"maxMessageChars,omitempty,omitzero"`
 
-	// MaxMessages 50 unless said otherwise.
+	// MaxMessages 50 by default.
 	MaxMessages nullable.Nullable[int] `json:"maxMessages,omitempty,omitzero"`
 
-	// MessagesPerMinute 10 unless said otherwise.
+	// MessagesPerMinute 10 by default.
 	MessagesPerMinute nullable.Nullable[int] `json:"messagesPerMinute,omitempty,omitzero"`
 
-	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 }
 
 // CreateEmbedTag defines model for CreateEmbedTag.
 type CreateEmbedTag struct {
-	// AccentColor Of the launcher and of what the visitor says, such as `#1a7f5a`; the service's own unless said otherwise. Black or white text is put on it, whichever is easier to read.
+	// AccentColor The color of the launcher and of the visitor's messages, such as `#1a7f5a`; the service's own by default. Its text is black or white, whichever is easier to read.
 	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
 
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
+	// ChatsPerDay Chats that can start within 24 hours; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
-	// Credentials Secrets that its chats have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Enabled True unless said otherwise.
+	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. The agent does not see it.
+	// Greeting Shown before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// Language Of the launcher and the chat page; `auto`, that of the page around, unless said otherwise.
+	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
-	// MaxCreditsMicro What one visitor's chat may spend; 5000000 (5 credits) unless said otherwise.
+	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// Position The lower corner of the page; `right` unless said otherwise.
+	// Position The lower corner of the page; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
-	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 }
 
 // CreateEmbedTicket defines model for CreateEmbedTicket.
 type CreateEmbedTicket struct {
-	// VisitorToken Of an earlier reply, to go on with its chat. One that is not known any more is no error: another chat begins.
+	// VisitorToken From an earlier reply, to continue its chat. An unknown token is not an error: a new chat starts.
 	VisitorToken nullable.Nullable[string] `json:"visitorToken,omitempty,omitzero"`
 }
 
@@ -833,7 +833,7 @@ type CreateEmbedTicket struct {
 type CreateGrant struct {
 	AmountMicro int64 `json:"amountMicro"`
 
-	// ExternalRef Counts once in the whole service.
+	// ExternalRef Unique in the whole service.
 	ExternalRef nullable.Nullable[string] `json:"externalRef,omitempty,omitzero"`
 	Reason      nullable.Nullable[string] `json:"reason,omitempty,omitzero"`
 }
@@ -846,67 +846,67 @@ type CreateKey struct {
 	Name                  string                   `json:"name"`
 	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// Scopes What the key may do; `*` is everything but `operator`. Unless said otherwise: what the key of this request may do, without `operator`; for another account `*`.
+	// Scopes The permissions of the key; `*` is everything except `operator`. Default: the scopes of the key of this request without `operator`; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 }
 
 // CreateScheduledTask defines model for CreateScheduledTask.
 type CreateScheduledTask struct {
-	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
+	// CatchUpWindowSeconds The maximum age of a missed instant that is still run; 3600 by default.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
 
-	// Credentials Secrets that its sessions have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials Its sessions' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Enabled False pauses the task; true unless said otherwise.
+	// Enabled False pauses the task; true by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// EndAt No instant after. From one year ago to 2200-12-31.
+	// EndAt The latest instant. From one year ago to 2200-12-31.
 	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
 
-	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
+	// MaxCreditsMicroPerRun The maximum cost of one run; the agent's own limit applies too.
 	MaxCreditsMicroPerRun nullable.Nullable[int64] `json:"maxCreditsMicroPerRun,omitempty,omitzero"`
 
-	// MaxRuns After so many runs of its schedule the task is finished.
+	// MaxRuns The number of scheduled runs after which the task is finished.
 	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
 
-	// Message What the agent is told; at most `maxMessageCharacters` of `GET /api/v1/meta`.
+	// Message The message to the agent; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
-	// MissedRunPolicy What is done about instants that passed while the service was away, or more than a minute ago: `run_latest` (unless said otherwise) makes up for the latest, `run_all` for all, one after the other, `skip` for none.
+	// MissedRunPolicy The handling of instants that passed while the service was down, or more than a minute ago: `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
 	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
 
-	// Mode Of the sessions; `once` unless said otherwise, `chat` where one is reused.
+	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
 	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name"`
 
-	// OverlapPolicy What is done about an instant while a run before it has not ended, which includes one that waits for input: `skip` (unless said otherwise), `queue` the run, or `allow` both. Runs that share a session are queued in place of allowed. At most 100 runs of a task are queued.
+	// OverlapPolicy The handling of an instant while an earlier run has not ended, including one that waits for input: `skip` (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
 	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
 
-	// PauseAfterFailures After so many failed runs in a row the task pauses; 5 unless said otherwise, 0: never.
+	// PauseAfterFailures The number of consecutive failed runs after which the task is paused; 5 by default, 0 means never.
 	PauseAfterFailures nullable.Nullable[int] `json:"pauseAfterFailures,omitempty,omitzero"`
 
-	// Schedule When a task runs; `type` decides which of the other members are needed.
+	// Schedule The schedule of a task; `type` determines which of the other members are required.
 	Schedule Schedule `json:"schedule"`
 
-	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
+	// SessionPolicy `new` (the default): every run is a session. `reuse`: every run is a turn of one chat.
 	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
 
-	// StartAt No instant before. An interval is counted from here. From one year ago to 2200-12-31.
+	// StartAt The earliest instant. An interval is counted from here. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
 // CreateSecret defines model for CreateSecret.
 type CreateSecret struct {
-	// ExpiresAt It is not sent from then on; absent: it does not expire.
+	// ExpiresAt The time from which it is no longer sent; by default it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
 
-	// ExternalUserID It is sent in sessions of this external user alone.
+	// ExternalUserID It is sent only in sessions of this external user.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// HeaderName Needed with the kind `header`: such as `X-Api-Key`.
+	// HeaderName Required with the kind `header`: such as `X-Api-Key`.
 	HeaderName nullable.Nullable[string] `json:"headerName,omitempty,omitzero"`
 	Kind       string                    `json:"kind"`
 	Name       string                    `json:"name"`
@@ -914,10 +914,10 @@ type CreateSecret struct {
 	// Origin Scheme, host and port, such as `https://mcp.example.com`.
 	Origin string `json:"origin"`
 
-	// ParameterName Needed with the kind `query`: such as `api_key`.
+	// ParameterName Required with the kind `query`: such as `api_key`.
 	ParameterName nullable.Nullable[string] `json:"parameterName,omitempty,omitzero"`
 
-	// SpaceID Connections of this space alone may use it; absent: those of all spaces.
+	// SpaceID Only connections of this space can use it; all spaces by default.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
 
 	// Value Printable ASCII, without a space at either end; of the kind `basic`: `user:password`.
@@ -926,22 +926,22 @@ type CreateSecret struct {
 
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
-	// ClientTools Whether the agent's tools that programs carry out are offered to the model; `offer` unless said otherwise.
+	// ClientTools Whether the agent's tools of your programs are offered to the model; `offer` by default.
 	ClientTools nullable.Nullable[string] `json:"clientTools,omitempty,omitzero"`
 
-	// Credentials Secrets that the session has of its own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials The session's own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Draft What differs from the agent's newest version, for this session alone.
+	// Draft The differences from the agent's newest version, only for this session.
 	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
 
 	// ExternalID Your own id for it, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
-	// ExternalUserID The end user, as you call them.
+	// ExternalUserID Your own id of the end user.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
@@ -950,7 +950,7 @@ type CreateSession struct {
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
 
-	// Mode `chat` unless said otherwise.
+	// Mode `chat` by default.
 	Mode  nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
@@ -972,20 +972,20 @@ type CreateSpace struct {
 
 // CreateWebhook defines model for CreateWebhook.
 type CreateWebhook struct {
-	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) unless said otherwise.
+	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) by default.
 	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
 	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// Enabled True unless said otherwise.
+	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, of those that come later too.
+	// Events Types of events, or `*` alone for all, including future ones.
 	Events []string `json:"events"`
 
-	// SpaceIds Spaces whose events it gets; all unless said otherwise.
+	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL Where requests are sent: https, of a public host, or one that the operator allows. Null: events are kept to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -993,27 +993,27 @@ type CreateWebhook struct {
 type Credits struct {
 	AvailableMicro int64 `json:"availableMicro"`
 
-	// GrantedMicro All that was ever granted.
+	// GrantedMicro The total of all grants.
 	GrantedMicro int64 `json:"grantedMicro"`
 
-	// HeldMicro Set aside for calls that run now.
+	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
 
-	// SpentMicro All that was ever charged.
+	// SpentMicro The total of all charges.
 	SpentMicro int64 `json:"spentMicro"`
 }
 
-// Delivery An event for one webhook, with what became of it.
+// Delivery An event for one webhook, with the outcome of its delivery.
 type Delivery struct {
 	AttemptCount int64 `json:"attemptCount"`
 
-	// Attempts The newest, oldest first.
+	// Attempts The newest attempts, oldest first.
 	Attempts []DeliveryAttempt `json:"attempts"`
 
-	// Body What is signed and sent, as it is.
+	// Body The exact body that is signed and sent.
 	Body string `json:"body"`
 
-	// CreatedAt When it happened.
+	// CreatedAt The time of the event.
 	CreatedAt Time `json:"createdAt"`
 
 	// EventID The header `webhook-id`, the same for every attempt and every webhook.
@@ -1025,15 +1025,15 @@ type Delivery struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError Of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may come.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null: there was no reply.
+	// LastStatus HTTP status of the newest attempt; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
 
-	// Status `pending`: it is being sent or will be; `failed`: it was given up; `held`: the webhook is disabled, has no address, or its secret cannot be read.
+	// Status `pending`: it is being sent or will be; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
 	Status string `json:"status"`
 
 	// Type Example: session.completed
@@ -1045,7 +1045,7 @@ type Delivery struct {
 type DeliveryAttempt struct {
 	At Time `json:"at"`
 
-	// Error As `lastError`; null: it succeeded.
+	// Error As `lastError`; null after success.
 	Error        nullable.Nullable[string] `json:"error"`
 	Milliseconds int64                     `json:"milliseconds"`
 	Number       int64                     `json:"number"`
@@ -1053,7 +1053,7 @@ type DeliveryAttempt struct {
 	// Reply The first 512 bytes of the reply.
 	Reply nullable.Nullable[string] `json:"reply"`
 
-	// Status Of the reply; null: there was none.
+	// Status The status of the reply; null if there was none.
 	Status nullable.Nullable[int] `json:"status"`
 }
 
@@ -1062,7 +1062,7 @@ type DeliveryList struct {
 	Data    []DeliverySummary `json:"data"`
 	HasMore bool              `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1070,7 +1070,7 @@ type DeliveryList struct {
 type DeliverySummary struct {
 	AttemptCount int64 `json:"attemptCount"`
 
-	// CreatedAt When it happened.
+	// CreatedAt The time of the event.
 	CreatedAt Time `json:"createdAt"`
 
 	// EventID The header `webhook-id`, the same for every attempt and every webhook.
@@ -1082,15 +1082,15 @@ type DeliverySummary struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError Of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may come.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null: there was no reply.
+	// LastStatus HTTP status of the newest attempt; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
 
-	// Status `pending`: it is being sent or will be; `failed`: it was given up; `held`: the webhook is disabled, has no address, or its secret cannot be read.
+	// Status `pending`: it is being sent or will be; `failed`: all attempts failed; `held`: the webhook is disabled, has no address, or its secret cannot be decrypted.
 	Status string `json:"status"`
 
 	// Type Example: session.completed
@@ -1103,19 +1103,19 @@ type Diagnosis struct {
 	CheckedAt Time             `json:"checkedAt"`
 	Checks    []DiagnosisCheck `json:"checks"`
 
-	// Status `attention` if that is the status of any check.
+	// Status `attention` if any check has that status.
 	Status string `json:"status"`
 }
 
 // DiagnosisCheck defines model for DiagnosisCheck.
 type DiagnosisCheck struct {
-	// Count How many things were found, up to the limit that `summary` names.
+	// Count The number of findings, up to the limit that `summary` gives.
 	Count int64 `json:"count"`
 
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `clock`, `disk`, `files`. Others may come.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `clock`, `disk`, `files`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -1126,7 +1126,7 @@ type DiagnosisItem struct {
 	AccountID nullable.Nullable[string] `json:"accountId"`
 	Detail    string                    `json:"detail"`
 
-	// ID Of the connection, the secret, the delivery or the session.
+	// ID The id of the connection, the secret, the delivery or the session.
 	ID    nullable.Nullable[string] `json:"id"`
 	Since nullable.Nullable[Time]   `json:"since"`
 }
@@ -1136,10 +1136,10 @@ type Difference struct {
 	ActualMicro   int64 `json:"actualMicro"`
 	ExpectedMicro int64 `json:"expectedMicro"`
 
-	// ID The line, where it is one.
+	// ID The line, if the rule concerns one.
 	ID nullable.Nullable[string] `json:"id"`
 
-	// What Which rule, in words.
+	// What The rule, in words.
 	What string `json:"what"`
 }
 
@@ -1159,16 +1159,16 @@ type DocsLinks struct {
 type Drive struct {
 	AgentID string `json:"agentId"`
 
-	// Bytes Of all files together.
+	// Bytes The total size of all files.
 	Bytes        int64 `json:"bytes"`
 	Files        int64 `json:"files"`
 	HistoryBytes int64 `json:"historyBytes"`
 
-	// HistoryFiles Earlier versions that are kept.
+	// HistoryFiles The total size of earlier versions.
 	HistoryFiles int64 `json:"historyFiles"`
 	MaxBytes     int64 `json:"maxBytes"`
 
-	// MaxFileBytes Of one file.
+	// MaxFileBytes The maximum size of one file.
 	MaxFileBytes int64 `json:"maxFileBytes"`
 	MaxFiles     int64 `json:"maxFiles"`
 
@@ -1188,7 +1188,7 @@ type DriveBatch struct {
 type DriveBatchResult struct {
 	Results []DriveOutcome `json:"results"`
 
-	// Revision Of the drive, afterwards.
+	// Revision The revision of the drive afterwards.
 	Revision int64 `json:"revision"`
 }
 
@@ -1199,7 +1199,7 @@ type DriveDelete struct {
 	Path    string                    `json:"path"`
 }
 
-// DriveEvent The agent was shown a passage of its drive, or has written a file.
+// DriveEvent The agent read a passage of its drive, or wrote a file.
 type DriveEvent struct {
 	CreatedAt Time   `json:"createdAt"`
 	FromLine  int64  `json:"fromLine,omitempty,omitzero"`
@@ -1218,12 +1218,12 @@ type DriveFile struct {
 	AgentID   string `json:"agentId"`
 	CreatedAt Time   `json:"createdAt"`
 
-	// ID Stays when the file is replaced or moved.
+	// ID Does not change when the file is replaced or moved.
 	//
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Null for what is not text.
+	// Lines Null for content that is not text.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
@@ -1232,28 +1232,28 @@ type DriveFile struct {
 	// Path Example: handbook/refunds.md
 	Path string `json:"path"`
 
-	// Sha256 Of the content, in hexadecimal. The `ETag` is this in double quotes.
+	// Sha256 The hash of the content, in hexadecimal. The `ETag` is this value in double quotes.
 	Sha256 string `json:"sha256"`
 
 	// Size In bytes.
 	Size int64 `json:"size"`
 
-	// Text Whether it is searched, and given to the agent as text.
+	// Text Whether the file is searchable and available to the agent as text.
 	Text      bool `json:"text"`
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Version The drive's revision when this content came to this path.
+	// Version The drive's revision at which this content was stored at this path.
 	Version int64 `json:"version"`
 }
 
 // DriveFileList defines model for DriveFileList.
 type DriveFileList struct {
-	// CommonPrefixes Folders, each with its slash at the end; empty without `delimiter`.
+	// CommonPrefixes Folders, each with a trailing slash; empty without `delimiter`.
 	CommonPrefixes []string    `json:"commonPrefixes"`
 	Data           []DriveFile `json:"data"`
 	HasMore        bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1315,7 +1315,7 @@ type DrivePut struct {
 
 // DriveSearchResult defines model for DriveSearchResult.
 type DriveSearchResult struct {
-	// Cut The search took longer than `searchMilliseconds` of `GET /api/v1/meta` and was cut: the passages hold words of `q`, but there may be better ones.
+	// Cut The search took longer than `searchMilliseconds` of `GET /api/v1/meta` and was cut: the passages contain words of `q`, but there may be better ones.
 	Cut  bool       `json:"cut"`
 	Data []DriveHit `json:"data"`
 }
@@ -1327,7 +1327,7 @@ type DriveVersion struct {
 	MimeType  string `json:"mimeType"`
 	Path      string `json:"path"`
 
-	// RetiredAt When it was replaced, moved or deleted; null for the current one.
+	// RetiredAt The time when it was replaced, moved or deleted; null for the current version.
 	RetiredAt nullable.Nullable[Time] `json:"retiredAt"`
 	Sha256    string                  `json:"sha256"`
 	Size      int64                   `json:"size"`
@@ -1341,10 +1341,10 @@ type DriveVersionList struct {
 
 // DuplicateAgent defines model for DuplicateAgent.
 type DuplicateAgent struct {
-	// Name Of the new agent; that of the old one unless said otherwise.
+	// Name The name of the new agent; by default that of the original.
 	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
 
-	// SpaceID Where the new agent is to be; beside the old one unless said otherwise.
+	// SpaceID The space of the new agent; by default that of the original.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
 }
 
@@ -1353,15 +1353,15 @@ type EmbedAgent struct {
 	Name string `json:"name"`
 }
 
-// EmbedChat What a visitor may know of a chat.
+// EmbedChat A chat as its visitor may see it.
 type EmbedChat struct {
 	Agent EmbedAgent `json:"agent"`
 
-	// ChatExpiresAt Until when the token can be renewed.
+	// ChatExpiresAt The time until which the token can be renewed.
 	ChatExpiresAt Time                          `json:"chatExpiresAt"`
 	Error         nullable.Nullable[EmbedError] `json:"error"`
 
-	// ExpiresAt Of the token.
+	// ExpiresAt The expiry of the token.
 	ExpiresAt          Time                      `json:"expiresAt"`
 	Greeting           nullable.Nullable[string] `json:"greeting"`
 	HasEarlierMessages bool                      `json:"hasEarlierMessages"`
@@ -1375,21 +1375,21 @@ type EmbedChat struct {
 	PendingInput    nullable.Nullable[PendingInput] `json:"pendingInput"`
 	Remaining       EmbedRemaining                  `json:"remaining"`
 
-	// Status Polling ends at one of the last four.
+	// Status Polling ends at one of the last four values.
 	Status SessionStatus `json:"status"`
 	Theme  string        `json:"theme"`
 
-	// WaitingFor `operator`: somebody at the owner of the agent has to decide before it goes on; its `status` is `running` meanwhile.
+	// WaitingFor `operator`: a person of the agent's owner must decide before it continues; its `status` is `running` meanwhile.
 	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
 }
 
-// EmbedError Why there is no answer, as far as a visitor need know.
+// EmbedError The reason for a missing answer, for the visitor.
 type EmbedError struct {
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
 }
 
-// EmbedErrorEvent There is no answer; the status follows.
+// EmbedErrorEvent The answer failed; the status event follows.
 type EmbedErrorEvent struct {
 	CreatedAt Time   `json:"createdAt"`
 	Message   string `json:"message"`
@@ -1399,21 +1399,21 @@ type EmbedErrorEvent struct {
 	Type      string `json:"type"`
 }
 
-// EmbedEvent An event that a visitor may see. New types may come.
+// EmbedEvent An event that a visitor may see. New types may be added.
 type EmbedEvent = json.RawMessage
 
 // EmbedEventList defines model for EmbedEventList.
 type EmbedEventList struct {
 	Data []EmbedEvent `json:"data"`
 
-	// HasMore Whether there are more by now.
+	// HasMore Whether there are more events.
 	HasMore bool `json:"hasMore"`
 
 	// LastSeq The `after` of the next page.
 	LastSeq int64 `json:"lastSeq"`
 }
 
-// EmbedLauncher How a launcher looks.
+// EmbedLauncher The appearance of a launcher.
 type EmbedLauncher struct {
 	AccentColor nullable.Nullable[string] `json:"accentColor"`
 	Agent       EmbedAgent                `json:"agent"`
@@ -1436,17 +1436,17 @@ type EmbedMessage struct {
 
 // EmbedRemaining defines model for EmbedRemaining.
 type EmbedRemaining struct {
-	// LimitReached Nothing more can be sent.
+	// LimitReached No more messages can be sent.
 	LimitReached bool `json:"limitReached"`
 	Messages     int  `json:"messages"`
 }
 
-// EmbedSession The permission to show a chat in a page of yours.
+// EmbedSession The permission to show a chat in one of your pages.
 type EmbedSession struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
@@ -1455,7 +1455,7 @@ type EmbedSession struct {
 	ChatSessionID string `json:"chatSessionId"`
 	CreatedAt     Time   `json:"createdAt"`
 
-	// Credentials Secrets that the chat has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	// Credentials The chat's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExternalUserID nullable.Nullable[string]            `json:"externalUserId"`
 	Greeting       nullable.Nullable[string]            `json:"greeting"`
@@ -1472,14 +1472,14 @@ type EmbedSession struct {
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
-	// RefusedOrigins The first twenty of them.
+	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 
-	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 	Theme  string `json:"theme"`
 }
@@ -1489,7 +1489,7 @@ type EmbedSessionList struct {
 	Data    []EmbedSession `json:"data"`
 	HasMore bool           `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1498,7 +1498,7 @@ type EmbedSessionWithToken struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
@@ -1507,7 +1507,7 @@ type EmbedSessionWithToken struct {
 	ChatSessionID string `json:"chatSessionId"`
 	CreatedAt     Time   `json:"createdAt"`
 
-	// ExpiresAt Of the token.
+	// ExpiresAt The expiry of the token.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 	Greeting       nullable.Nullable[string] `json:"greeting"`
@@ -1524,14 +1524,14 @@ type EmbedSessionWithToken struct {
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
-	// RefusedOrigins The first twenty of them.
+	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 
-	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 	Theme  string `json:"theme"`
 
@@ -1546,16 +1546,16 @@ type EmbedStatusEvent struct {
 	CreatedAt Time  `json:"createdAt"`
 	Seq       int64 `json:"seq"`
 
-	// Status Polling ends at one of the last four.
+	// Status Polling ends at one of the last four values.
 	Status SessionStatus `json:"status"`
 
-	// StatusReason Somebody at the owner of the agent has to decide before it goes on.
+	// StatusReason A person of the agent's owner must decide before the chat continues.
 	StatusReason string `json:"statusReason,omitempty,omitzero"`
 	Turn         int64  `json:"turn"`
 	Type         string `json:"type"`
 }
 
-// EmbedTag A launcher for pages that have no server.
+// EmbedTag A launcher for pages without a server.
 type EmbedTag struct {
 	AccentColor    nullable.Nullable[string] `json:"accentColor"`
 	AgentID        string                    `json:"agentId"`
@@ -1563,10 +1563,10 @@ type EmbedTag struct {
 	ChatsPerDay    int                       `json:"chatsPerDay"`
 	CreatedAt      Time                      `json:"createdAt"`
 
-	// Credentials Secrets that its chats have of their own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	// Credentials Its chats' own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// DisabledReason Of one that is not enabled: `user` or `key_revoked`. New ones may come.
+	// DisabledReason Of one that is not enabled: `user` or `key_revoked`. New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 	Enabled        bool                      `json:"enabled"`
 	Greeting       nullable.Nullable[string] `json:"greeting"`
@@ -1576,7 +1576,7 @@ type EmbedTag struct {
 	// Example: pub_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Language `auto` or a language. New ones may come.
+	// Language `auto` or a language. New ones may be added.
 	Language        string `json:"language"`
 	MaxCreditsMicro int64  `json:"maxCreditsMicro"`
 	Object          string `json:"object"`
@@ -1587,13 +1587,13 @@ type EmbedTag struct {
 	// Example: https://stoa.example.com/embed/pub_01k9zqd3m8w5x7y2c4b6n8p0ra
 	PreviewURL string `json:"previewUrl"`
 
-	// RefusedOrigins The first twenty of them.
+	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64 `json:"refusedRequests"`
 
-	// Snippet For the page, as it is.
+	// Snippet The HTML to paste into the page.
 	//
 	// Example: <script src="https://stoa.example.com/embed.js" data-embed="pub_01k9zqd3m8w5x7y2c4b6n8p0ra" async></script>
 	Snippet   string `json:"snippet"`
@@ -1606,7 +1606,7 @@ type EmbedTagList struct {
 	Data    []EmbedTag `json:"data"`
 	HasMore bool       `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1617,7 +1617,7 @@ type EmbedTicket struct {
 	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
 	URL string `json:"url"`
 
-	// VisitorExpiresAt Until when it does: 30 days after the chat was begun.
+	// VisitorExpiresAt The time until which it does: 30 days after the start of the chat.
 	VisitorExpiresAt Time `json:"visitorExpiresAt"`
 
 	// VisitorToken A secret of the visitor's browser: it opens this chat again, from the tag's pages.
@@ -1628,11 +1628,11 @@ type EmbedTicket struct {
 
 // EmbedToken defines model for EmbedToken.
 type EmbedToken struct {
-	// ChatExpiresAt Until when it can be renewed.
+	// ChatExpiresAt The time until which it can be renewed.
 	ChatExpiresAt Time   `json:"chatExpiresAt"`
 	ChatSessionID string `json:"chatSessionId"`
 
-	// ExpiresAt Of the token.
+	// ExpiresAt The expiry of the token.
 	ExpiresAt Time `json:"expiresAt"`
 
 	// Token `est_…`
@@ -1646,7 +1646,7 @@ type EmbedURL struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
@@ -1655,11 +1655,11 @@ type EmbedURL struct {
 	ChatSessionID string `json:"chatSessionId"`
 	CreatedAt     Time   `json:"createdAt"`
 
-	// Credentials Secrets that the chat has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	// Credentials The chat's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	ExchangedAt nullable.Nullable[Time]              `json:"exchangedAt"`
 
-	// ExpiresAt Until when the ticket can be exchanged.
+	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 	Greeting       nullable.Nullable[string] `json:"greeting"`
@@ -1676,14 +1676,14 @@ type EmbedURL struct {
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
-	// RefusedOrigins The first twenty of them.
+	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 
-	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 
 	// TagID Of a link that a script tag made for a visitor.
@@ -1696,7 +1696,7 @@ type EmbedURLList struct {
 	Data    []EmbedURL `json:"data"`
 	HasMore bool       `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1705,7 +1705,7 @@ type EmbedURLWithLink struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
-	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
@@ -1715,7 +1715,7 @@ type EmbedURLWithLink struct {
 	CreatedAt     Time                    `json:"createdAt"`
 	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
 
-	// ExpiresAt Until when the ticket can be exchanged.
+	// ExpiresAt The time when the ticket expires.
 	ExpiresAt      Time                      `json:"expiresAt"`
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 	Greeting       nullable.Nullable[string] `json:"greeting"`
@@ -1732,14 +1732,14 @@ type EmbedURLWithLink struct {
 	MessagesSent int    `json:"messagesSent"`
 	Object       string `json:"object"`
 
-	// RefusedOrigins The first twenty of them.
+	// RefusedOrigins The first twenty rejected origins.
 	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
 
-	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
 
-	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 	Theme  string `json:"theme"`
 
@@ -1773,14 +1773,14 @@ type Health struct {
 	Timestamp Time   `json:"timestamp"`
 }
 
-// InputEvent The agent asks its user, is answered, or was not in time.
+// InputEvent The agent asked its user, got an answer, or got none in time.
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
 
-	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` where it is not the visitor who reads it.
+	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
 	Calls []InputEventCall `json:"calls,omitempty,omitzero"`
 
-	// Confirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+	// Confirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
 	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 	CreatedAt    Time             `json:"createdAt"`
 	DefaultUsed  bool             `json:"defaultUsed,omitempty,omitzero"`
@@ -1788,7 +1788,7 @@ type InputEvent struct {
 	ExpiresAt    Time             `json:"expiresAt,omitempty,omitzero"`
 	InputID      string           `json:"inputId"`
 
-	// Kind New ones may come.
+	// Kind New ones may be added.
 	Kind    string   `json:"kind"`
 	Options []string `json:"options,omitempty,omitzero"`
 	Prompt  string   `json:"prompt,omitempty,omitzero"`
@@ -1810,7 +1810,7 @@ type InputList struct {
 	Data    []OpenInput `json:"data"`
 	HasMore bool        `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1830,14 +1830,14 @@ type Key struct {
 	// LastUsedAt To the minute.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 
-	// MaxCreditsMicroPerDay What the key may spend in a day of UTC; null: no cap.
+	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 	Name                  string                   `json:"name"`
 
-	// RequestsPerMinute The key's own limit beside the plan's; null: none.
+	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
-	// RevokedAt In the future for a key that is being replaced.
+	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
 	Scopes    []string                `json:"scopes"`
 	Status    string                  `json:"status"`
@@ -1848,7 +1848,7 @@ type KeyList struct {
 	Data    []Key `json:"data"`
 	HasMore bool  `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -1864,12 +1864,12 @@ type KeyOfCaller struct {
 	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// MaxCreditsMicroPerDay That it may spend on a day of UTC; null: no cap.
+	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 	Name                  string                   `json:"name"`
 	Scopes                []string                 `json:"scopes"`
 
-	// SpentTodayMicro Of that cap, what is spent today or held for running calls, by this key and those created from it; null without a cap.
+	// SpentTodayMicro The part of the cap that is spent today or held for running calls, by this key and those created from it; null without a cap.
 	SpentTodayMicro nullable.Nullable[int64] `json:"spentTodayMicro"`
 }
 
@@ -1889,21 +1889,21 @@ type KeyWithSecret struct {
 	// LastUsedAt To the minute.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 
-	// MaxCreditsMicroPerDay What the key may spend in a day of UTC; null: no cap.
+	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 	Name                  string                   `json:"name"`
 
 	// Replaces After a rotation, the old key.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`
 
-	// RequestsPerMinute The key's own limit beside the plan's; null: none.
+	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
-	// RevokedAt In the future for a key that is being replaced.
+	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
 	Scopes    []string                `json:"scopes"`
 
-	// Secret The key itself. It is shown once; keep it safe.
+	// Secret The key itself. It is shown only once; store it safely.
 	//
 	// Example: sk_…
 	Secret string `json:"secret"`
@@ -1912,7 +1912,7 @@ type KeyWithSecret struct {
 
 // ReplacedKey After a rotation, the old key.
 type ReplacedKey struct {
-	// EndsAt When the old key stops working.
+	// EndsAt The time when the old key stops working.
 	EndsAt Time   `json:"endsAt"`
 	ID     string `json:"id"`
 }
@@ -1935,43 +1935,43 @@ type LedgerList struct {
 	Data    []LedgerEntry `json:"data"`
 	HasMore bool          `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Limits defines model for Limits.
 type Limits struct {
-	// DefaultEmbedCreditsMicro What a chat may spend under an embed that was created without `maxCreditsMicro`.
+	// DefaultEmbedCreditsMicro The maximum cost of a chat under an embed that was created without `maxCreditsMicro`.
 	//
 	// Example: 5000000
 	DefaultEmbedCreditsMicro int64 `json:"defaultEmbedCreditsMicro"`
 
-	// DefaultTurnCreditsMicro What a turn may spend where neither the agent nor the session has `limits.maxCreditsMicro`; 0 is no cap.
+	// DefaultTurnCreditsMicro The maximum cost of a turn if neither the agent nor the session has `limits.maxCreditsMicro`; 0 means no cap.
 	//
 	// Example: 500000
 	DefaultTurnCreditsMicro int64 `json:"defaultTurnCreditsMicro"`
 
-	// EmbedTokenSeconds How long an embed token is valid.
+	// EmbedTokenSeconds The validity of an embed token.
 	//
 	// Example: 600
 	EmbedTokenSeconds int64 `json:"embedTokenSeconds"`
 
-	// EmbedURLSeconds How long the ticket of an embed URL is valid.
+	// EmbedURLSeconds The validity of the ticket of an embed URL.
 	//
 	// Example: 300
 	EmbedURLSeconds int64 `json:"embedUrlSeconds"`
 
-	// IdempotencySeconds How long an `Idempotency-Key` is remembered.
+	// IdempotencySeconds The time for which an `Idempotency-Key` is remembered.
 	//
 	// Example: 86400
 	IdempotencySeconds int64 `json:"idempotencySeconds"`
 
-	// InputSeconds How long a session waits for its user.
+	// InputSeconds The maximum time that a session waits for its user.
 	//
 	// Example: 604800
 	InputSeconds int64 `json:"inputSeconds"`
 
-	// MaxAgentVersions Kept of an agent; older ones are dropped, and a session that began on one goes on with the oldest that is kept.
+	// MaxAgentVersions Versions kept of an agent; older ones are deleted, and a session that began on one continues with the oldest version kept.
 	//
 	// Example: 200
 	MaxAgentVersions int64 `json:"maxAgentVersions"`
@@ -1984,37 +1984,37 @@ type Limits struct {
 	// MaxApprovalCommentCharacters Example: 2000
 	MaxApprovalCommentCharacters int `json:"maxApprovalCommentCharacters"`
 
-	// MaxApprovalSeconds How long a call waits for its approval.
+	// MaxApprovalSeconds The maximum time that a call waits for its approval.
 	//
 	// Example: 86400
 	MaxApprovalSeconds int64 `json:"maxApprovalSeconds"`
 
-	// MaxBodiesInFlightBytes Of all request bodies that are in memory; beyond, 503.
+	// MaxBodiesInFlightBytes The total size of request bodies in memory; beyond it, 503.
 	//
 	// Example: 268435456
 	MaxBodiesInFlightBytes int64 `json:"maxBodiesInFlightBytes"`
 
-	// MaxBodyBytes Of the operations whose `x-max-body` is 16 MiB; that of the others holds as it stands.
+	// MaxBodyBytes The maximum body size of operations whose `x-max-body` is 16 MiB; other operations use their `x-max-body`.
 	//
 	// Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
 
-	// MaxConfirmationSeconds How long a call waits until the visitor confirms it.
+	// MaxConfirmationSeconds The maximum time that a call waits for the visitor's confirmation.
 	//
 	// Example: 900
 	MaxConfirmationSeconds int64 `json:"maxConfirmationSeconds"`
 
-	// MaxConnectionCallsPerMinute The most that `limits.callsPerMinute` of a connection can be.
+	// MaxConnectionCallsPerMinute The maximum `limits.callsPerMinute` of a connection.
 	//
 	// Example: 600
 	MaxConnectionCallsPerMinute int64 `json:"maxConnectionCallsPerMinute"`
 
-	// MaxConnectionConcurrent The most that `limits.maxConcurrent` of a connection can be.
+	// MaxConnectionConcurrent The maximum `limits.maxConcurrent` of a connection.
 	//
 	// Example: 32
 	MaxConnectionConcurrent int64 `json:"maxConnectionConcurrent"`
 
-	// MaxConnectionDocumentBytes Of an OpenAPI document.
+	// MaxConnectionDocumentBytes The maximum size of an OpenAPI document.
 	//
 	// Example: 4194304
 	MaxConnectionDocumentBytes int64 `json:"maxConnectionDocumentBytes"`
@@ -2024,12 +2024,12 @@ type Limits struct {
 	// Example: 100
 	MaxConnectionOperations int64 `json:"maxConnectionOperations"`
 
-	// MaxConnectionResultBytes The most that `limits.maxResultBytes` of a connection can be.
+	// MaxConnectionResultBytes The maximum `limits.maxResultBytes` of a connection.
 	//
 	// Example: 4194304
 	MaxConnectionResultBytes int64 `json:"maxConnectionResultBytes"`
 
-	// MaxConnectionTimeoutSeconds The most that `limits.timeoutSeconds` of a connection can be.
+	// MaxConnectionTimeoutSeconds The maximum `limits.timeoutSeconds` of a connection.
 	//
 	// Example: 300
 	MaxConnectionTimeoutSeconds int64 `json:"maxConnectionTimeoutSeconds"`
@@ -2039,12 +2039,12 @@ type Limits struct {
 	// Example: 500
 	MaxConnectionTools int64 `json:"maxConnectionTools"`
 
-	// MaxConnections Open at a time, of all callers; beyond, 503.
+	// MaxConnections Open connections of all callers; beyond it, 503.
 	//
 	// Example: 10000
 	MaxConnections int64 `json:"maxConnections"`
 
-	// MaxConnectionsPerAddress Open at a time, of one IPv4 address or one IPv6 network of 64 bits that is not private; beyond, 429.
+	// MaxConnectionsPerAddress Open connections of one IPv4 address or one IPv6 /64 network that is not private; beyond it, 429.
 	//
 	// Example: 256
 	MaxConnectionsPerAddress int64 `json:"maxConnectionsPerAddress"`
@@ -2054,17 +2054,17 @@ type Limits struct {
 	// Example: 50
 	MaxConnectionsPerSpace int64 `json:"maxConnectionsPerSpace"`
 
-	// MaxDescriptionCharacters Of a description.
+	// MaxDescriptionCharacters The maximum length of a description.
 	//
 	// Example: 2000
 	MaxDescriptionCharacters int64 `json:"maxDescriptionCharacters"`
 
-	// MaxDriveBytes Of all files of an agent.
+	// MaxDriveBytes The maximum total size of an agent's files.
 	//
 	// Example: 1073741824
 	MaxDriveBytes int64 `json:"maxDriveBytes"`
 
-	// MaxDriveBytesPerAccount Of all files of all agents of an account. Earlier versions may take as much again.
+	// MaxDriveBytesPerAccount The maximum total size of the files of all agents of an account. Earlier versions can take the same amount in addition.
 	//
 	// Example: 5368709120
 	MaxDriveBytesPerAccount int64 `json:"maxDriveBytesPerAccount"`
@@ -2074,12 +2074,12 @@ type Limits struct {
 	// Example: 10000
 	MaxDriveFiles int64 `json:"maxDriveFiles"`
 
-	// MaxDrivePathBytes Of a file's path.
+	// MaxDrivePathBytes The maximum length of a file's path.
 	//
 	// Example: 1024
 	MaxDrivePathBytes int64 `json:"maxDrivePathBytes"`
 
-	// MaxDriveSegmentBytes Of a part of a path.
+	// MaxDriveSegmentBytes The maximum length of a segment of a path.
 	//
 	// Example: 255
 	MaxDriveSegmentBytes int64 `json:"maxDriveSegmentBytes"`
@@ -2094,32 +2094,32 @@ type Limits struct {
 	// Example: 10000
 	MaxEmbedsPerDay int64 `json:"maxEmbedsPerDay"`
 
-	// MaxEndedKeys Keys of an account that were revoked, rotated or have expired. Beyond, those that ended more than 7 days ago are removed, the oldest first; where there is none, no key can be made.
+	// MaxEndedKeys Keys of an account that were revoked, rotated or have expired. Beyond it, keys that ended more than 7 days ago are removed, oldest first; if there are none, no key can be created.
 	//
 	// Example: 5000
 	MaxEndedKeys int64 `json:"maxEndedKeys"`
 
-	// MaxEventStreamsPerAccount Streams of events that are open at a time, of all keys of an account.
+	// MaxEventStreamsPerAccount Event streams of all keys of an account that are open at the same time.
 	//
 	// Example: 200
 	MaxEventStreamsPerAccount int64 `json:"maxEventStreamsPerAccount"`
 
-	// MaxEventStreamsPerKey Streams of events that are open at a time.
+	// MaxEventStreamsPerKey Event streams that are open at the same time.
 	//
 	// Example: 50
 	MaxEventStreamsPerKey int64 `json:"maxEventStreamsPerKey"`
 
-	// MaxFileBytes Of one file.
+	// MaxFileBytes The maximum size of one file.
 	//
 	// Example: 10485760
 	MaxFileBytes int64 `json:"maxFileBytes"`
 
-	// MaxInputWaitsPerAccount Requests that wait for inputs at a time.
+	// MaxInputWaitsPerAccount Requests that wait for inputs at the same time.
 	//
 	// Example: 20
 	MaxInputWaitsPerAccount int `json:"maxInputWaitsPerAccount"`
 
-	// MaxInstructionsCharacters Of an agent's instructions.
+	// MaxInstructionsCharacters The maximum length of an agent's instructions.
 	//
 	// Example: 100000
 	MaxInstructionsCharacters int64 `json:"maxInstructionsCharacters"`
@@ -2129,12 +2129,12 @@ type Limits struct {
 	// Example: 100
 	MaxKeys int64 `json:"maxKeys"`
 
-	// MaxMessageCharacters Of a message to an agent, or an answer.
+	// MaxMessageCharacters The maximum length of a message to an agent, or of an answer.
 	//
 	// Example: 100000
 	MaxMessageCharacters int64 `json:"maxMessageCharacters"`
 
-	// MaxNameCharacters Of a space's or an agent's name.
+	// MaxNameCharacters The maximum length of a space's or an agent's name.
 	//
 	// Example: 200
 	MaxNameCharacters int64 `json:"maxNameCharacters"`
@@ -2144,17 +2144,17 @@ type Limits struct {
 	// Example: 100
 	MaxPageSize int `json:"maxPageSize"`
 
-	// MaxPublicFields Arguments of a tool that visitors may see who confirm its calls.
+	// MaxPublicFields Arguments of a tool that are shown to visitors who confirm its calls.
 	//
 	// Example: 8
 	MaxPublicFields int `json:"maxPublicFields"`
 
-	// MaxQueuedMessages Messages that wait in one session.
+	// MaxQueuedMessages Queued messages of one session.
 	//
 	// Example: 10
 	MaxQueuedMessages int64 `json:"maxQueuedMessages"`
 
-	// MaxQueuedSessions Sessions of an account that wait to be run; those that run are bounded by the plan.
+	// MaxQueuedSessions Queued sessions of an account; the plan limits the running ones.
 	//
 	// Example: 1000
 	MaxQueuedSessions int64 `json:"maxQueuedSessions"`
@@ -2174,22 +2174,22 @@ type Limits struct {
 	// Example: 500
 	MaxSecrets int64 `json:"maxSecrets"`
 
-	// MaxServerCallsAtOnce Such calls of an account at a time; more wait.
+	// MaxServerCallsAtOnce Such calls of an account at the same time; further ones wait.
 	//
 	// Example: 32
 	MaxServerCallsAtOnce int `json:"maxServerCallsAtOnce"`
 
-	// MaxServerCallsPerMinute Calls that the sessions of an account make to servers of connections in a minute; a connection may have a lower limit.
+	// MaxServerCallsPerMinute Calls of an account's sessions to servers of connections per minute; a connection can have a lower limit.
 	//
 	// Example: 600
 	MaxServerCallsPerMinute int `json:"maxServerCallsPerMinute"`
 
-	// MaxShownArgumentsBytes Of the arguments of a call that waits for its approval, as the session has them.
+	// MaxShownArgumentsBytes The maximum size of the arguments that a session shows of a call that waits for its approval.
 	//
 	// Example: 8192
 	MaxShownArgumentsBytes int `json:"maxShownArgumentsBytes"`
 
-	// MaxShownResultBytes Of a result or an output that the model is shown at once; of a result of a server it can read the rest.
+	// MaxShownResultBytes The part of a result or an output that the model receives directly; it can read the rest of a server's result.
 	//
 	// Example: 16384
 	MaxShownResultBytes int `json:"maxShownResultBytes"`
@@ -2214,27 +2214,27 @@ type Limits struct {
 	// Example: 100
 	MaxToolCallsPerTurn int `json:"maxToolCallsPerTurn"`
 
-	// MaxToolDefinitionTokens Of all tools of an agent together, as they are estimated.
+	// MaxToolDefinitionTokens The estimated size of all tools of an agent together.
 	//
 	// Example: 16000
 	MaxToolDefinitionTokens int `json:"maxToolDefinitionTokens"`
 
-	// MaxToolOutputBytes Of an output of a tool that is carried out outside of the service.
+	// MaxToolOutputBytes The maximum size of the output of a tool that runs outside of the service.
 	//
 	// Example: 262144
 	MaxToolOutputBytes int `json:"maxToolOutputBytes"`
 
-	// MaxToolParametersBytes Of the JSON Schema of one tool.
+	// MaxToolParametersBytes The maximum size of the JSON Schema of one tool.
 	//
 	// Example: 32768
 	MaxToolParametersBytes int `json:"maxToolParametersBytes"`
 
-	// MaxToolWaitsPerTurn How often one turn waits for outputs or approvals.
+	// MaxToolWaitsPerTurn The number of times that one turn can wait for outputs or approvals.
 	//
 	// Example: 20
 	MaxToolWaitsPerTurn int `json:"maxToolWaitsPerTurn"`
 
-	// MaxTools Tools of an agent, its drive's not counted.
+	// MaxTools Tools of an agent, not counting those of its drive.
 	//
 	// Example: 64
 	MaxTools int `json:"maxTools"`
@@ -2249,7 +2249,7 @@ type Limits struct {
 	// Example: 50
 	MaxTurnSteps int64 `json:"maxTurnSteps"`
 
-	// MaxVisitorStreamsPerAccount Streams of events that visitors of embedded chats have open at a time.
+	// MaxVisitorStreamsPerAccount Event streams of visitors of embedded chats that are open at the same time.
 	//
 	// Example: 2000
 	MaxVisitorStreamsPerAccount int64 `json:"maxVisitorStreamsPerAccount"`
@@ -2259,12 +2259,12 @@ type Limits struct {
 	// Example: 20
 	MaxWebhooks int64 `json:"maxWebhooks"`
 
-	// MinScheduleSeconds The least between two instants of a schedule.
+	// MinScheduleSeconds The minimum interval between two instants of a schedule.
 	//
 	// Example: 60
 	MinScheduleSeconds int64 `json:"minScheduleSeconds"`
 
-	// QueueSeconds How long a turn may wait to be taken up.
+	// QueueSeconds The maximum time that a turn can be queued.
 	//
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
@@ -2274,12 +2274,12 @@ type Limits struct {
 	// Example: 100000
 	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`
 
-	// RequestsKeptSeconds How long a row of the request log is kept; 0: there is no log.
+	// RequestsKeptSeconds The retention of a row of the request log; 0 means that there is no log.
 	//
 	// Example: 2592000
 	RequestsKeptSeconds int64 `json:"requestsKeptSeconds"`
 
-	// SearchMilliseconds How long one search of a drive may take before it is cut.
+	// SearchMilliseconds The maximum duration of a search of a drive, after which it is cut.
 	//
 	// Example: 1000
 	SearchMilliseconds int64 `json:"searchMilliseconds"`
@@ -2292,15 +2292,15 @@ type Message struct {
 	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind The user's `message`, or `answer` to a question; the agent's `reply`, its `comment` beside its tools, or its `question`.
+	// Kind The user's `message`, or `answer` to a question; the agent's `reply`, its `comment` between tool calls, or its `question`.
 	Kind string `json:"kind"`
 	Role string `json:"role"`
 
-	// Sources Of a `reply`: what of the drive the agent was shown in this turn. Empty otherwise.
+	// Sources Of a `reply`: the passages of the drive that the model received in this turn. Empty otherwise.
 	Sources []Source `json:"sources"`
 	Status  string   `json:"status"`
 
-	// Text Whole once the status is final; what is being written is in the events.
+	// Text Complete once the status is final; text that is being written is in the events.
 	Text string `json:"text"`
 
 	// Turn The number of its turn; null while it is queued.
@@ -2319,7 +2319,7 @@ type MessageDeltaEvent struct {
 	Type   string `json:"type"`
 }
 
-// MessageEvent A message is there, or is whole; `text` is there once it is.
+// MessageEvent A message was created or completed; `text` is present once it is complete.
 type MessageEvent struct {
 	CreatedAt Time   `json:"createdAt"`
 	Kind      string `json:"kind"`
@@ -2339,36 +2339,36 @@ type MessageList struct {
 	Data    []Message `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Meta defines model for Meta.
 type Meta struct {
-	// APIVersion Of this API, as in its paths.
+	// APIVersion The version of this API, as in its paths.
 	//
 	// Example: v1
 	APIVersion string `json:"apiVersion"`
 
-	// Commit The source the program was built from; `unknown` where that was not recorded.
+	// Commit The revision that the program was built from; `unknown` if it was not recorded.
 	Commit string `json:"commit"`
 
-	// Contact Whom to turn to for more credits and with questions, as the operator has configured it.
+	// Contact The contact for more credits and for questions, as configured by the operator.
 	Contact Contact `json:"contact"`
 
-	// DefaultModel What `auto` picks now, and what answers in place of a gated model.
+	// DefaultModel The model that `auto` selects now, and that answers instead of a gated model.
 	//
 	// Example: beta-3.8-flash
 	DefaultModel string    `json:"defaultModel"`
 	Docs         DocsLinks `json:"docs"`
 
-	// Extensions What this service offers beyond the API of version 1, by the names of the operator's configuration.
+	// Extensions The extensions of version 1 of the API that this service offers, by their names in the operator's configuration.
 	//
 	// Example: ["models"]
 	Extensions []string `json:"extensions,omitempty,omitzero"`
 	Limits     Limits   `json:"limits"`
 
-	// Models The models that callers may name, beside `auto`.
+	// Models The models that callers can name, in addition to `auto`.
 	Models []Model `json:"models"`
 
 	// Name The service's name.
@@ -2377,7 +2377,7 @@ type Meta struct {
 	Name  string        `json:"name"`
 	Plans []PlanDetails `json:"plans"`
 
-	// Version Of the program.
+	// Version The version of the program.
 	//
 	// Example: 1.0.0
 	Version string `json:"version"`
@@ -2391,37 +2391,37 @@ type Model struct {
 	// Aliases Other identifiers that resolve to this model, deprecated ones included.
 	Aliases []string `json:"aliases"`
 
-	// Available Whether a provider serves it here.
+	// Available Whether a provider of this service serves it.
 	Available bool `json:"available"`
 
-	// ContextTokens Input and output together; null where unknown.
+	// ContextTokens Input and output together; null if unknown.
 	ContextTokens nullable.Nullable[int64] `json:"contextTokens"`
 
-	// DeprecatedAliases Those of the aliases that are better replaced.
+	// DeprecatedAliases The aliases that should no longer be used.
 	DeprecatedAliases []string `json:"deprecatedAliases"`
 
 	// Family Example: alpha
 	Family string `json:"family"`
 
-	// Gated Only plans with `gatedModels` may use it; on the others the default model answers.
+	// Gated Only plans with `gatedModels` can use it; on other plans the default model answers.
 	Gated bool `json:"gated"`
 
 	// ID Example: alpha-sonnet-5-5
 	ID string `json:"id"`
 
-	// MaxOutputTokens The longest reply; null where unknown.
+	// MaxOutputTokens The longest reply; null if unknown.
 	MaxOutputTokens nullable.Nullable[int64] `json:"maxOutputTokens"`
 
 	// Price Micro-credits per million tokens.
 	Price Price `json:"price"`
 
-	// Sandbox Only the built-in sandbox serves it, which is no model of a vendor.
+	// Sandbox Only the built-in sandbox serves it; it is not a vendor's model.
 	Sandbox bool `json:"sandbox"`
 }
 
 // ModelInfo defines model for ModelInfo.
 type ModelInfo struct {
-	// CreatedAt When the list of models was made.
+	// CreatedAt The time when the list of models was created.
 	//
 	// Example: 2026-11-20T00:00:00.000Z
 	CreatedAt Time `json:"created_at"`
@@ -2439,14 +2439,14 @@ type ModelInfoList struct {
 	Data    []ModelInfo `json:"data"`
 	FirstID string      `json:"first_id"`
 
-	// HasMore Always false: all are on one page.
+	// HasMore Always false: all models are on one page.
 	HasMore bool   `json:"has_more"`
 	LastID  string `json:"last_id"`
 }
 
 // ModelObject defines model for ModelObject.
 type ModelObject struct {
-	// Created When the list of models was made, in seconds since 1970.
+	// Created The time when the list of models was created, in seconds since 1970.
 	//
 	// Example: 1795132800
 	Created int64 `json:"created"`
@@ -2467,42 +2467,42 @@ type ModelObjectList struct {
 type MoveDriveFile struct {
 	From string `json:"from"`
 
-	// Overwrite Whether a file at `to` is replaced; false where absent.
+	// Overwrite Whether to replace a file at `to`; false by default.
 	Overwrite nullable.Nullable[bool] `json:"overwrite,omitempty,omitzero"`
 	To        string                  `json:"to"`
 }
 
 // Node defines model for Node.
 type Node struct {
-	// Address That it listens on, as its machine has it.
+	// Address The address that it listens on, as seen from its machine.
 	//
 	// Example: 10.0.0.7:8080
 	Address string `json:"address"`
 
-	// Calls Model calls under way, those of sessions included.
+	// Calls Running model calls, including those of sessions.
 	Calls int64 `json:"calls"`
 
-	// ConfigHash Of the settings that all nodes should have in common; those that belong to one machine do not count.
+	// ConfigHash The hash of the settings that all nodes should share; settings of a single machine do not count.
 	//
 	// Example: 5f2d8e0c9a41
 	ConfigHash string `json:"configHash"`
 
-	// ID Of one start of one process; each start has a new one.
+	// ID The id of one start of a process; each start has a new one.
 	//
 	// Example: node_01JQ8Z6W5T3S9K2M4N6P8R0V1X
 	ID string `json:"id"`
 
-	// SeenAt When it last told that it lives, by the clock of the database.
+	// SeenAt The time of its last heartbeat, by the clock of the database.
 	SeenAt Time `json:"seenAt"`
 
-	// Self Whether this node answers.
+	// Self Whether this node sent the reply.
 	Self bool `json:"self"`
 
 	// Sessions Sessions that it runs.
 	Sessions  int64 `json:"sessions"`
 	StartedAt Time  `json:"startedAt"`
 
-	// Version Of the program.
+	// Version The version of the program.
 	//
 	// Example: 1.4.0
 	Version string `json:"version"`
@@ -2512,23 +2512,23 @@ type Node struct {
 type NodeList struct {
 	Data []Node `json:"data"`
 
-	// SameConfig Whether all nodes have the same `configHash`. Where they have not, it depends on the node what a caller gets.
+	// SameConfig Whether all nodes have the same `configHash`. If not, the behavior depends on the node that answers.
 	SameConfig bool `json:"sameConfig"`
 }
 
-// OpenInput What a session waits for.
+// OpenInput An input that a session waits for.
 type OpenInput struct {
 	AgentID string            `json:"agentId"`
 	Calls   []PendingToolCall `json:"calls"`
 
-	// ClaimID To whoever claims it; null in lists.
+	// ClaimID Only in the reply to the claim; null in lists.
 	ClaimID nullable.Nullable[string] `json:"claimId"`
 
-	// ClaimedUntil Null where nobody has claimed it.
+	// ClaimedUntil Null if it is not claimed.
 	ClaimedUntil nullable.Nullable[Time] `json:"claimedUntil"`
 	CreatedAt    Time                    `json:"createdAt"`
 
-	// ExpiresAt When the first of its calls expires.
+	// ExpiresAt The time when the first of its calls expires.
 	ExpiresAt Time `json:"expiresAt"`
 
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -2542,23 +2542,23 @@ type OpenInput struct {
 
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
-	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` where it is not the visitor who reads it.
+	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
 	Calls []PendingToolCall `json:"calls,omitempty,omitzero"`
 
 	// ClaimedUntil Of a `tool_call` that a program has claimed.
 	ClaimedUntil Time `json:"claimedUntil,omitempty,omitzero"`
 
-	// Confirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+	// Confirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
 	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 
-	// DefaultValue The answer if none is given in time; null: the turn fails then, with `input_expired`.
+	// DefaultValue The answer if none is given in time; null means that the turn fails with `input_expired`.
 	DefaultValue nullable.Nullable[string] `json:"defaultValue"`
 	ExpiresAt    Time                      `json:"expiresAt"`
 
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls, `tool_confirmation` for the visitor of an embedded chat, who alone answers it; they come only with an agent that has such tools. New ones may come.
+	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls, `tool_confirmation` for the visitor of an embedded chat, who alone answers it; they appear only for agents that have such tools. New ones may be added.
 	Kind string `json:"kind"`
 
 	// Options Of a `choice`; empty otherwise.
@@ -2568,34 +2568,34 @@ type PendingInput struct {
 
 // PendingToolCall defines model for PendingToolCall.
 type PendingToolCall struct {
-	// Arguments As the model wrote them; they fit the tool's `parameters`.
+	// Arguments As the model wrote them; they match the tool's `parameters`.
 	//
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArguments `json:"arguments"`
 
-	// ArgumentsStart Of a `tool_approval` or `tool_confirmation` alone, where the arguments have more than `maxShownArgumentsBytes` of `GET /api/v1/meta`: their beginning, as the model wrote it; `arguments` is empty then. The whole ones are at `GET /api/v1/tool-calls/{id}`.
+	// ArgumentsStart Only of a `tool_approval` or `tool_confirmation` whose arguments exceed `maxShownArgumentsBytes` of `GET /api/v1/meta`: the beginning of the arguments as the model wrote them; `arguments` is then empty. The full arguments are at `GET /api/v1/tool-calls/{id}`.
 	ArgumentsStart string `json:"argumentsStart,omitempty,omitzero"`
 
-	// CallID The key under which it is carried out: it is the same however often the call is handed out.
+	// CallID The idempotency key of the call: the same every time the call is handed out.
 	//
 	// Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
 	CallID string `json:"callId"`
 
-	// ConnectionID Of the connection that carries it out.
+	// ConnectionID The id of the connection that executes it.
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Decision Of a `tool_approval` alone, where there is one.
+	// Decision Only of a `tool_approval`, if there is one.
 	Decision  string `json:"decision,omitempty,omitzero"`
 	Effects   string `json:"effects"`
 	ExpiresAt Time   `json:"expiresAt"`
 
-	// PreviousOutcome It may have been carried out once already; an approval has it carried out again.
+	// PreviousOutcome It may have been executed once already; approving executes it again.
 	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
 
-	// Status `planned`: it was approved. `started`: a program has claimed it. `done`: its output is there, or it has expired or was rejected.
+	// Status `planned`: it was approved. `started`: a program has claimed it. `done`: its output has arrived, or it has expired or was rejected.
 	Status string `json:"status"`
 
-	// Title Of the tool, as its server calls it: a text for people, not to be trusted.
+	// Title The server's title of the tool: a text for people, not to be trusted.
 	Title string `json:"title,omitempty,omitzero"`
 
 	// Tool Example: lookup_order
@@ -2613,9 +2613,9 @@ type Plan struct {
 	Name string `json:"name"`
 }
 
-// PlanDetails What a plan allows. A limit of null is none.
+// PlanDetails The limits of a plan; null means no limit.
 type PlanDetails struct {
-	// ActiveSessions Agent sessions that run at the same time; more are queued.
+	// ActiveSessions Agent sessions that run at the same time; further ones are queued.
 	ActiveSessions nullable.Nullable[int] `json:"activeSessions"`
 
 	// ConcurrentPerAccount Model calls at the same time, of the whole account.
@@ -2631,7 +2631,7 @@ type PlanDetails struct {
 	// Name Example: Pro
 	Name string `json:"name"`
 
-	// RequestsPerMinute Per key, together with the keys that were created with it or rotated from it.
+	// RequestsPerMinute Per key, including the keys that were created with it or rotated from it.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
 	// RequestsPerMinutePerAccount Of all keys of the account together.
@@ -2640,17 +2640,17 @@ type PlanDetails struct {
 
 // PreviewSchedule defines model for PreviewSchedule.
 type PreviewSchedule struct {
-	// Count How many instants; 5 unless said otherwise.
+	// Count The number of instants; 5 by default.
 	Count nullable.Nullable[int] `json:"count,omitempty,omitzero"`
 
-	// EndAt No instant after. From one year ago to 2200-12-31.
+	// EndAt The latest instant. From one year ago to 2200-12-31.
 	EndAt   nullable.Nullable[Time]  `json:"endAt,omitempty,omitzero"`
 	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
 
-	// Schedule When a task runs; `type` decides which of the other members are needed.
+	// Schedule The schedule of a task; `type` determines which of the other members are required.
 	Schedule Schedule `json:"schedule"`
 
-	// StartAt No instant before. From one year ago to 2200-12-31.
+	// StartAt The earliest instant. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
@@ -2660,7 +2660,7 @@ type PreviewedRun struct {
 	Adjustment nullable.Nullable[string] `json:"adjustment"`
 	At         Time                      `json:"at"`
 
-	// LocalTime What the clocks of the schedule's zone show then, with their offset.
+	// LocalTime The local time in the schedule's time zone, with its offset.
 	//
 	// Example: 2026-03-08T03:00:00-04:00
 	LocalTime string `json:"localTime"`
@@ -2668,10 +2668,10 @@ type PreviewedRun struct {
 
 // Price Micro-credits per million tokens.
 type Price struct {
-	// CacheWriteLongMicroPerMillion For input that the provider wrote to its cache for a long life (an hour or more).
+	// CacheWriteLongMicroPerMillion For input that the provider wrote to its cache for a long time (an hour or more).
 	CacheWriteLongMicroPerMillion int64 `json:"cacheWriteLongMicroPerMillion"`
 
-	// CacheWriteMicroPerMillion For input that the provider wrote to its cache for a short life (minutes). At least the rate of input.
+	// CacheWriteMicroPerMillion For input that the provider wrote to its cache for a short time (minutes). At least the rate of input.
 	CacheWriteMicroPerMillion int64 `json:"cacheWriteMicroPerMillion"`
 
 	// CachedInputMicroPerMillion For input that the provider read from its cache.
@@ -2685,16 +2685,16 @@ type Price struct {
 
 // Provider defines model for Provider.
 type Provider struct {
-	// Failures Timeouts included. What a caller did wrong is none.
+	// Failures Includes timeouts, but not errors of the caller.
 	Failures int64 `json:"failures"`
 
-	// InFlight Requests under way.
+	// InFlight Running requests.
 	InFlight int64 `json:"inFlight"`
 
-	// LastFailure The latest of all its models; null before the first.
+	// LastFailure The latest failure of all its models; null before the first.
 	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
 
-	// MaxInFlight More than these at a time are not sent.
+	// MaxInFlight The maximum number of concurrent requests.
 	MaxInFlight int64 `json:"maxInFlight"`
 
 	// Models The identifiers of the models that are routed to it.
@@ -2705,10 +2705,10 @@ type Provider struct {
 	// Example: claude
 	Name string `json:"name"`
 
-	// Refused Calls that were not sent because of that.
+	// Refused Calls that were not sent because of this maximum.
 	Refused int64 `json:"refused"`
 
-	// Requests Of all its models, retries included.
+	// Requests Of all its models, including retries.
 	Requests int64 `json:"requests"`
 	Retries  int64 `json:"retries"`
 
@@ -2716,7 +2716,7 @@ type Provider struct {
 	Routes   []ProviderRoute `json:"routes"`
 	Timeouts int64           `json:"timeouts"`
 
-	// Wire The format it speaks. New ones may come.
+	// Wire The API format of the provider. New ones may be added.
 	//
 	// Example: messages
 	Wire string `json:"wire"`
@@ -2726,17 +2726,17 @@ type Provider struct {
 type ProviderFailure struct {
 	At Time `json:"at"`
 
-	// Code One of the error codes, as a caller would have been told.
+	// Code One of the error codes, as a caller would have received it.
 	//
 	// Example: upstream_error
 	Code string `json:"code"`
 
-	// Status Of HTTP, as the provider answered; null where none came, or the reply had begun.
+	// Status The provider's HTTP status; null if it did not answer, or the reply had begun.
 	//
 	// Example: 500
 	Status nullable.Nullable[int] `json:"status"`
 
-	// Text What the code means, in words of this service.
+	// Text The meaning of the code, in Stoa's own words.
 	//
 	// Example: The model's provider failed.
 	Text string `json:"text"`
@@ -2744,11 +2744,11 @@ type ProviderFailure struct {
 
 // ProviderList defines model for ProviderList.
 type ProviderList struct {
-	// Active Calls under way, of all providers.
+	// Active Running calls of all providers.
 	Active int64      `json:"active"`
 	Data   []Provider `json:"data"`
 
-	// Retrying Those of them that are at a retry, or waiting for one.
+	// Retrying Running calls that are in a retry or waiting for one.
 	Retrying int64 `json:"retrying"`
 }
 
@@ -2761,61 +2761,61 @@ type ProviderRoute struct {
 	// LastFailure Null before the first.
 	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
 
-	// Model As the provider calls it.
+	// Model The provider's name of the model.
 	//
 	// Example: claude-sonnet-4-5
 	Model string `json:"model"`
 
-	// OpenUntil Of an open one; otherwise null.
+	// OpenUntil Of an open circuit; otherwise null.
 	OpenUntil nullable.Nullable[Time] `json:"openUntil"`
 
 	// Requests Retries included.
 	Requests int64 `json:"requests"`
 	Retries  int64 `json:"retries"`
 
-	// State `closed`: calls pass. `open`: it failed too often, for all accounts or for one; those calls go elsewhere until the cool-down is over. `half_open`: the cool-down is over, and the next call tries it.
+	// State `closed`: calls pass. `open`: it failed too often, for all accounts or for one; their calls are routed elsewhere until the cool-down ends. `half_open`: the cool-down has ended, and the next call tests it.
 	State    string `json:"state"`
 	Timeouts int64  `json:"timeouts"`
 }
 
 // ProviderTest defines model for ProviderTest.
 type ProviderTest struct {
-	// Attempts Requests that were sent.
+	// Attempts The number of requests sent.
 	Attempts             int   `json:"attempts"`
 	DurationMilliseconds int64 `json:"durationMilliseconds"`
 
-	// ErrorCode As a caller would have been told; null where it is well.
+	// ErrorCode As a caller would have received it; null after success.
 	ErrorCode nullable.Nullable[string] `json:"errorCode"`
 
-	// Model As the provider calls it; null where no model is routed to the provider, and nothing was sent.
+	// Model The provider's name of the model; null if no model is routed to the provider, and nothing was sent.
 	Model nullable.Nullable[string] `json:"model"`
 
-	// Ok The provider answered to the end.
+	// Ok The provider's reply was complete.
 	Ok       bool   `json:"ok"`
 	Provider string `json:"provider"`
 
-	// Status Of HTTP, as the provider refused; null where no refusal came.
+	// Status The HTTP status of the provider's error; null if it sent none.
 	Status nullable.Nullable[int] `json:"status"`
 
-	// Text What happened, in words of this service; those of the provider are in the service's log.
+	// Text The result, in Stoa's own words; the provider's message is in the service's log.
 	Text                         string                   `json:"text"`
 	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 }
 
-// Receipt What one call cost, and why.
+// Receipt The cost of one call and its basis.
 type Receipt struct {
-	// Adjustments What was done to a call that could not be made as it was asked for, and what was found wrong with its reply. Absent where there is nothing to say.
-	// - `tool_choice_auto`: this model cannot be made to call a tool, so that the choice was taken as `auto`.
-	// - `strict_dropped`: a function with `strict` was sent without, because this model cannot be held to its schema.
-	// - `schema_rewritten`: a schema was rewritten into what the provider takes.
-	// - `format_in_words`: the format of the reply was asked for in words.
+	// Adjustments Adjustments of a call that could not be sent as requested, and problems found in its reply. Absent if there are none.
+	// - `tool_choice_auto`: this model cannot be made to call a tool, so the choice was treated as `auto`.
+	// - `strict_dropped`: a function with `strict` was sent without it, because this model cannot enforce its schema.
+	// - `schema_rewritten`: a schema was rewritten into a form that the provider accepts.
+	// - `format_in_words`: the format of the reply was requested in the prompt.
 	// - `reasoning_unread`: sealed reasoning of the input could not be opened: another service, account or key made it, or it was changed.
 	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
-	// - `media_estimated`: the tokens were counted here, with each image and file at the most that it takes.
-	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were left out of the reply, and paid for.
-	// - `invalid_arguments`: the arguments of a tool call are no JSON object.
-	// - `invalid_json`: a format was asked for, and the text is no JSON.
-	// - `tools_left_out`: tools that are not functions were left out of the call.
+	// - `media_estimated`: the tokens were counted here, with the maximum for each image and file.
+	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were omitted from the reply, but charged.
+	// - `invalid_arguments`: the arguments of a tool call are not a JSON object.
+	// - `invalid_json`: a format was requested, and the text is not JSON.
+	// - `tools_left_out`: tools other than functions were omitted from the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 
@@ -2844,7 +2844,7 @@ type Receipt struct {
 	StartedAt Time                      `json:"startedAt"`
 	Status    string                    `json:"status"`
 
-	// TimeToFirstTokenMilliseconds Null where the reply had no text.
+	// TimeToFirstTokenMilliseconds Null if the reply had no text.
 	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 	Usage                        ReceiptUsage             `json:"usage"`
 
@@ -2864,12 +2864,12 @@ type ReceiptModel struct {
 
 // ReceiptUsage defines model for Receipt.usage.
 type ReceiptUsage struct {
-	// CacheWriteLongTokens The part of `cacheWriteTokens` that was written for a long life.
+	// CacheWriteLongTokens The part of `cacheWriteTokens` that was written for a long time.
 	CacheWriteLongTokens int64 `json:"cacheWriteLongTokens"`
 	CacheWriteTokens     int64 `json:"cacheWriteTokens"`
 	CachedInputTokens    int64 `json:"cachedInputTokens"`
 
-	// InputTokens All input: read from a cache, written to one, and neither.
+	// InputTokens All input tokens: read from a cache, written to a cache, and uncached.
 	InputTokens     int64 `json:"inputTokens"`
 	OutputTokens    int64 `json:"outputTokens"`
 	ReasoningTokens int64 `json:"reasoningTokens"`
@@ -2881,7 +2881,7 @@ type ReceiptList struct {
 	Data    []Receipt `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -2889,13 +2889,13 @@ type ReceiptList struct {
 type RecentCalls struct {
 	Calls int64 `json:"calls"`
 
-	// Errors Calls answered with 5xx, and streams that ended with an error. What a caller did wrong is none.
+	// Errors Calls answered with 5xx, and streams that ended with an error. Errors of the caller do not count.
 	Errors int64 `json:"errors"`
 
-	// P50Milliseconds How long half of the calls took at most, those without an error; null where there are none.
+	// P50Milliseconds The median duration of the calls without an error; null if there are none.
 	P50Milliseconds nullable.Nullable[int64] `json:"p50Milliseconds"`
 
-	// P95Milliseconds The same for 95 of 100 calls.
+	// P95Milliseconds The 95th percentile of the duration.
 	P95Milliseconds nullable.Nullable[int64] `json:"p95Milliseconds"`
 }
 
@@ -2906,13 +2906,13 @@ type RecentError struct {
 	// Code Example: upstream_error
 	Code string `json:"code"`
 
-	// RequestID Of the call, for `GET /api/v1/requests/{id}`.
+	// RequestID The id of the call, for `GET /api/v1/requests/{id}`.
 	RequestID string `json:"requestId"`
 
-	// Status As the caller was answered.
+	// Status The code that the caller received.
 	Status int `json:"status"`
 
-	// Text What the code means, in words of this service.
+	// Text The meaning of the code, in Stoa's own words.
 	Text string `json:"text"`
 }
 
@@ -2930,24 +2930,24 @@ type RecentProvider struct {
 	Day  RecentCalls `json:"day"`
 	Hour RecentCalls `json:"hour"`
 
-	// LastError The latest of those counted; null where there are none.
+	// LastError The latest failure counted; null if there are none.
 	LastError nullable.Nullable[RecentError] `json:"lastError"`
 
-	// Models By name; a call that nothing answered counts for the model that was asked for.
+	// Models By name; a call without an answer counts for the requested model.
 	Models []RecentModel `json:"models"`
 	Name   string        `json:"name"`
 }
 
 // RecentProviderList defines model for RecentProviderList.
 type RecentProviderList struct {
-	// Cut There are more rows than were looked at: the sums of the day, or of both spans, are of the time since `since` alone.
+	// Cut There are more rows than were read: the totals of the day, or of both time ranges, only cover the time since `since`.
 	Cut  bool             `json:"cut"`
 	Data []RecentProvider `json:"data"`
 
-	// Rows Of the request log, that were looked at.
+	// Rows The number of rows of the request log that were read.
 	Rows int `json:"rows"`
 
-	// Since From when on all rows were looked at: 24 hours ago, or later where `cut` is true.
+	// Since The start of the time range whose rows were read: 24 hours ago, or later if `cut` is true.
 	Since Time `json:"since"`
 }
 
@@ -2956,17 +2956,17 @@ type Reconciliation struct {
 	AvailableMicro int64 `json:"availableMicro"`
 	Balanced       bool  `json:"balanced"`
 
-	// Charges How many.
+	// Charges The number of receipts.
 	Charges      int64 `json:"charges"`
 	ChargesMicro int64 `json:"chargesMicro"`
 	CheckedAt    Time  `json:"checkedAt"`
 
-	// Differences The lines that do not fit; empty when balanced. At most 100.
+	// Differences The inconsistent lines; empty if balanced. At most 100.
 	Differences  []Difference `json:"differences"`
 	GrantedMicro int64        `json:"grantedMicro"`
 	HeldMicro    int64        `json:"heldMicro"`
 
-	// ReceiptsMicro The receipts' amounts, computed anew from tokens and rates.
+	// ReceiptsMicro The receipts' amounts, recomputed from tokens and rates.
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
@@ -2975,20 +2975,20 @@ type RecoverWebhook struct {
 	// Since Events that happened at this time or later.
 	Since Time `json:"since"`
 
-	// Until And before this one; now unless said otherwise.
+	// Until Events that happened before this time; now by default.
 	Until nullable.Nullable[Time] `json:"until,omitempty,omitzero"`
 }
 
 // RefreshedConnection defines model for RefreshedConnection.
 type RefreshedConnection struct {
-	// Added Names of tools that are there for the first time, or again.
+	// Added Names of tools that are new, or present again.
 	Added []string `json:"added"`
 
 	// Changed Names of tools whose definition differs from that at the last refresh.
 	Changed    []string   `json:"changed"`
 	Connection Connection `json:"connection"`
 
-	// Missing Names of tools that are no longer there.
+	// Missing Names of tools that no longer exist.
 	Missing   []string `json:"missing"`
 	Unchanged int64    `json:"unchanged"`
 }
@@ -2997,36 +2997,36 @@ type RefreshedConnection struct {
 type RefusedOrigin struct {
 	LastAt Time `json:"lastAt"`
 
-	// Origin `(none)` where a request named no origin.
+	// Origin `(none)` if a request had no origin.
 	Origin string `json:"origin"`
 	Times  int64  `json:"times"`
 }
 
-// Request What became of one call of the model endpoint.
+// Request The outcome of one call of the model endpoint.
 type Request struct {
 	AccountID string `json:"accountId"`
 
-	// Attempts How many requests were sent to providers.
+	// Attempts The number of requests sent to providers.
 	Attempts          int64 `json:"attempts"`
 	CachedInputTokens int64 `json:"cachedInputTokens"`
 
 	// Clamped The account could not cover all of it.
 	Clamped bool `json:"clamped"`
 
-	// ClientAddress Null unless the operator has it kept.
+	// ClientAddress Null unless the operator enables storing it.
 	ClientAddress nullable.Nullable[string] `json:"clientAddress"`
 
-	// CreatedAt When the row was written, by which the list is ordered.
+	// CreatedAt The time when the row was written; the list is ordered by it.
 	CreatedAt Time `json:"createdAt"`
 
-	// CreditsMicro What was charged.
+	// CreditsMicro The amount charged.
 	CreditsMicro int64 `json:"creditsMicro"`
 
-	// Disconnected The client was gone before the reply was complete.
+	// Disconnected The client disconnected before the reply was complete.
 	Disconnected         bool  `json:"disconnected"`
 	DurationMilliseconds int64 `json:"durationMilliseconds"`
 
-	// ErrorCode Of the error, also of one that ended a stream.
+	// ErrorCode The code of the error, including one that ended a stream.
 	ErrorCode nullable.Nullable[string] `json:"errorCode"`
 
 	// ErrorParam The member of the request at fault.
@@ -3047,32 +3047,32 @@ type Request struct {
 	// Provider The provider that was tried last.
 	Provider nullable.Nullable[string] `json:"provider"`
 
-	// ReceiptID Of the receipt; null where nothing was charged.
+	// ReceiptID The id of the receipt; null if nothing was charged.
 	ReceiptID nullable.Nullable[string] `json:"receiptId"`
 
 	// Replayed Answered with the stored reply of an earlier request with the same `Idempotency-Key`; nothing was charged again.
 	Replayed bool `json:"replayed"`
 
-	// ResponseID The `id` of the reply; null where none began.
+	// ResponseID The `id` of the reply; null if no reply began.
 	ResponseID nullable.Nullable[string] `json:"responseId"`
 	StartedAt  Time                      `json:"startedAt"`
 
-	// Status Of the reply; 499 where the client disconnected before it began.
+	// Status The status of the reply; 499 if the client disconnected before it began.
 	Status int `json:"status"`
 
-	// Stream The reply was asked for as a stream.
+	// Stream The reply was requested as a stream.
 	Stream bool `json:"stream"`
 
-	// TimeToFirstTokenMilliseconds From the beginning of the request; null where the reply had no text.
+	// TimeToFirstTokenMilliseconds From the start of the request; null if the reply had no text.
 	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 }
 
 // RequestModel defines model for Request.model.
 type RequestModel struct {
-	// Requested Null where none was read or it has not the form of a name.
+	// Requested Null if none was read or it is not a valid name.
 	Requested nullable.Nullable[string] `json:"requested"`
 
-	// Served The model that served, or was tried last.
+	// Served The model that served, or that was tried last.
 	Served nullable.Nullable[string] `json:"served"`
 }
 
@@ -3080,18 +3080,18 @@ type RequestModel struct {
 type RequestList struct {
 	Data []Request `json:"data"`
 
-	// Dropped The rows that are missing because they came faster than they could be written; null if there are none.
+	// Dropped The rows that are missing because they arrived faster than they could be written; null if there are none.
 	Dropped nullable.Nullable[DroppedRequests] `json:"dropped"`
 
-	// FollowCursor With `order=asc` and the same filter, for what is written after this reply.
+	// FollowCursor Use it with `order=asc` and the same filter for rows written after this reply.
 	FollowCursor string `json:"followCursor"`
 	HasMore      bool   `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// DroppedRequests The rows that are missing because they came faster than they could be written; null if there are none.
+// DroppedRequests The rows that are missing because they arrived faster than they could be written; null if there are none.
 type DroppedRequests struct {
 	Count int64 `json:"count"`
 	Since Time  `json:"since"`
@@ -3112,7 +3112,7 @@ type RestoreDriveFile struct {
 
 // RetrySession defines model for RetrySession.
 type RetrySession struct {
-	// AcknowledgeEffects Do the turn again although its tools may have changed something; false unless said otherwise.
+	// AcknowledgeEffects Retry the turn even if its tools may have had effects; false by default.
 	AcknowledgeEffects nullable.Nullable[bool] `json:"acknowledgeEffects,omitempty,omitzero"`
 }
 
@@ -3122,28 +3122,28 @@ type ReviewConnectionTool struct {
 	Decision string                    `json:"decision"`
 	Effects  nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 
-	// IdempotencyArgument The argument that carries the id of a call, the same with each of its attempts, so that the server can tell a repetition. It is a property of `inputSchema` of the type `string`, and not for effects `read`. The model is not told of it, and what it sends in its place does not count.
+	// IdempotencyArgument The argument that carries the id of a call, the same for each of its attempts, so that the server can recognize a repetition. It must be a property of `inputSchema` of the type `string`, and is not allowed with effects `read`. It is hidden from the model, and a value from the model is ignored.
 	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument,omitempty,omitzero"`
 	Name                string                    `json:"name"`
 
-	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out: `tell_model`, unless said otherwise, tells the model, or asks a person where `approval` is `always`; `fail` ends the turn with `tool_outcome_unknown`, whatever `approval` is.
+	// OnUnknown The effect on a turn if the outcome of a call is unknown: `tell_model` (the default) reports it to the model, or asks a person if `approval` is `always`; `fail` ends the turn with `tool_outcome_unknown`, regardless of `approval`.
 	OnUnknown nullable.Nullable[string] `json:"onUnknown,omitempty,omitzero"`
 
-	// Policy In place of `approval` and `effects`.
+	// Policy Instead of `approval` and `effects`.
 	Policy nullable.Nullable[string] `json:"policy,omitempty,omitzero"`
 
-	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, such as `/order_id`. Each leads through `properties` of the schema to one whose `type` is a text, a number or a boolean. None unless said otherwise.
+	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, such as `/order_id`. Each leads through `properties` of the schema to a string, a number or a boolean. None by default.
 	//
 	// Example: ["/order_id"]
 	PublicFields nullable.Nullable[[]string] `json:"publicFields,omitempty,omitzero"`
 
-	// Sha256 Of the definition that was reviewed.
+	// Sha256 The hash of the reviewed definition.
 	Sha256 string `json:"sha256"`
 
-	// VisitorTitle With `visitors: confirm`: what visitors are asked to confirm, such as "Cancel an order". The tool's own title unless said otherwise; needed where it has none.
+	// VisitorTitle With `visitors: confirm`: the text that visitors confirm, such as "Cancel an order". The tool's own title by default; required if it has none.
 	VisitorTitle nullable.Nullable[string] `json:"visitorTitle,omitempty,omitzero"`
 
-	// Visitors Whether it may be offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for effects `read`. With `confirm`, for any effects, the visitor has to confirm each call; an approval that the tool needs is asked for as well, afterwards.
+	// Visitors Whether it can also be offered in visitors' chats; `no` by default. `yes` is only allowed with effects `read`. With `confirm`, for any effects, the visitor must confirm each call; an approval that the tool requires is requested afterwards.
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
@@ -3154,28 +3154,28 @@ type ReviewConnectionTools struct {
 
 // RollbackAgent defines model for RollbackAgent.
 type RollbackAgent struct {
-	// Version The version to go back to.
+	// Version The version to restore.
 	Version int64 `json:"version"`
 }
 
 // RotateKey defines model for RotateKey.
 type RotateKey struct {
-	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
+	// OverlapSeconds The time for which the old key stays valid; 3600 by default.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
 }
 
 // RotateWebhookSecret defines model for RotateWebhookSecret.
 type RotateWebhookSecret struct {
-	// OverlapSeconds How long requests are signed with the former secret as well; 86400 unless said otherwise.
+	// OverlapSeconds The time for which requests are also signed with the former secret; 86400 by default.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
 }
 
-// Schedule When a task runs; `type` decides which of the other members are needed.
+// Schedule The schedule of a task; `type` determines which of the other members are required.
 type Schedule struct {
-	// EverySeconds Of an `interval`, counted from `startAt`, or from when it was set.
+	// EverySeconds Of an `interval`, counted from `startAt`, or from the time when it was set.
 	EverySeconds nullable.Nullable[int64] `json:"everySeconds,omitempty,omitzero"`
 
-	// Expression Of a `cron`: minute, hour, day of month, month and day of week. A field is `*`, a value, a range (`MON-FRI`), a step (`*/5`, `8-18/2`) or several of these between commas; months and days have names, and Sunday is 0 and 7. Where both day fields are restricted, a day that fits one of them will do. Or one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
+	// Expression Of a `cron`: minute, hour, day of month, month and day of week. A field is `*`, a value, a range (`MON-FRI`), a step (`*/5`, `8-18/2`) or several of these between commas; months and days have names, and Sunday is 0 and 7. If both day fields are restricted, a day that matches either one is enough. Or one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
 	//
 	// Example: 0 9 * * MON-FRI
 	Expression nullable.Nullable[string] `json:"expression,omitempty,omitzero"`
@@ -3183,7 +3183,7 @@ type Schedule struct {
 	// RunAt Of a `once`: in the future, up to 2200-12-31.
 	RunAt nullable.Nullable[Time] `json:"runAt,omitempty,omitzero"`
 
-	// Timezone Of a `cron`: an IANA name, on whose wall clocks the expression is read.
+	// Timezone Of a `cron`: the IANA name of the time zone for the expression.
 	//
 	// Example: Europe/Berlin
 	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
@@ -3201,11 +3201,11 @@ type ScheduledTask struct {
 	AgentID              string `json:"agentId"`
 	CatchUpWindowSeconds int64  `json:"catchUpWindowSeconds"`
 
-	// Counters Since the task was made.
+	// Counters Since the task was created.
 	Counters  TaskCounters `json:"counters"`
 	CreatedAt Time         `json:"createdAt"`
 
-	// Credentials Secrets that its sessions have of their own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	// Credentials Its sessions' own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 	Enabled     bool                                 `json:"enabled"`
 	EndAt       nullable.Nullable[Time]              `json:"endAt"`
@@ -3213,7 +3213,7 @@ type ScheduledTask struct {
 	// ID Example: tsk_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastRun The last run that was not skipped at once; null before the first.
+	// LastRun The last run that was not skipped immediately; null before the first.
 	LastRun               nullable.Nullable[TaskRun] `json:"lastRun"`
 	MaxCreditsMicroPerRun nullable.Nullable[int64]   `json:"maxCreditsMicroPerRun"`
 	MaxRuns               nullable.Nullable[int64]   `json:"maxRuns"`
@@ -3228,18 +3228,18 @@ type ScheduledTask struct {
 	OverlapPolicy      string                  `json:"overlapPolicy"`
 	PauseAfterFailures int                     `json:"pauseAfterFailures"`
 
-	// PauseReason Of a paused task: `user`, `failures`, `invalid_schedule` or `key_revoked`. New ones may come.
+	// PauseReason Of a paused task: `user`, `failures`, `invalid_schedule` or `key_revoked`. New ones may be added.
 	PauseReason nullable.Nullable[string] `json:"pauseReason"`
 
-	// Schedule When a task runs; `type` decides which of the other members are needed.
+	// Schedule The schedule of a task; `type` determines which of the other members are required.
 	Schedule Schedule `json:"schedule"`
 
-	// SessionID The session that is reused; null where none is, and before the first run.
+	// SessionID The reused session; null if none is, and before the first run.
 	SessionID     nullable.Nullable[string] `json:"sessionId"`
 	SessionPolicy string                    `json:"sessionPolicy"`
 	StartAt       nullable.Nullable[Time]   `json:"startAt"`
 
-	// Status `finished`: no instant is left, or it has had its `maxRuns`.
+	// Status `finished`: no instant is left, or `maxRuns` is reached.
 	Status string `json:"status"`
 
 	// UpcomingRunsAt The next five instants.
@@ -3252,23 +3252,23 @@ type ScheduledTaskList struct {
 	Data    []ScheduledTask `json:"data"`
 	HasMore bool            `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Secret defines model for Secret.
 type Secret struct {
-	// ConnectionIds Connections that use it, at most 100 of them.
+	// ConnectionIds The connections that use it, at most 100.
 	ConnectionIds []string `json:"connectionIds"`
 	CreatedAt     Time     `json:"createdAt"`
 
-	// DeletedAt When it was deleted: its value and hint are gone, and the record stays for the calls that name it. Null or absent: it is not deleted.
+	// DeletedAt The time when it was deleted: its value and hint are erased, and the record is kept for the calls that refer to it. Null or absent if it is not deleted.
 	DeletedAt nullable.Nullable[Time] `json:"deletedAt,omitempty,omitzero"`
 
-	// ExpiresAt It is not sent from then on; null: it does not expire.
+	// ExpiresAt The time from which it is no longer sent; null if it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
 
-	// ExternalUserID It is sent in sessions of this external user alone, which name it in `credentials`; null: in all.
+	// ExternalUserID It is sent only in sessions of this external user, which name it in `credentials`; null means in all sessions.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 	HeaderName     nullable.Nullable[string] `json:"headerName"`
 
@@ -3278,32 +3278,32 @@ type Secret struct {
 	// ID Example: sec_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: as the header that `headerName` names; `basic`: `user:password`, sent as `Authorization: Basic …`; `query`: as the parameter of the address that `parameterName` names; `token`: never sent with calls, such as the secret of an OAuth client, which its token endpoint alone gets.
+	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: as the header that `headerName` names; `basic`: `user:password`, sent as `Authorization: Basic …`; `query`: as the parameter of the address that `parameterName` names; `token`: never sent with calls, such as the secret of an OAuth client, which is sent only to its token endpoint.
 	Kind string `json:"kind"`
 
-	// LastUsedAt When it was last sent, exact to a minute; null: never.
+	// LastUsedAt The time of its last use, to within a minute; null if never used.
 	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
 	Name       string                  `json:"name"`
 
-	// Origin Where the value may be sent to. It never changes.
+	// Origin The only origin that the value is sent to. It never changes.
 	Origin string `json:"origin"`
 
 	// ParameterName Of the kind `query`.
 	ParameterName nullable.Nullable[string] `json:"parameterName"`
 
-	// SpaceID Connections of this space alone may use it; null: those of all spaces.
+	// SpaceID Only connections of this space can use it; null means all spaces.
 	SpaceID nullable.Nullable[string] `json:"spaceId"`
 
 	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
 	Unreadable bool `json:"unreadable"`
 
-	// UpdatedAt When the value was set.
+	// UpdatedAt The time when the value was set.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// UsedBy What uses it, at most 100 of them. Credentials of sessions are not among them.
+	// UsedBy The uses of the secret, at most 100. Credentials of sessions are not included.
 	UsedBy []SecretUser `json:"usedBy"`
 
-	// Version How often a value was set.
+	// Version The number of times that a value was set.
 	Version int64 `json:"version"`
 }
 
@@ -3312,7 +3312,7 @@ type SecretList struct {
 	Data    []Secret `json:"data"`
 	HasMore bool     `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -3335,7 +3335,7 @@ type SendMessage struct {
 	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
-	// OnBusy What to do while the session works; `enqueue` unless said otherwise.
+	// OnBusy The behaviour while the session works; `enqueue` by default.
 	OnBusy nullable.Nullable[string] `json:"onBusy,omitempty,omitzero"`
 }
 
@@ -3343,24 +3343,24 @@ type SendMessage struct {
 type Session struct {
 	AgentID string `json:"agentId"`
 
-	// AgentVersion The version of the agent that it began with, and stays with.
+	// AgentVersion The version of the agent that the session uses from its start.
 	AgentVersion int64 `json:"agentVersion"`
 	CreatedAt    Time  `json:"createdAt"`
 
-	// Credentials Secrets that the session has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	// Credentials The session's own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Draft Whether it runs on a draft, which differs from that version.
 	Draft bool `json:"draft"`
 
-	// Error Why the newest turn failed; null unless the status is `failed`.
+	// Error The reason why the newest turn failed; null unless the status is `failed`.
 	Error      nullable.Nullable[SessionFailure] `json:"error"`
 	ExternalID nullable.Nullable[string]         `json:"externalId"`
 
-	// ExternalUserID The end user, as the caller calls them; receipts and usage name them too.
+	// ExternalUserID The caller's id of the end user; receipts and usage contain it too.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
 
-	// FinishedAt When its newest turn ended; null while it goes on, and while it waits for input.
+	// FinishedAt The time when its newest turn ended; null while it runs or waits for input.
 	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
 
 	// ID Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -3375,32 +3375,32 @@ type Session struct {
 	Model    SessionModel `json:"model"`
 	Object   string       `json:"object"`
 
-	// PendingInput What the agent waits for; null unless the status is `waiting_for_input`.
+	// PendingInput The input that the agent waits for; null unless the status is `waiting_for_input`.
 	PendingInput nullable.Nullable[PendingInput] `json:"pendingInput"`
 
-	// QueuedMessages Messages that wait for their turn.
+	// QueuedMessages The number of queued messages.
 	QueuedMessages int `json:"queuedMessages"`
 
 	// Reply The text of the newest finished answer; null before the first.
 	Reply   nullable.Nullable[string] `json:"reply"`
 	SpaceID string                    `json:"spaceId"`
 
-	// StartedAt When it was first taken up.
+	// StartedAt The time when it first started.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
-	// Status Polling ends at one of the last four.
+	// Status Polling ends at one of the last four values.
 	Status SessionStatus `json:"status"`
 
-	// StatusReason Why, where that is not obvious; a word for programs, and new ones may come.
+	// StatusReason The reason, if it is not obvious, for programs. New ones may be added.
 	StatusReason nullable.Nullable[string] `json:"statusReason"`
 
-	// Title What it is about; unless given, the beginning of its first message.
+	// Title The title; by default the beginning of its first message.
 	Title nullable.Nullable[string] `json:"title"`
 
 	// ToolsWithheld Tools of the agent that this session does not offer to the model.
 	ToolsWithheld []WithheldTool `json:"toolsWithheld"`
 
-	// Trigger What started the session.
+	// Trigger The origin of the session.
 	Trigger SessionTrigger `json:"trigger"`
 
 	// Turn The newest turn.
@@ -3411,7 +3411,7 @@ type Session struct {
 	Usage SessionUsage `json:"usage"`
 }
 
-// SessionCreatedEvent Always the first.
+// SessionCreatedEvent Always the first event.
 type SessionCreatedEvent struct {
 	AgentID      string `json:"agentId"`
 	AgentVersion int64  `json:"agentVersion"`
@@ -3422,7 +3422,7 @@ type SessionCreatedEvent struct {
 	Type         string `json:"type"`
 }
 
-// SessionErrorEvent Why the turn fails; the status follows.
+// SessionErrorEvent The reason why the turn fails; the status event follows.
 type SessionErrorEvent struct {
 	Code      string `json:"code"`
 	CreatedAt Time   `json:"createdAt"`
@@ -3433,27 +3433,27 @@ type SessionErrorEvent struct {
 	Type      string `json:"type"`
 }
 
-// SessionEvent One event of a session's log. New types may come.
+// SessionEvent One event of a session's log. New types may be added.
 type SessionEvent = json.RawMessage
 
 // SessionEventList defines model for SessionEventList.
 type SessionEventList struct {
 	Data []SessionEvent `json:"data"`
 
-	// HasMore Whether there are more by now.
+	// HasMore Whether there are more events.
 	HasMore bool `json:"hasMore"`
 
-	// LastSeq The number of the last event of this page, or `after` where it is empty: the `after` of the next page.
+	// LastSeq The number of the last event of this page, or `after` if the page is empty: the `after` of the next page.
 	LastSeq int64 `json:"lastSeq"`
 }
 
 // SessionFailure defines model for SessionFailure.
 type SessionFailure struct {
-	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_outcome_unknown`, `tool_limit_reached`, `too_many_waits`. New ones may come.
+	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_outcome_unknown`, `tool_limit_reached`, `too_many_waits`. New ones may be added.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 
-	// Retryable Whether a retry may well succeed.
+	// Retryable Whether a retry is likely to succeed.
 	Retryable bool `json:"retryable"`
 }
 
@@ -3462,50 +3462,50 @@ type SessionList struct {
 	Data    []Session `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // SessionModel defines model for SessionModel.
 type SessionModel struct {
-	// Fallback Whether the default model serves because the plan does not include the one requested.
+	// Fallback Whether the default model serves because the plan does not include the requested model.
 	Fallback bool `json:"fallback"`
 
-	// Requested The agent's.
+	// Requested The agent's model.
 	Requested string `json:"requested"`
 
 	// Served Of the newest step; null before the first.
 	Served nullable.Nullable[string] `json:"served"`
 }
 
-// SessionStatus Polling ends at one of the last four.
+// SessionStatus Polling ends at one of the last four values.
 type SessionStatus = string
 
-// SessionStatusEvent The session has this status now; whoever reads it afterwards finds it so.
+// SessionStatusEvent The session has this status now, also for subsequent reads.
 type SessionStatusEvent struct {
 	CreatedAt Time  `json:"createdAt"`
 	Seq       int64 `json:"seq"`
 
-	// Status Polling ends at one of the last four.
+	// Status Polling ends at one of the last four values.
 	Status       SessionStatus `json:"status"`
 	StatusReason string        `json:"statusReason,omitempty,omitzero"`
 	Turn         int64         `json:"turn"`
 	Type         string        `json:"type"`
 }
 
-// SessionTrigger What started the session.
+// SessionTrigger The origin of the session.
 type SessionTrigger struct {
-	// ID Of the task's run or the embed; null for `api`.
+	// ID The id of the task's run or of the embed; null for `api`.
 	ID   nullable.Nullable[string] `json:"id"`
 	Type string                    `json:"type"`
 }
 
 // SessionTurn The newest turn.
 type SessionTurn struct {
-	// Attempt How often it was started.
+	// Attempt The number of times that it was started.
 	Attempt int `json:"attempt"`
 
-	// DeadlineAt When it fails at the latest; null before it is taken up and while it waits for input.
+	// DeadlineAt The time when it fails at the latest; null before its start and while it waits for input.
 	DeadlineAt nullable.Nullable[Time] `json:"deadlineAt"`
 	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
 
@@ -3524,17 +3524,17 @@ type SessionUsage struct {
 	// Steps Model calls.
 	Steps int `json:"steps"`
 
-	// ToolCalls Calls of tools that are carried out outside of the service.
+	// ToolCalls Calls of tools that run outside of the service.
 	ToolCalls   int   `json:"toolCalls"`
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetAgentTool A tool of an agent that programs of yours carry out (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are needed), or the tools of a connection that it may call (`connection`: `connectionId` and `allow` are needed). A member of the other type is refused.
+// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), or the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required). A member of the other type is rejected.
 type SetAgentTool struct {
-	// Allow The names of the tools that it may call, as the server has them. A tool that is not named here is not offered, whatever the server has.
+	// Allow The names of the tools that it can call, as the server defines them. Other tools of the server are not offered.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Whether a person has to approve each call before it is handed out; `never` unless said otherwise.
+	// Approval Whether a person must approve each call before a program receives it; `never` by default.
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID A connection of the agent's space; one entry for each.
@@ -3542,10 +3542,10 @@ type SetAgentTool struct {
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Description What it does, for the model.
+	// Description The description of the tool for the model.
 	Description string `json:"description,omitempty,omitzero"`
 
-	// Effects What comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once` unless said otherwise, its effect again.
+	// Effects The effect of repeating a call: `read`: none; `idempotent`: none under the same `callId`; `once` (the default): the same effect again.
 	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 
 	// Name Of a `client` tool: letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
@@ -3553,48 +3553,48 @@ type SetAgentTool struct {
 	// Example: lookup_order
 	Name string `json:"name,omitempty,omitzero"`
 
-	// OnTimeout When no output came in time: `tell_model` unless said otherwise goes on, `fail` ends the turn with `tool_timeout`.
+	// OnTimeout If no output arrives in time: `tell_model` (the default) continues, `fail` ends the turn with `tool_timeout`.
 	OnTimeout nullable.Nullable[string] `json:"onTimeout,omitempty,omitzero"`
 
-	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
 	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
 
-	// Stricter What is stricter for this agent than the review: it may be stricter, never laxer (`policy_too_lax`).
+	// Stricter Settings of this agent that are stricter than the review; less strict ones are rejected (`policy_too_lax`).
 	Stricter []StricterTool `json:"stricter,omitempty,omitzero"`
 
-	// TimeoutSeconds How long a call waits for its output; 3600 unless said otherwise. At most `inputSeconds` of `GET /api/v1/meta`.
+	// TimeoutSeconds The maximum time that a call waits for its output; 3600 by default. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 	Type           string                   `json:"type"`
 
-	// Visitors Whether it is offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for `read`.
+	// Visitors Whether it is also offered in visitors' chats; `no` by default. `yes` is only allowed with `read`.
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
-// SetConnectionLimits Of the calls of its tools. Members that are absent stay as they are.
+// SetConnectionLimits The limits of calls of its tools. Absent members are unchanged.
 type SetConnectionLimits struct {
-	// CallsPerMinute 60 unless said otherwise.
+	// CallsPerMinute 60 by default.
 	CallsPerMinute nullable.Nullable[int64] `json:"callsPerMinute,omitempty,omitzero"`
 
-	// MaxConcurrent Calls at a time; 8 unless said otherwise.
+	// MaxConcurrent Concurrent calls; 8 by default.
 	MaxConcurrent nullable.Nullable[int64] `json:"maxConcurrent,omitempty,omitzero"`
 
-	// MaxResultBytes Of the reply to a call; 262144 unless said otherwise.
+	// MaxResultBytes The maximum size of the reply to a call; 262144 by default.
 	MaxResultBytes nullable.Nullable[int64] `json:"maxResultBytes,omitempty,omitzero"`
 
-	// TimeoutSeconds Of one call; 30 unless said otherwise.
+	// TimeoutSeconds The timeout of one call; 30 by default.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 }
 
 // SetSecretValue defines model for SetSecretValue.
 type SetSecretValue struct {
-	// ExpiresAt Of the new value; absent: it does not expire.
+	// ExpiresAt The expiry of the new value; by default it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
 	Value     string                  `json:"value"`
 }
 
-// SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+// SetTurnLimits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 type SetTurnLimits struct {
-	// MaxCreditsMicro Of all its model calls together. Where neither the agent nor the session has one, `defaultTurnCreditsMicro` of `GET /api/v1/meta` counts; a higher one may be set.
+	// MaxCreditsMicro The maximum cost of all its model calls. If neither the agent nor the session sets it, `defaultTurnCreditsMicro` of `GET /api/v1/meta` applies; a higher value can be set.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
 	// MaxSteps Model calls; at most `maxTurnSteps` of `GET /api/v1/meta`.
@@ -3606,16 +3606,16 @@ type SetTurnLimits struct {
 
 // Source defines model for Source.
 type Source struct {
-	// FromLine The first line of the passage, from 1; null: the whole file.
+	// FromLine The first line of the passage, from 1; null means the whole file.
 	FromLine nullable.Nullable[int64] `json:"fromLine"`
 	Path     string                   `json:"path"`
 
-	// Sha256 Of the file's content as it was then.
+	// Sha256 The hash of the file's content at that time.
 	Sha256 string                   `json:"sha256"`
 	ToLine nullable.Nullable[int64] `json:"toLine"`
 	Turn   int64                    `json:"turn"`
 
-	// Via How it came to the agent.
+	// Via The way in which the model received it.
 	Via string `json:"via"`
 }
 
@@ -3644,11 +3644,11 @@ type SpaceList struct {
 	Data    []Space `json:"data"`
 	HasMore bool    `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// StepEvent A model call; usage and credits are there when it is done.
+// StepEvent A model call; usage and credits are present when it is done.
 type StepEvent struct {
 	CreatedAt    Time   `json:"createdAt"`
 	CreditsMicro int64  `json:"creditsMicro,omitempty,omitzero"`
@@ -3656,10 +3656,10 @@ type StepEvent struct {
 	Seq          int64  `json:"seq"`
 	Step         int64  `json:"step"`
 
-	// StepID Of its receipt too.
+	// StepID The id of the step and of its receipt.
 	StepID string `json:"stepId"`
 
-	// Stop Why the model stopped.
+	// Stop The reason why the model stopped.
 	Stop  string    `json:"stop,omitempty,omitzero"`
 	Turn  int64     `json:"turn"`
 	Type  string    `json:"type"`
@@ -3673,12 +3673,12 @@ type StepUsage struct {
 	TotalTokens  int64 `json:"totalTokens"`
 }
 
-// StricterTool What is stricter for an agent than the review of the tool. The stricter of the two counts.
+// StricterTool Settings of an agent that are stricter than the review of the tool. The stricter of the two applies.
 type StricterTool struct {
-	// Approval Whether a person is to approve each call.
+	// Approval Whether a person must approve each call.
 	Approval string `json:"approval,omitempty,omitzero"`
 
-	// Effects What comes of a second call; `once` is the strictest.
+	// Effects The effect of repeating a call; `once` is the strictest.
 	Effects string `json:"effects,omitempty,omitzero"`
 
 	// Name One of `allow`.
@@ -3686,11 +3686,11 @@ type StricterTool struct {
 	// Example: search_notes
 	Name string `json:"name"`
 
-	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out; `fail` is the stricter.
+	// OnUnknown The effect on a turn if the outcome of a call is unknown; `fail` is stricter.
 	OnUnknown string `json:"onUnknown,omitempty,omitzero"`
 }
 
-// TaskCounters Since the task was made.
+// TaskCounters Since the task was created.
 type TaskCounters struct {
 	Cancelled int64 `json:"cancelled"`
 	Completed int64 `json:"completed"`
@@ -3710,14 +3710,14 @@ type TaskCounters struct {
 type TaskRun struct {
 	CreatedAt Time `json:"createdAt"`
 
-	// DelaySeconds How long after its instant the session was queued; null without one.
+	// DelaySeconds The delay between the instant and the queueing of the session; null without a session.
 	DelaySeconds nullable.Nullable[int64] `json:"delaySeconds"`
 	FinishedAt   nullable.Nullable[Time]  `json:"finishedAt"`
 
 	// ID Example: run_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Instants How many instants the record stands for. More than one: a long row of them was skipped for one reason.
+	// Instants The number of instants that the record covers. More than one if a series of them was skipped for one reason.
 	Instants int64  `json:"instants"`
 	Object   string `json:"object"`
 
@@ -3725,24 +3725,24 @@ type TaskRun struct {
 	ScheduledFor Time                      `json:"scheduledFor"`
 	SessionID    nullable.Nullable[string] `json:"sessionId"`
 
-	// SkipReason Of a skipped run: `missed` (the policy makes up for another one, or none), `catch_up_window` (too long ago), `overlap`, `queue_full`, `paused`, `account_suspended` or `could_not_start`. New ones may come.
+	// SkipReason Of a skipped run: `missed` (the policy runs another one, or none), `catch_up_window` (too long ago), `overlap`, `queue_full`, `paused`, `account_suspended` or `could_not_start`. New ones may be added.
 	SkipReason nullable.Nullable[string] `json:"skipReason"`
 	StartedAt  nullable.Nullable[Time]   `json:"startedAt"`
 
-	// Status Of the run's turn; `queued` also before it has one.
+	// Status The status of the run's turn; `queued` also before it has one.
 	Status string `json:"status"`
 	TaskID string `json:"taskId"`
 
-	// ThroughScheduledFor The last of them, where there are several.
+	// ThroughScheduledFor The last of them, if there are several.
 	ThroughScheduledFor nullable.Nullable[Time] `json:"throughScheduledFor"`
 
 	// Trigger `catch_up`: it was late. `manual`: on demand.
 	Trigger string `json:"trigger"`
 
-	// Turn Which turn of the session the run is.
+	// Turn The number of the run's turn in the session.
 	Turn nullable.Nullable[int64] `json:"turn"`
 
-	// WaitingFor What a queued run waits for: the end of the run before it (`overlap`), or a place among the account's queued sessions (`capacity`, which replaces the value `room` of earlier versions).
+	// WaitingFor The reason why a run is queued: an earlier run has not ended (`overlap`), or the account's session queue is full (`capacity`, which replaces the value `room` of earlier versions).
 	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
 }
 
@@ -3751,7 +3751,7 @@ type TaskRunList struct {
 	Data    []TaskRun `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -3759,17 +3759,17 @@ type TaskRunList struct {
 type TestConnectionTool struct {
 	Arguments nullable.Nullable[map[string]interface{}] `json:"arguments,omitempty,omitzero"`
 
-	// Confirm Needed where the tool has effects.
+	// Confirm Required if the tool has effects.
 	Confirm nullable.Nullable[bool] `json:"confirm,omitempty,omitzero"`
 	Name    string                  `json:"name"`
 }
 
-// ToolArguments As the model wrote them; they fit the tool's `parameters`.
+// ToolArguments As the model wrote them; they match the tool's `parameters`.
 //
 // Example: {"orderId":"A-1"}
 type ToolArguments = json.RawMessage
 
-// ToolArgumentsValue An object as the model wrote it, or its text where that is no JSON.
+// ToolArgumentsValue The object as the model wrote it, or its text if that is not JSON.
 //
 // Example: {"orderId":"A-1"}
 type ToolArgumentsValue = json.RawMessage
@@ -3778,22 +3778,22 @@ type ToolArgumentsValue = json.RawMessage
 type ToolCallApproval struct {
 	At Time `json:"at"`
 
-	// By The key; null where nobody decided.
+	// By The key that decided; null if none did.
 	By      nullable.Nullable[string] `json:"by"`
 	Comment nullable.Nullable[string] `json:"comment"`
 
-	// Decision `expired`: nobody decided in time. `remembered`: the tool was approved for the session before; `by` and `at` are of that approval.
+	// Decision `expired`: not decided in time. `remembered`: the tool was already approved for the session; `by` and `at` are those of that approval.
 	Decision string `json:"decision"`
 }
 
-// ToolCallConfirmation What the visitor of the chat has said; there once something was.
+// ToolCallConfirmation The decision of the chat's visitor; present once there is one.
 type ToolCallConfirmation struct {
 	At Time `json:"at"`
 
-	// Decision `expired`: the visitor said nothing in time.
+	// Decision `expired`: the visitor did not answer in time.
 	Decision string `json:"decision"`
 
-	// EmbedID The embed under which the visitor said it; null for `expired`.
+	// EmbedID The embed under which the visitor decided; null for `expired`.
 	EmbedID nullable.Nullable[string] `json:"embedId"`
 }
 
@@ -3802,7 +3802,7 @@ type ToolCallList struct {
 	Data    []AgentToolCall `json:"data"`
 	HasMore bool            `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -3816,15 +3816,15 @@ type ToolCallResolution struct {
 	Outcome string                    `json:"outcome"`
 }
 
-// ToolConfirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+// ToolConfirmation Only of a `tool_confirmation`; everything that the visitor sees of the call.
 type ToolConfirmation struct {
-	// Fields The arguments that the review has made public, in its order; those that the call does not have are left out.
+	// Fields The arguments that the review shows to visitors, in its order; arguments that the call does not have are omitted.
 	Fields []ToolConfirmationField `json:"fields"`
 
-	// PreviousOutcome It may have been done once already; to confirm it has it done again.
+	// PreviousOutcome It may have been executed once already; confirming executes it again.
 	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
 
-	// Title What is to be done. A text of the reviewer, or of the tool's server.
+	// Title The action to confirm. Written by the reviewer or by the tool's server.
 	//
 	// Example: Cancel an order
 	Title string `json:"title"`
@@ -3838,7 +3838,7 @@ type ToolConfirmationField struct {
 	// Name Example: Order
 	Name string `json:"name"`
 
-	// Value As text, with characters that cannot be seen written out. The model wrote it: show it as text, never as HTML.
+	// Value As text, with invisible characters escaped. The model wrote it: show it as text, never as HTML.
 	//
 	// Example: A-17
 	Value string `json:"value"`
@@ -3848,22 +3848,22 @@ type ToolConfirmationField struct {
 type ToolDecision struct {
 	CallID string `json:"callId"`
 
-	// Comment At most `maxApprovalCommentCharacters` of `GET /api/v1/meta`. The model is told that of a rejection.
+	// Comment At most `maxApprovalCommentCharacters` of `GET /api/v1/meta`. The comment of a rejection is sent to the model.
 	Comment  nullable.Nullable[string] `json:"comment,omitempty,omitzero"`
 	Decision string                    `json:"decision"`
 
-	// Remember With `session` an approval is also one of all later calls of the tool in this session, as long as its definition is the same; `no` unless said otherwise.
+	// Remember With `session` an approval also covers all later calls of the tool in this session, as long as its definition does not change; `no` by default.
 	Remember nullable.Nullable[string] `json:"remember,omitempty,omitzero"`
 }
 
-// ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be no JSON.
+// ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be invalid JSON.
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
 
-	// Attempt Of such a call: how often its server was asked, this time included.
+	// Attempt Of such a call: the number of requests to its server, including this one.
 	Attempt int `json:"attempt,omitempty,omitzero"`
 
-	// Bytes Of what the tool answered.
+	// Bytes The size of the tool's answer.
 	Bytes  int    `json:"bytes,omitempty,omitzero"`
 	CallID string `json:"callId"`
 
@@ -3871,18 +3871,18 @@ type ToolEvent struct {
 	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 	CreatedAt    Time   `json:"createdAt"`
 
-	// DurationMs Since it was handed out.
+	// DurationMs The time since it was handed out.
 	DurationMs int64  `json:"durationMs,omitempty,omitzero"`
 	Effects    string `json:"effects,omitempty,omitzero"`
 	IsError    bool   `json:"isError,omitempty,omitzero"`
 	Name       string `json:"name"`
 
-	// Outcome `ok`, `error`, `denied`, `unknown`, `expired` or `cancelled`. New ones may come.
+	// Outcome `ok`, `error`, `denied`, `unknown`, `expired` or `cancelled`. New ones may be added.
 	Outcome string `json:"outcome,omitempty,omitzero"`
 	Seq     int64  `json:"seq"`
 	StepID  string `json:"stepId"`
 
-	// ToolCallID Of a call that is carried out outside of the service; its `arguments` are cut at 4 KiB here. `tool.called` is written before anything leaves the service.
+	// ToolCallID Of a call that runs outside of the service; its `arguments` are truncated to 4 KiB here. `tool.called` is written before the request is sent.
 	ToolCallID string `json:"toolCallId,omitempty,omitzero"`
 	Type       string `json:"type"`
 }
@@ -3891,24 +3891,24 @@ type ToolEvent struct {
 type ToolOutput struct {
 	CallID string `json:"callId"`
 
-	// IsError Whether the call failed; the model is told. False unless said otherwise.
+	// IsError Whether the call failed; reported to the model. False by default.
 	IsError nullable.Nullable[bool] `json:"isError,omitempty,omitzero"`
 
-	// Output A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model is shown the first 16 KiB, and takes it for data.
+	// Output A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model receives the first 16 KiB, as data.
 	//
 	// Example: {"status":"shipped"}
 	Output nullable.Nullable[ToolOutputValue] `json:"output"`
 }
 
-// ToolOutputValue A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model is shown the first 16 KiB, and takes it for data.
+// ToolOutputValue A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model receives the first 16 KiB, as data.
 //
 // Example: {"status":"shipped"}
 type ToolOutputValue = json.RawMessage
 
-// ToolParameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+// ToolParameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 levels of nesting and only internal references. Calls whose arguments do not match it are not handed out.
 type ToolParameters = json.RawMessage
 
-// ToolsWithheldEvent Tools of the agent are not offered to the model; once for each turn.
+// ToolsWithheldEvent Tools of the agent that are not offered to the model; once per turn.
 type ToolsWithheldEvent struct {
 	CreatedAt Time           `json:"createdAt"`
 	Seq       int64          `json:"seq"`
@@ -3933,11 +3933,11 @@ type Turn struct {
 	MessageID string `json:"messageId"`
 	Number    int64  `json:"number"`
 
-	// RetryOf The number of the turn that this one does again.
+	// RetryOf The number of the turn that this one retries.
 	RetryOf   nullable.Nullable[int64] `json:"retryOf"`
 	StartedAt nullable.Nullable[Time]  `json:"startedAt"`
 
-	// Status Polling ends at one of the last four.
+	// Status Polling ends at one of the last four values.
 	Status       SessionStatus             `json:"status"`
 	StatusReason nullable.Nullable[string] `json:"statusReason"`
 }
@@ -3953,15 +3953,15 @@ type TurnEvent struct {
 	Type       string `json:"type"`
 }
 
-// TurnLimits What one turn may take. Null is the limit of the service.
+// TurnLimits The limits of one turn. Null means the limit of the service.
 type TurnLimits struct {
-	// MaxCreditsMicro Of all its model calls together; null: the balance alone.
+	// MaxCreditsMicro The maximum cost of all its model calls; null means only the balance limits it.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro"`
 
 	// MaxSteps Model calls.
 	MaxSteps nullable.Nullable[int] `json:"maxSteps"`
 
-	// TimeoutSeconds From the moment it is taken up; waiting for the user does not count.
+	// TimeoutSeconds From its start; waiting for the user does not count.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds"`
 }
 
@@ -3970,7 +3970,7 @@ type TurnList struct {
 	Data    []Turn `json:"data"`
 	HasMore bool   `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -3987,25 +3987,25 @@ type UpdateAgent struct {
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// DriveAccess Whether the agent may write to its drive; `read_only` unless said otherwise.
+	// DriveAccess Whether the agent can write to its drive; `read_only` by default.
 	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
 
-	// EmbedEnabled Whether the agent may be shown in pages; true unless said otherwise.
+	// EmbedEnabled Whether the agent can be embedded in pages; true by default.
 	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
 
 	// ExternalID Your own id for it, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
-	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	// Instructions The system prompt of every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
 	Instructions string `json:"instructions,omitempty,omitzero"`
 
-	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	// Limits The limits of one turn. Null or absent means the limit of the service; the lowest of the agent's, the session's and the service's limits applies.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
-	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
-	// Model `auto` unless said otherwise.
+	// Model `auto` by default.
 	//
 	// Example: auto
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
@@ -4013,13 +4013,13 @@ type UpdateAgent struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// SpaceID Moves the agent.
+	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
 
-	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 
-	// VisitorDrive What the agent may do with its drive in chats that embeds show; `read` unless said otherwise. `none`: its files are not part of such chats at all. `write`: it may write as far as `driveAccess` allows it, and every visitor sees what another one had it write.
+	// VisitorDrive The agent's access to its drive in embedded chats; `read` by default. `none`: such chats have no access to its files. `write`: it can write if `driveAccess` allows it, and every visitor can see text written for other visitors.
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
@@ -4027,65 +4027,65 @@ type UpdateAgent struct {
 type UpdateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
-	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`); `off` unless said otherwise.
+	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: where the document is read at each refresh, at most 4 MiB. Either this or `document`.
+	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 4 MiB. Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
-	// Enabled False switches the connection off: its tools are withheld, calls that are planned are not made, and its server is not asked any more. What was decided about its tools stays. True, or null, switches it on.
+	// Enabled False switches the connection off: its tools are withheld, planned calls are not made, and no requests are sent to its server. The review of its tools is kept. True or null switches it on.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
 	// Headers Replaces all of them.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
 
-	// Limits Of the calls of its tools. Members that are absent stay as they are.
+	// Limits The limits of calls of its tools. Absent members are unchanged.
 	Limits nullable.Nullable[SetConnectionLimits] `json:"limits,omitempty,omitzero"`
 
-	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
-	// OnChange Of an approved tool whose definition differs: withhold it until it is reviewed (`block`, unless said otherwise), or go on with the definition that was approved.
+	// OnChange The handling of an approved tool whose definition differs: withhold it until it is reviewed (`block`, the default), or keep the approved definition (`keep`).
 	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
 
-	// Operations Of the kind `http`, which needs them: at most 256 KiB of them together. The list is replaced as a whole.
+	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
 	URL        string                                   `json:"url,omitempty,omitzero"`
 }
 
 // UpdateEmbedTag defines model for UpdateEmbedTag.
 type UpdateEmbedTag struct {
-	// AccentColor Of the launcher and of what the visitor says, such as `#1a7f5a`; the service's own unless said otherwise. Black or white text is put on it, whichever is easier to read.
+	// AccentColor The color of the launcher and of the visitor's messages, such as `#1a7f5a`; the service's own by default. Its text is black or white, whichever is easier to read.
 	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
 
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
+	// ChatsPerDay Chats that can start within 24 hours; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
-	// Credentials Secrets that its chats have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. The object is replaced as a whole; null: none. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Enabled True unless said otherwise.
+	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Greeting Shown before the first message. The agent does not see it.
+	// Greeting Shown before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// Language Of the launcher and the chat page; `auto`, that of the page around, unless said otherwise.
+	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
-	// MaxCreditsMicro What one visitor's chat may spend; 5000000 (5 credits) unless said otherwise.
+	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
-	// Position The lower corner of the page; `right` unless said otherwise.
+	// Position The lower corner of the page; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
-	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 }
 
@@ -4097,61 +4097,61 @@ type UpdateKey struct {
 	Name                  string                   `json:"name,omitempty,omitzero"`
 	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// Scopes What the key may do.
+	// Scopes The permissions of the key.
 	Scopes []string `json:"scopes,omitempty,omitzero"`
 }
 
 // UpdateScheduledTask defines model for UpdateScheduledTask.
 type UpdateScheduledTask struct {
-	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
+	// CatchUpWindowSeconds The maximum age of a missed instant that is still run; 3600 by default.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
 
-	// Credentials Secrets that its sessions have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. The object is replaced as a whole; null: none. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	// Credentials Its sessions' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
-	// Enabled False pauses the task; true unless said otherwise.
+	// Enabled False pauses the task; true by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// EndAt No instant after. From one year ago to 2200-12-31.
+	// EndAt The latest instant. From one year ago to 2200-12-31.
 	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
 
-	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
+	// MaxCreditsMicroPerRun The maximum cost of one run; the agent's own limit applies too.
 	MaxCreditsMicroPerRun nullable.Nullable[int64] `json:"maxCreditsMicroPerRun,omitempty,omitzero"`
 
-	// MaxRuns After so many runs of its schedule the task is finished.
+	// MaxRuns The number of scheduled runs after which the task is finished.
 	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
 
-	// Message What the agent is told; at most `maxMessageCharacters` of `GET /api/v1/meta`.
+	// Message The message to the agent; at most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// MissedRunPolicy What is done about instants that passed while the service was away, or more than a minute ago: `run_latest` (unless said otherwise) makes up for the latest, `run_all` for all, one after the other, `skip` for none.
+	// MissedRunPolicy The handling of instants that passed while the service was down, or more than a minute ago: `run_latest` (the default) runs the latest, `run_all` runs all, one after the other, `skip` runs none.
 	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
 
-	// Mode Of the sessions; `once` unless said otherwise, `chat` where one is reused.
+	// Mode The mode of the sessions; `once` by default, `chat` if a session is reused.
 	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
 
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// OverlapPolicy What is done about an instant while a run before it has not ended, which includes one that waits for input: `skip` (unless said otherwise), `queue` the run, or `allow` both. Runs that share a session are queued in place of allowed. At most 100 runs of a task are queued.
+	// OverlapPolicy The handling of an instant while an earlier run has not ended, including one that waits for input: `skip` (the default), `queue` the run, or `allow` both. Runs that share a session are queued instead of allowed. At most 100 runs of a task are queued.
 	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
 
-	// PauseAfterFailures After so many failed runs in a row the task pauses; 5 unless said otherwise, 0: never.
+	// PauseAfterFailures The number of consecutive failed runs after which the task is paused; 5 by default, 0 means never.
 	PauseAfterFailures nullable.Nullable[int] `json:"pauseAfterFailures,omitempty,omitzero"`
 
-	// Schedule When a task runs; `type` decides which of the other members are needed.
+	// Schedule The schedule of a task; `type` determines which of the other members are required.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
+	// SessionPolicy `new` (the default): every run is a session. `reuse`: every run is a turn of one chat.
 	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
 
-	// StartAt No instant before. An interval is counted from here. From one year ago to 2200-12-31.
+	// StartAt The earliest instant. An interval is counted from here. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
 // UpdateSession defines model for UpdateSession.
 type UpdateSession struct {
-	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 	Title    nullable.Nullable[string]             `json:"title,omitempty,omitzero"`
 }
@@ -4164,7 +4164,7 @@ type UpdateSpace struct {
 	// ExternalID Your own id for it, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
-	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	// Metadata Merged: each member is set, and null removes it. Null instead of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
 
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
@@ -4173,20 +4173,20 @@ type UpdateSpace struct {
 
 // UpdateWebhook defines model for UpdateWebhook.
 type UpdateWebhook struct {
-	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) unless said otherwise.
+	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) by default.
 	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
 	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
-	// Enabled True unless said otherwise.
+	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, of those that come later too.
+	// Events Types of events, or `*` alone for all, including future ones.
 	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
 
-	// SpaceIds Spaces whose events it gets; all unless said otherwise.
+	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL Where requests are sent: https, of a public host, or one that the operator allows. Null: events are kept to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -4199,7 +4199,7 @@ type UsageReport struct {
 	Totals  UsageSums  `json:"totals"`
 }
 
-// UsageRow The members of the grouping are there, with the sums of the group. An agent, space, session or end user is null where calls had none.
+// UsageRow Contains the members of the grouping and the totals of the group. An agent, space, session or end user is null if the calls had none.
 type UsageRow struct {
 	AgentID           nullable.Nullable[string] `json:"agentId,omitempty,omitzero"`
 	CachedInputTokens int64                     `json:"cachedInputTokens"`
@@ -4246,7 +4246,7 @@ type User struct {
 type UserCredits struct {
 	AvailableMicro int64 `json:"availableMicro"`
 
-	// HeldMicro Set aside for calls that run now.
+	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
 }
 
@@ -4258,16 +4258,16 @@ type Webhook struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 deliveries given up), `gone` (its address answered 410). New ones may come.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
-	// Events Types of events; `*` alone is all, of those that come later too.
+	// Events Types of events; `*` alone means all, including future ones.
 	Events []string `json:"events"`
 
-	// FailedDeliveries Given up since the newest success.
+	// FailedDeliveries Failed deliveries since the newest success.
 	FailedDeliveries int64 `json:"failedDeliveries"`
 
-	// FailingSince The first attempt that failed after the newest success.
+	// FailingSince The first failed attempt after the newest success.
 	FailingSince nullable.Nullable[Time] `json:"failingSince"`
 
 	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -4277,16 +4277,16 @@ type Webhook struct {
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
 
-	// SpaceIds Spaces whose events it gets; none: all. What happens in no space, as with credits and keys, it gets in any case.
+	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
 	SpaceIds []string `json:"spaceIds"`
 
-	// Status `enabled`; `disabled`; `secret_unreadable`: the service has not the key that its secret was encrypted with, and deliveries wait. New ones may come.
+	// Status `enabled`; `disabled`; `secret_unreadable`: the service does not have the key that its secret was encrypted with, and deliveries wait. New ones may be added.
 	//
 	// Example: enabled
 	Status    string `json:"status"`
 	UpdatedAt Time   `json:"updatedAt"`
 
-	// URL Null: its events are kept to be read.
+	// URL Null means that its events are stored to be read.
 	URL nullable.Nullable[string] `json:"url"`
 }
 
@@ -4295,7 +4295,7 @@ type WebhookList struct {
 	Data    []Webhook `json:"data"`
 	HasMore bool      `json:"hasMore"`
 
-	// NextCursor For the next page; null on the last.
+	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
@@ -4303,11 +4303,11 @@ type WebhookList struct {
 type WebhookRecovery struct {
 	Object string `json:"object"`
 
-	// Recovered Deliveries that are sent again.
+	// Recovered The number of deliveries to resend.
 	Recovered int64 `json:"recovered"`
 }
 
-// WebhookWithSecret A webhook with its secret, which is shown this once.
+// WebhookWithSecret A webhook with its secret, which is shown only once.
 type WebhookWithSecret struct {
 	CreatedAt Time `json:"createdAt"`
 
@@ -4315,16 +4315,16 @@ type WebhookWithSecret struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 deliveries given up), `gone` (its address answered 410). New ones may come.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
-	// Events Types of events; `*` alone is all, of those that come later too.
+	// Events Types of events; `*` alone means all, including future ones.
 	Events []string `json:"events"`
 
-	// FailedDeliveries Given up since the newest success.
+	// FailedDeliveries Failed deliveries since the newest success.
 	FailedDeliveries int64 `json:"failedDeliveries"`
 
-	// FailingSince The first attempt that failed after the newest success.
+	// FailingSince The first failed attempt after the newest success.
 	FailingSince nullable.Nullable[Time] `json:"failingSince"`
 
 	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -4334,30 +4334,30 @@ type WebhookWithSecret struct {
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
 
-	// PreviousEndsAt Until when requests are signed with the former secret as well, after `rotate-secret`.
+	// PreviousEndsAt The time until which requests are also signed with the former secret, after `rotate-secret`.
 	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
 
-	// Secret Signs every request, as Standard Webhooks have it.
+	// Secret Signs every request according to Standard Webhooks.
 	//
 	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=
 	Secret string `json:"secret"`
 
-	// SpaceIds Spaces whose events it gets; none: all. What happens in no space, as with credits and keys, it gets in any case.
+	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
 	SpaceIds []string `json:"spaceIds"`
 
-	// Status `enabled`; `disabled`; `secret_unreadable`: the service has not the key that its secret was encrypted with, and deliveries wait. New ones may come.
+	// Status `enabled`; `disabled`; `secret_unreadable`: the service does not have the key that its secret was encrypted with, and deliveries wait. New ones may be added.
 	//
 	// Example: enabled
 	Status    string `json:"status"`
 	UpdatedAt Time   `json:"updatedAt"`
 
-	// URL Null: its events are kept to be read.
+	// URL Null means that its events are stored to be read.
 	URL nullable.Nullable[string] `json:"url"`
 }
 
 // WithheldTool defines model for WithheldTool.
 type WithheldTool struct {
-	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. Of tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server refuses the secret, or it cannot be read), `limit` (there are too many, or their definitions are too long), `disabled` (the connection is switched off). New ones may come.
+	// Reason `mode_once`: it would have to wait. `caller`: because of `clientTools`. `visitor`: it is not available to visitors. For tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server rejects the secret, or it cannot be decrypted), `limit` (too many tools, or their definitions are too long), `disabled` (the connection is switched off). New ones may be added.
 	Reason string `json:"reason"`
 	Tool   string `json:"tool"`
 }
@@ -4367,27 +4367,27 @@ type WriteDriveFile struct {
 	// Content The text, or with `encoding: base64` the bytes.
 	Content string `json:"content"`
 
-	// Encoding Of `content`; `utf-8` where absent.
+	// Encoding The encoding of `content`; `utf-8` by default.
 	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
 
-	// MimeType Guessed from the name and the content where absent.
+	// MimeType Guessed from the name and the content if absent.
 	MimeType nullable.Nullable[string] `json:"mimeType,omitempty,omitzero"`
 
-	// Path Relative, with `/` between folders: no empty, `.` or `..` segments, no backslash or control character, at most 1,024 bytes and 255 for a segment. It is brought into Unicode NFC.
+	// Path Relative, with `/` between folders: no empty, `.` or `..` segments, no backslash or control character, at most 1,024 bytes and 255 for a segment. It is normalized to Unicode NFC.
 	Path string `json:"path"`
 }
 
-// WrittenDriveFile A file, and what the write did.
+// WrittenDriveFile A file, and the outcome of the write.
 type WrittenDriveFile struct {
 	AgentID   string `json:"agentId"`
 	CreatedAt Time   `json:"createdAt"`
 
-	// ID Stays when the file is replaced or moved.
+	// ID Does not change when the file is replaced or moved.
 	//
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Null for what is not text.
+	// Lines Null for content that is not text.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
@@ -4397,17 +4397,17 @@ type WrittenDriveFile struct {
 	// Path Example: handbook/refunds.md
 	Path string `json:"path"`
 
-	// Sha256 Of the content, in hexadecimal. The `ETag` is this in double quotes.
+	// Sha256 The hash of the content, in hexadecimal. The `ETag` is this value in double quotes.
 	Sha256 string `json:"sha256"`
 
 	// Size In bytes.
 	Size int64 `json:"size"`
 
-	// Text Whether it is searched, and given to the agent as text.
+	// Text Whether the file is searchable and available to the agent as text.
 	Text      bool `json:"text"`
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Version The drive's revision when this content came to this path.
+	// Version The drive's revision at which this content was stored at this path.
 	Version int64 `json:"version"`
 }
 
@@ -4617,37 +4617,37 @@ type WaitSeconds = int
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
-	// Q Only accounts with this text in their name, email or id, in whichever case.
+	// Q Only accounts with this text in their name, email or id, ignoring case.
 	Q string `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
-	// UnspentBelowMicro Only accounts that have less credits than this, those held for running calls included.
+	// UnspentBelowMicro Only accounts with fewer credits than this, including credits held for running calls.
 	UnspentBelowMicro int64 `form:"unspentBelowMicro,omitempty" json:"unspentBelowMicro,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAccountParams defines parameters for CreateAccount.
 type CreateAccountParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // CreateGrantParams defines parameters for CreateGrant.
 type CreateGrantParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // CreateAccountKeyParams defines parameters for CreateAccountKey.
 type CreateAccountKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -4656,46 +4656,46 @@ type ListAgentsParams struct {
 	// SpaceID Only agents in this space.
 	SpaceID FilterSpaceOfAgent `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
 
-	// ExternalID Only the one with this external id.
+	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAgentParams defines parameters for CreateAgent.
 type CreateAgentParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteAgentParams defines parameters for DeleteAgent.
 type DeleteAgentParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // GetAgentParams defines parameters for GetAgent.
 type GetAgentParams struct {
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // UpdateAgentParams defines parameters for UpdateAgent.
 type UpdateAgentParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // BatchDriveParams defines parameters for BatchDrive.
 type BatchDriveParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -4704,28 +4704,28 @@ type DeleteDriveFilesParams struct {
 	// Path The path of a file.
 	Path DriveOptionalPath `form:"path,omitempty" json:"path,omitempty,omitzero"`
 
-	// Prefix The folder to delete, with or without its slash at the end.
+	// Prefix The folder to delete, with or without a trailing slash.
 	Prefix DriveFolder `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
 
-	// Recursive Has to be true with `prefix`.
+	// Recursive Must be true with `prefix`.
 	Recursive DriveRecursive `form:"recursive,omitempty" json:"recursive,omitempty,omitzero"`
 
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListDriveFilesParams defines parameters for ListDriveFiles.
 type ListDriveFilesParams struct {
-	// Prefix Only paths that begin like this.
+	// Prefix Only paths with this prefix.
 	Prefix DrivePrefix `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
 
 	// Delimiter `/` shows folders as one entry each.
 	Delimiter DriveDelimiter `form:"delimiter,omitempty" json:"delimiter,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
 	// Order By path.
@@ -4734,10 +4734,10 @@ type ListDriveFilesParams struct {
 
 // PutDriveFileParams defines parameters for PutDriveFile.
 type PutDriveFileParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IfNoneMatch Only `*`: write only if there is no such file yet. Otherwise 412.
+	// IfNoneMatch Only `*`: write only if the file does not exist yet. Otherwise 412.
 	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
 }
 
@@ -4746,7 +4746,7 @@ type GetDriveFileContentParams struct {
 	// Path The path of the file.
 	Path DrivePath `form:"path" json:"path"`
 
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 
 	// Range One range of bytes, such as `bytes=0-1023` or `bytes=-500`.
@@ -4764,10 +4764,10 @@ type PutDriveFileContentParams struct {
 	// MimeType The media type of the file.
 	MimeType DriveMimeType `form:"mimeType,omitempty" json:"mimeType,omitempty,omitzero"`
 
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IfNoneMatch Only `*`: write only if there is no such file yet. Otherwise 412.
+	// IfNoneMatch Only `*`: write only if the file does not exist yet. Otherwise 412.
 	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
 }
 
@@ -4776,19 +4776,19 @@ type GetDriveFileMetadataParams struct {
 	// Path The path of the file.
 	Path DrivePath `form:"path" json:"path"`
 
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // MoveDriveFileParams defines parameters for MoveDriveFile.
 type MoveDriveFileParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RestoreDriveFileParams defines parameters for RestoreDriveFile.
 type RestoreDriveFileParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -4800,154 +4800,154 @@ type ListDriveFileVersionsParams struct {
 
 // SearchDriveParams defines parameters for SearchDrive.
 type SearchDriveParams struct {
-	// Q What to look for.
+	// Q The search terms.
 	Q DriveQuery `form:"q" json:"q"`
 
-	// Prefix Only paths that begin like this.
+	// Prefix Only paths with this prefix.
 	Prefix DrivePrefix `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
 
-	// Limit The most passages of the reply.
+	// Limit The maximum number of passages in the reply.
 	Limit DriveHits `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // DuplicateAgentParams defines parameters for DuplicateAgent.
 type DuplicateAgentParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateEmbedSessionParams defines parameters for CreateEmbedSession.
 type CreateEmbedSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RefreshEmbedSessionParams defines parameters for RefreshEmbedSession.
 type RefreshEmbedSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListEmbedTagsParams defines parameters for ListEmbedTags.
 type ListEmbedTagsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateEmbedTagParams defines parameters for CreateEmbedTag.
 type CreateEmbedTagParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteEmbedTagParams defines parameters for DeleteEmbedTag.
 type DeleteEmbedTagParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // UpdateEmbedTagParams defines parameters for UpdateEmbedTag.
 type UpdateEmbedTagParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateEmbedURLParams defines parameters for CreateEmbedURL.
 type CreateEmbedURLParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RollbackAgentParams defines parameters for RollbackAgent.
 type RollbackAgentParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateScheduledTaskParams defines parameters for CreateScheduledTask.
 type CreateScheduledTaskParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteScheduledTaskParams defines parameters for DeleteScheduledTask.
 type DeleteScheduledTaskParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // GetScheduledTaskParams defines parameters for GetScheduledTask.
 type GetScheduledTaskParams struct {
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // UpdateScheduledTaskParams defines parameters for UpdateScheduledTask.
 type UpdateScheduledTaskParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // RunScheduledTaskParams defines parameters for RunScheduledTask.
 type RunScheduledTaskParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListTaskRunsParams defines parameters for ListTaskRuns.
 type ListTaskRunsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By instant; newest first unless said otherwise.
+	// Order By instant; newest first by default.
 	Order RunOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -4962,37 +4962,37 @@ type ListSessionsParams struct {
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
-	// ExternalID Only the one with this external id.
+	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // GetSessionParams defines parameters for GetSession.
 type GetSessionParams struct {
-	// WaitSeconds How long to wait for the session to stop, before answering.
+	// WaitSeconds The maximum time to wait for the session to stop before answering.
 	WaitSeconds WaitSeconds `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
 
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // UpdateSessionParams defines parameters for UpdateSession.
 type UpdateSessionParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -5001,88 +5001,88 @@ type ListSessionEventsParams struct {
 	// After Only events after this number.
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit The most events of a page. A stream has no limit.
+	// Limit The maximum number of events of a page. Streams are not limited.
 	Limit EventLimit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Follow Of a stream: go on after the session has stopped, for what further messages bring.
+	// Follow For a stream: continue after the session has stopped, for the events of further messages.
 	Follow Follow `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
 
-	// LastEventID Of a stream: the number of the last event that was received. It wins over `after`.
+	// LastEventID For a stream: the number of the last event received. Takes precedence over `after`.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ExportSessionParams defines parameters for ExportSession.
 type ExportSessionParams struct {
-	// Format The form of the file.
+	// Format The format of the file.
 	Format ExportFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
 }
 
 // AnswerInputParams defines parameters for AnswerInput.
 type AnswerInputParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListMessagesParams defines parameters for ListMessages.
 type ListMessagesParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order In the order of the conversation, or the newest first.
+	// Order In the order of the conversation, or newest first.
 	Order MessageOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // SendMessageParams defines parameters for SendMessage.
 type SendMessageParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListSessionReceiptsParams defines parameters for ListSessionReceipts.
 type ListSessionReceiptsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // RetrySessionParams defines parameters for RetrySession.
 type RetrySessionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListSessionSourcesParams defines parameters for ListSessionSources.
 type ListSessionSourcesParams struct {
-	// Turn Only those of the turn with this number.
+	// Turn Only sources of the turn with this number.
 	Turn FilterTurn `form:"turn,omitempty" json:"turn,omitempty,omitzero"`
 }
 
 // ListSessionToolCallsParams defines parameters for ListSessionToolCalls.
 type ListSessionToolCallsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListTurnsParams defines parameters for ListTurns.
 type ListTurnsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
 	// Order By number.
@@ -5091,13 +5091,13 @@ type ListTurnsParams struct {
 
 // ListAgentVersionsParams defines parameters for ListAgentVersions.
 type ListAgentVersionsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -5106,55 +5106,55 @@ type ListConnectionsParams struct {
 	// SpaceID Only steps of agents in this space.
 	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateConnectionParams defines parameters for CreateConnection.
 type CreateConnectionParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteConnectionParams defines parameters for DeleteConnection.
 type DeleteConnectionParams struct {
-	// Force Whether it is deleted although agents have tools of it.
+	// Force Whether to delete the connection even if agents use its tools.
 	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
 
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // GetConnectionParams defines parameters for GetConnection.
 type GetConnectionParams struct {
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // UpdateConnectionParams defines parameters for UpdateConnection.
 type UpdateConnectionParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
-	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -5163,85 +5163,85 @@ type ListEmbedEventsParams struct {
 	// After Only events after this number.
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit The most events of a page. A stream has no limit.
+	// Limit The maximum number of events of a page. Streams are not limited.
 	Limit EventLimit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Follow Of a stream: go on after the session has stopped, for what further messages bring.
+	// Follow For a stream: continue after the session has stopped, for the events of further messages.
 	Follow Follow `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
 
-	// LastEventID Of a stream: the number of the last event that was received. It wins over `after`.
+	// LastEventID For a stream: the number of the last event received. Takes precedence over `after`.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // AnswerEmbedInputParams defines parameters for AnswerEmbedInput.
 type AnswerEmbedInputParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // SendEmbedMessageParams defines parameters for SendEmbedMessage.
 type SendEmbedMessageParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RetryEmbedChatParams defines parameters for RetryEmbedChat.
 type RetryEmbedChatParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListInputsParams defines parameters for ListInputs.
 type ListInputsParams struct {
-	// Status Those that wait.
+	// Status Only inputs that are pending.
 	Status FilterInputStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Kind Those that wait for outputs of tools, or with `tool_approval` for approvals of calls; `all` are both.
+	// Kind Inputs that wait for outputs of tools, or with `tool_approval` for approvals of calls; `all` lists both.
 	Kind FilterInputKind `form:"kind,omitempty" json:"kind,omitempty,omitzero"`
 
 	// AgentID Only inputs of sessions of this agent.
 	AgentID FilterInputAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
 
-	// Unclaimed Only inputs that nobody has claimed, or whose claim has ended.
+	// Unclaimed Only inputs that are not claimed, or whose claim has expired.
 	Unclaimed FilterUnclaimed `form:"unclaimed,omitempty" json:"unclaimed,omitempty,omitzero"`
 
-	// WaitSeconds How long to wait for an input where there is none.
+	// WaitSeconds The maximum time to wait for an input.
 	WaitSeconds WaitForInputs `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By the time when the session began to wait.
+	// Order By the time at which the session began to wait.
 	Order InputOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
-	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateKeyParams defines parameters for CreateKey.
 type CreateKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RevokeKeyParams defines parameters for RevokeKey.
 type RevokeKeyParams struct {
-	// RevokeMade What ends with the key. `true`: its embeds and scheduled tasks. `all`: the keys that it created as well, and what those created. `false`: nothing.
+	// RevokeMade The objects that end with the key. `true`: its embeds and scheduled tasks. `all`: also the keys that it created, and the objects of those keys. `false`: nothing.
 	RevokeMade RevokeKeyParamsRevokeMade `form:"revokeMade,omitempty" json:"revokeMade,omitempty,omitzero"`
 }
 
@@ -5250,19 +5250,19 @@ type RevokeKeyParamsRevokeMade string
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListModelsParams defines parameters for ListModels.
 type ListModelsParams struct {
-	// AnthropicVersion Any value asks for the form of Anthropic's API.
+	// AnthropicVersion Any value selects the format of Anthropic's API.
 	AnthropicVersion AnthropicVersion `json:"anthropic-version,omitempty,omitzero"`
 }
 
 // GetModelParams defines parameters for GetModel.
 type GetModelParams struct {
-	// AnthropicVersion Any value asks for the form of Anthropic's API.
+	// AnthropicVersion Any value selects the format of Anthropic's API.
 	AnthropicVersion AnthropicVersion `json:"anthropic-version,omitempty,omitzero"`
 }
 
@@ -5292,13 +5292,13 @@ type ListReceiptsParams struct {
 	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
 	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -5310,16 +5310,16 @@ type ListRequestsParams struct {
 	// To Before this time.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// AccountID For operators, the account whose rows are listed; `*` for all accounts. Without it, the key's own.
+	// AccountID For operators, the account whose rows are listed; `*` for all accounts. By default the key's own.
 	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// KeyID Only calls of this key.
 	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
 
-	// Model Only calls that asked for this model, or that it served.
+	// Model Only calls that requested this model, or that it served.
 	Model string `form:"model,omitempty" json:"model,omitempty,omitzero"`
 
-	// Provider Only calls that were tried at this provider last.
+	// Provider Only calls whose last attempt was at this provider.
 	Provider string `form:"provider,omitempty" json:"provider,omitempty,omitzero"`
 
 	// Status Only requests with this status, or of this class of statuses.
@@ -5328,34 +5328,34 @@ type ListRequestsParams struct {
 	// ErrorCode Only requests that ended with this error.
 	ErrorCode string `form:"errorCode,omitempty" json:"errorCode,omitempty,omitzero"`
 
-	// MinDurationMilliseconds Only requests that took at least as long.
+	// MinDurationMilliseconds Only requests with at least this duration.
 	MinDurationMilliseconds int `form:"minDurationMilliseconds,omitempty" json:"minDurationMilliseconds,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateSecretParams defines parameters for CreateSecret.
 type CreateSecretParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -5373,85 +5373,85 @@ type ListAllSessionsParams struct {
 	// ExternalUserID Only sessions for this end user.
 	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
 
-	// ExternalID Only the one with this external id.
+	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListSpacesParams defines parameters for ListSpaces.
 type ListSpacesParams struct {
-	// ExternalID Only the one with this external id.
+	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateSpaceParams defines parameters for CreateSpace.
 type CreateSpaceParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteSpaceParams defines parameters for DeleteSpace.
 type DeleteSpaceParams struct {
-	// Force Whether the agents of the space are deleted with it.
+	// Force Whether to delete the agents of the space too.
 	Force Force `form:"force,omitempty" json:"force,omitempty,omitzero"`
 
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // GetSpaceParams defines parameters for GetSpace.
 type GetSpaceParams struct {
-	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // UpdateSpaceParams defines parameters for UpdateSpace.
 type UpdateSpaceParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListSpaceAgentsParams defines parameters for ListSpaceAgents.
 type ListSpaceAgentsParams struct {
-	// ExternalID Only the one with this external id.
+	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
@@ -5466,19 +5466,19 @@ type ListToolCallsParams struct {
 	// AgentID Only calls of this agent.
 	AgentID FilterCallsAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
-	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// From At or after this time.
@@ -5487,40 +5487,40 @@ type GetUsageParams struct {
 	// To Before this time.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// GroupBy What to group by, in order, joined by commas; `day` unless said otherwise.
+	// GroupBy The dimensions to group by, in order, joined by commas; `day` by default.
 	GroupBy GroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
 
-	// Format The form of the reply.
+	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 }
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateWebhookParams defines parameters for CreateWebhook.
 type CreateWebhookParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DeleteWebhookParams defines parameters for DeleteWebhook.
 type DeleteWebhookParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // UpdateWebhookParams defines parameters for UpdateWebhook.
 type UpdateWebhookParams struct {
-	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
@@ -5532,31 +5532,31 @@ type ListDeliveriesParams struct {
 	// Type Only deliveries of this type of event.
 	Type FilterEventType `form:"type,omitempty" json:"type,omitempty,omitzero"`
 
-	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
-	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first unless said otherwise.
+	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // RedeliverParams defines parameters for Redeliver.
 type RedeliverParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
 type RotateWebhookSecretParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // TestWebhookParams defines parameters for TestWebhook.
 type TestWebhookParams struct {
-	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 

@@ -20,8 +20,8 @@ type CreateResponse struct {
 	StrictModel     bool              `json:"strict_model,omitzero"`
 }
 
-// An InputMessage is one turn of the conversation so far. Role is user,
-// assistant, system or developer.
+// An InputMessage is one turn of the conversation. Role is user, assistant, system or
+// developer.
 type InputMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
@@ -97,7 +97,7 @@ type IncompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
-// Reasoning is how much to think: none, minimal, low, medium, high, xhigh, max.
+// Reasoning is the reasoning effort: none, minimal, low, medium, high, xhigh, max.
 type Reasoning struct {
 	Effort  *string `json:"effort"`
 	Summary *string `json:"summary"`
@@ -145,7 +145,7 @@ type OutputText struct {
 	Logprobs    []struct{} `json:"logprobs"`
 }
 
-// A SummaryText is what a model says of its reasoning.
+// A SummaryText is a model's summary of its reasoning.
 type SummaryText struct {
 	Type string `json:"type"`
 	Text string `json:"text"`

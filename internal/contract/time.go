@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timeForm is how every time is written: RFC 3339, UTC, milliseconds.
+// timeForm is the format of every time: RFC 3339, UTC, milliseconds.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 // A Time is an instant as the contract writes it: RFC 3339 in UTC with

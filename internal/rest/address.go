@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ClientAddress returns the address of the client that sent a request, or "" if
-// it is not known. An IPv6 address is cut to its /64 network, which is what one
-// customer of a provider has.
+// ClientAddress returns the address of the client that sent a request, or "" if it is
+// not known. An IPv6 address is reduced to its /64 network, which usually belongs to
+// one customer of a provider.
 //
-// A connection from a loopback or private address may be a reverse proxy. Then it
-// is the last address in X-Forwarded-For that is not private: proxies append the
-// peer they see, and only what stands before that can be made up by the client.
+// A connection from a loopback or private address may be a reverse proxy. Then it is
+// the last address in X-Forwarded-For that is not private: proxies append the address
+// of their peer, and a client can forge only the addresses before it.
 func ClientAddress(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

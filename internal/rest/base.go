@@ -1,12 +1,12 @@
-// Package rest is the HTTP frame of the API: it makes handlers of functions that
-// take typed requests and return typed replies.
+// Package rest is the HTTP frame of the API: it creates handlers from functions with
+// typed requests and replies.
 //
-// It authenticates, checks parameters and bodies against the contract, stores
-// replies under Idempotency-Keys, renders errors in one place, writes the log line,
-// and bounds bodies and request rates. It knows no resource. route.go has the types
-// of requests, replies and routes, exchange.go the steps of every request,
-// operation.go and params.go the checks against the contract, page.go the cursors of
-// lists. Start at [Base.Handler].
+// It authenticates, checks parameters and bodies against the contract, stores replies
+// under Idempotency-Keys, renders errors in one place, writes the log line, and limits
+// bodies and request rates. It contains no resources. route.go has the types of
+// requests, replies and routes, exchange.go the steps of every request, operation.go
+// and params.go the checks against the contract, page.go the cursors of lists. Start at
+// [Base.Handler].
 package rest
 
 import (
@@ -26,31 +26,31 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// A Base has what every request passes through. Its fields are set before
-// [Base.Handler] is called and not changed afterwards; those without a remark are
-// required.
+// A Base contains the parts that every request passes through. Its fields are set
+// before [Base.Handler] is called and not changed afterwards; those without a comment
+// are required.
 type Base struct {
 	Keys  *auth.Keys
 	Store *store.Store
 
 	MaxBody    int64             // bytes of a request's body; 0: 16 MiB
-	Limits     config.Limits     // zero members: the defaults
-	Extensions config.Extensions // offered beside version 1 of the API
-	Logger     *slog.Logger      // nil: slog.Default()
+	Limits     config.Limits     // zero members mean the defaults
+	Extensions config.Extensions // offered in addition to version 1 of the API
+	Logger     *slog.Logger      // nil means slog.Default()
 
 	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
 	BodyIdle time.Duration
-	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
-	// are.
+	// RateLimited reports whether the limits of plans and keys are enforced; nil means
+	// true.
 	RateLimited func() bool
 	// RequestLog returns the settings of the request log.
 	RequestLog func() *config.RequestLog
 	// Ended receives each request when it has ended, on the request's goroutine: it
-	// must be quick, and must not keep the pointer. nil: not called.
+	// must be quick, and must not keep the pointer. It may be nil.
 	Ended func(*stoa.Request)
-	// Tracer makes a span of each request; nil: none is made.
+	// Tracer creates a span for each request; it may be nil.
 	Tracer *telemetry.Tracer
-	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
+	// Web serves the paths outside of /api/v1, and /api/v1/doc; nil means 404.
 	Web http.Handler
 
 	rates     ratelimit.Rates // of requests, by key and by account
@@ -61,7 +61,7 @@ type Base struct {
 	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
 	activity  activity
 	once      sync.Once
-	open      context.Context // ends when no more requests are taken
+	open      context.Context // ends when no more requests are accepted
 	drain     context.CancelFunc
 	calls     context.Context // of model calls
 	stopCalls context.CancelFunc
@@ -93,22 +93,22 @@ func (b *Base) Prepare() {
 	})
 }
 
-// Drain refuses new requests from now on, with 503 and Retry-After; those that
-// run go on. It may be called more than once.
+// Drain rejects new requests from now on, with 503 and Retry-After; running ones
+// continue. It may be called more than once.
 func (b *Base) Drain() {
 	b.Prepare()
 	b.drain()
 	b.activity.drain()
 }
 
-// Idle is closed when [Base.Drain] was called and every request that was taken
-// before it has ended.
+// Idle returns a channel that is closed when [Base.Drain] was called and every earlier
+// request has ended.
 func (b *Base) Idle() <-chan struct{} {
 	b.Prepare()
 	return b.activity.idle
 }
 
-// An activity counts requests until a drain, and says when the last of them ended.
+// An activity counts requests until a drain, and signals the end of the last one.
 type activity struct {
 	mu       sync.Mutex
 	requests int
@@ -144,21 +144,21 @@ func (a *activity) drain() {
 	a.draining = true
 }
 
-// Draining is closed once [Base.Drain] was called.
+// Draining returns a channel that is closed by [Base.Drain].
 func (b *Base) Draining() <-chan struct{} {
 	b.Prepare()
 	return b.open.Done()
 }
 
-// UntilDrain returns a context that also ends when the service is about to stop,
-// for requests that only wait. done has to be called.
+// UntilDrain returns a context that also ends when the service is about to stop, for
+// requests that only wait. The caller must call done.
 func (b *Base) UntilDrain(ctx context.Context) (waiting context.Context, done func()) {
 	waiting, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(b.open, cancel)
 	return waiting, func() { stop(); cancel() }
 }
 
-// Stop ends the model calls that still run: each tells its caller and is free.
+// Stop ends the running model calls: each reports an error to its caller and is free.
 // It implies [Base.Drain] and does not wait.
 func (b *Base) Stop() {
 	b.Drain()
@@ -167,8 +167,8 @@ func (b *Base) Stop() {
 	b.stopCalls()
 }
 
-// Interrupt ends the model calls that run now: each tells its caller and is free.
-// Later ones are not affected. It does not wait.
+// Interrupt ends the running model calls: each reports an error to its caller and is
+// free. Later ones are not affected. It does not wait.
 func (b *Base) Interrupt() {
 	b.Prepare()
 	b.callsMu.Lock()
@@ -179,7 +179,7 @@ func (b *Base) Interrupt() {
 	}
 }
 
-// Stopping ends with [Base.Stop] and [Base.Interrupt].
+// Stopping returns a context that [Base.Stop] and [Base.Interrupt] end.
 func (b *Base) Stopping() context.Context {
 	b.Prepare()
 	b.callsMu.Lock()
@@ -190,8 +190,8 @@ func (b *Base) Stopping() context.Context {
 // MaxBodiesInFlight is the maximum number of bytes of bodies in memory.
 func (b *Base) MaxBodiesInFlight() int64 { return b.bodies.most }
 
-// InFlight returns how many requests are being served, and how many bytes of bodies
-// are in memory.
+// InFlight returns the number of running requests, and the number of bytes of bodies in
+// memory.
 func (b *Base) InFlight() (requests, bodyBytes int64) {
 	b.activity.mu.Lock()
 	requests = int64(b.activity.requests)

@@ -16,49 +16,50 @@ import (
 )
 
 const (
-	// bodyIdle is how long nothing of a body may come, and how long a body may take
-	// before the least rate applies.
+	// bodyIdle is the maximum pause within a body, and the time after which the minimum
+	// rate applies.
 	bodyIdle = 30 * time.Second
-	// bodyRate is the least rate of a body after that, in bytes per second.
+	// bodyRate is the minimum rate of a body after that, in bytes per second.
 	bodyRate = 1 << 10
 
-	// A body that the handler did not read is read for so long, and so far, that
-	// the connection can be used again.
+	// Limits of time and size for reading the unread rest of a body, so that the
+	// connection can be reused.
 	leftoverTimeout = 500 * time.Millisecond
 	leftoverBytes   = 256 << 10
-	// After 413, a client that sends before it reads is read for so long, and so
-	// far, that it sees the reply and not a reset.
+	// After 413, limits of time and size for reading from a client that sends before it
+	// reads, so that it receives the reply instead of a reset.
 	lingerTimeout = 5 * time.Second
 	lingerBytes   = 32 << 20
-	// So many connections, in all and of one address, are read like that at a time;
-	// others are closed at once.
+	// The maximum numbers of connections, in total and of one address, that are read
+	// like this at the same time; others are closed immediately.
 	lingering           = 64
 	lingeringPerAddress = 16
 
-	// firstBuffer is what is allocated for a body before any of it has come.
+	// firstBuffer is the number of bytes allocated for a body before any of it has
+	// arrived.
 	firstBuffer = 4 << 10
 )
 
-// An inbody is the body of a request as it comes: every read has a deadline that
-// moves while bytes move.
+// An inbody is the body of a request as it arrives: every read has a deadline that is
+// extended while bytes arrive.
 //
-// The connection is used again only if the body was read to its end before the
-// reply began; otherwise the reply says that it will be closed. net/http is told not
-// to read the rest itself (EnableFullDuplex), since it would wait for a body that
-// never comes; a rest that it met after the handler would make it read the
-// connection twice. Closing at every refusal was rejected: a client with a wrong
-// key would dial anew for each request.
+// The connection is reused only if the body was read to its end before the reply began;
+// otherwise the reply announces that it will be closed. EnableFullDuplex keeps net/http
+// from reading the rest itself, because it would wait for a body that never arrives; an
+// unread rest after the handler would make it read the connection twice. Closing the
+// connection after every error was rejected: a client with a wrong key would dial again
+// for each request.
 type inbody struct {
 	io.ReadCloser // of net/http
 	rc            *http.ResponseController
 	idle          time.Duration
-	announced     int64 // -1: unknown
+	announced     int64 // -1 if unknown
 	expectsAnswer bool  // the client waits for 100 before it sends
 
 	started time.Time // of the first read
 	n       int64
 	ended   bool  // all of it was read
-	err     error // of a read, other than the end
+	err     error // of a read, except io.EOF
 }
 
 // Read reads with a deadline; see [bodyIdle] and [bodyRate].
@@ -71,7 +72,7 @@ func (b *inbody) Read(p []byte) (int, error) {
 	if least := b.started.Add(b.idle + time.Duration(b.n)*(time.Second/bodyRate)); least.Before(deadline) {
 		deadline = least
 	}
-	_ = b.rc.SetReadDeadline(deadline) // where there is none, the connection is none of a network
+	_ = b.rc.SetReadDeadline(deadline) // without deadlines, the connection is not a network connection
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
 	switch {
@@ -87,8 +88,8 @@ func (b *inbody) Read(p []byte) (int, error) {
 // unread reports whether there is a body that was not read to its end.
 func (b *inbody) unread() bool { return b != nil && !b.ended }
 
-// settle runs before a reply begins. It reads the rest of a small body that
-// nobody wanted, or reports that the connection cannot be used again.
+// settle runs before a reply begins. It reads the rest of a small unread body, or
+// reports that the connection cannot be reused.
 func (b *inbody) settle(status int) (closing bool) {
 	if !b.unread() {
 		return false
@@ -108,13 +109,13 @@ func (b *inbody) settle(status int) (closing bool) {
 	return false
 }
 
-// linger runs after the reply of a connection that will be closed: it reads on for
-// a moment, if enter lets it.
+// linger runs after the reply of a connection that will be closed: it keeps reading
+// briefly, if enter allows it.
 func (b *inbody) linger(status int, enter func() (leave func(), ok bool)) {
 	if status == 0 || !b.unread() || b.expectsAnswer && b.n == 0 {
 		return
 	}
-	defer b.rc.SetReadDeadline(time.Unix(1, 0)) // net/http is not to wait for more
+	defer b.rc.SetReadDeadline(time.Unix(1, 0)) // keeps net/http from waiting for more
 	leave, ok := enter()
 	if !ok {
 		return
@@ -142,34 +143,35 @@ func discard(r io.Reader, most int64) {
 	}
 }
 
-// ReadError says what an error of reading a body means to the caller.
+// ReadError returns the API error for an error of reading a body.
 func ReadError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return stoa.Errorf(stoa.CodeRequestTimeout, "The body did not come in time: send it without pauses of %d seconds, and at %d bytes per second at least. Nothing was done.", bodyIdle/time.Second, bodyRate).Because(err)
+		return stoa.Errorf(stoa.CodeRequestTimeout, "The body did not arrive in time: send it without pauses of %d seconds, and at a rate of at least %d bytes per second. Nothing was done.", bodyIdle/time.Second, bodyRate).Because(err)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
 		return ErrClientGone
 	}
-	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send it whole. Nothing was done.").Because(err)
+	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send the complete body. Nothing was done.").Because(err)
 }
 
-// A budget bounds the bytes of all bodies in memory and shares them out by account:
-// none holds more than what is left free, so that one that takes all it can leaves
-// half, two leave a third, and so on. It is safe for concurrent use.
+// A budget limits the bytes of all bodies in memory and distributes them among
+// accounts: an account cannot hold more than the free rest. So one account that
+// reserves its maximum leaves half, two leave a third, and so on. It is safe for
+// concurrent use.
 type budget struct {
 	most int64
 
 	mu   sync.Mutex
 	used int64
-	by   map[string]int64 // by account; "" for those who are nobody yet
+	by   map[string]int64 // by account; "" before authentication
 }
 
-// freeShare is how many bytes an account may hold while any are free at all, or a
-// quarter of the budget if that is less.
+// freeShare is the number of bytes that an account can always hold while any are free,
+// or a quarter of the budget if that is less.
 const freeShare = 1 << 20
 
-// take reserves n bytes for an account, or reports that they are too many.
-func (b *budget) take(account string, n int64) bool {
+// reserve reserves n bytes for an account. It reports false if they are too many.
+func (b *budget) reserve(account string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, held := b.most-b.used-n, b.by[account]+n
@@ -184,8 +186,8 @@ func (b *budget) take(account string, n int64) bool {
 	return true
 }
 
-// give returns bytes that were taken.
-func (b *budget) give(account string, n int64) {
+// release returns reserved bytes.
+func (b *budget) release(account string, n int64) {
 	if n == 0 {
 		return
 	}
@@ -197,7 +199,7 @@ func (b *budget) give(account string, n int64) {
 	}
 }
 
-// largeBody is the size in bytes from which bodies are copied and parsed in turn.
+// largeBody is the minimum size in bytes of bodies that are copied and parsed in turn.
 const largeBody = 64 << 10
 
 // largeBodies is the maximum number of large bodies that are parsed at the same time:
@@ -205,10 +207,10 @@ const largeBody = 64 << 10
 // processors of the machine does not raise it.
 func largeBodies() int { return max(1, min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2) }
 
-// InTurn does work on a whole body, such as parsing it. On large ones it is done on
-// half as many at a time as there are processors, and each account gets its turn,
-// so that a small request finds a processor free and a large one waits for at most
-// one of each other account.
+// InTurn does work on a whole body, such as parsing it. Only half as many large bodies
+// as there are processors are processed at the same time, and accounts take turns, so
+// that a small request finds a free processor and a large one waits for at most one
+// request of each other account.
 func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte) (T, error)) (T, error) {
 	if len(body) < largeBody {
 		return work(body)
@@ -223,14 +225,14 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 	return work(body)
 }
 
-// ReadBody returns the whole body of a JSON request, at most as large as the
-// operation takes. A missing content type is read as JSON, since a body that is
-// not will fail anyway; a wrong or compressed one is rejected before it is read.
-// Memory is allocated as bytes come, whatever the length that was announced.
+// ReadBody returns the whole body of a JSON request, up to the maximum size of the
+// operation. A missing content type is read as JSON, because a body that is not JSON
+// fails anyway; a wrong content type or a compressed body is rejected before it is
+// read. Memory is allocated as bytes arrive, regardless of the announced length.
 func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	x := w.(*Exchange)
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, stoa.Errorf(stoa.CodeMediaType, "Compressed bodies are not read. Send the JSON as it is, without Content-Encoding.").At("Content-Encoding")
+		return nil, stoa.Errorf(stoa.CodeMediaType, "Compressed bodies are not supported. Send uncompressed JSON, without Content-Encoding.").At("Content-Encoding")
 	}
 	if given := r.Header.Get("Content-Type"); given != "" {
 		media, _, err := mime.ParseMediaType(given)
@@ -249,11 +251,11 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		if len(body) == cap(body) {
 			size := max(int64(2*cap(body)), firstBuffer)
 			if r.ContentLength > 0 {
-				size = min(size, r.ContentLength+1) // one more, so that the end is seen
+				size = min(size, r.ContentLength+1) // one more, to detect the end
 			}
 			size = min(size, x.maxBody+1)
 			more := size - int64(cap(body))
-			if !b.bodies.take(x.Log.Caller.Account.ID, more) {
+			if !b.bodies.reserve(x.Log.Caller.Account.ID, more) {
 				return nil, stoa.Errorf(stoa.CodeOverloaded, "Too many large requests are being read at the moment. Try again in a second.").After(time.Second)
 			}
 			x.held += more
@@ -280,5 +282,5 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 }
 
 func tooLarge(most int64) error {
-	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes, the most that this operation takes. Send less at once.", most)
+	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes, the maximum of this operation. Send a smaller body.", most)
 }

@@ -29,7 +29,7 @@ type claimKey struct {
 	seal     []byte // the key of [claimKey.box]
 }
 
-// newClaimKey reads the header; nil where there is none.
+// newClaimKey parses the header; nil if there is none.
 func newClaimKey(r *http.Request, body []byte, c stoa.Caller) (*claimKey, error) {
 	key, err := IdempotencyKey(r)
 	if err != nil || key == "" {
@@ -45,10 +45,10 @@ func newClaimKey(r *http.Request, body []byte, c stoa.Caller) (*claimKey, error)
 	}, nil
 }
 
-// Once runs work and stores its reply under the request's Idempotency-Key, all in
-// one transaction: after a crash the thing exists together with its reply, or not
-// at all. A repeated request gets the stored reply. Without a key it only runs
-// work in a transaction. work may run more than once.
+// Once runs work and stores its reply under the request's Idempotency-Key, all in one
+// transaction: after a crash the object exists together with its reply, or not at all.
+// A repeated request gets the stored reply. Without a key, Once only runs work in a
+// transaction. work may run more than once.
 func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Reply[R], error)) error {
 	k, err := newClaimKey(x.HTTP, x.body, c)
 	if err != nil {
@@ -95,7 +95,7 @@ func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Repl
 	return nil
 }
 
-// storedHead is what is stored beside a body.
+// storedHead is the part of a stored reply next to its body.
 type storedHead struct {
 	Header map[string]string `json:"header"`
 	Sealed bool              `json:"sealed"`
@@ -126,8 +126,8 @@ func (k *claimKey) record(out rendered, secret bool) (store.Reply, error) {
 	return store.Reply{Status: out.status, Headers: string(text), Body: body}, err
 }
 
-// box encrypts with a key that only the caller's own API key and
-// Idempotency-Key give: the store keeps hashes of secrets, never a secret.
+// box encrypts with a key derived from the caller's API key and Idempotency-Key: the
+// store contains hashes of secrets, never a secret.
 func (k *claimKey) box() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.seal)
 	if err != nil {
@@ -153,7 +153,7 @@ func (k *claimKey) replay(w http.ResponseWriter, stored store.Reply) error {
 			return fmt.Errorf("read a stored reply: %w", errors.Join(err, errors.New("it is too short")))
 		}
 		if body, err = box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], nil); err != nil {
-			return stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used with another API key, and its reply holds a secret. Send the request with the first key, or with a new Idempotency-Key.").At(idempotencyHeader)
+			return stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used with another API key, and its reply contains a secret. Send the request with the first key, or with a new Idempotency-Key.").At(idempotencyHeader)
 		}
 	}
 	h := w.Header()
@@ -162,6 +162,6 @@ func (k *claimKey) replay(w http.ResponseWriter, stored store.Reply) error {
 	}
 	h.Set(ReplayedHeader, "true")
 	w.WriteHeader(stored.Status)
-	_, _ = w.Write(body) // a caller who left needs no answer
+	_, _ = w.Write(body) // the caller may have disconnected
 	return nil
 }

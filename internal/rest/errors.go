@@ -18,12 +18,12 @@ import (
 // ErrClientGone ends a request whose client disconnected.
 var ErrClientGone = responses.ErrClientGone
 
-// maxRetryAfter keeps clients from sleeping for as long as they are told.
+// maxRetryAfter limits the time that clients sleep before a retry.
 const maxRetryAfter = 60 * time.Second
 
-// fail is the one place where an error becomes a reply. After the first byte of
-// another reply nothing can be said any more: the connection is cut, so that
-// nobody takes what was sent for the whole.
+// fail is the only place where an error becomes a reply. After the first byte of
+// another reply, an error cannot be sent: the connection is cut, so that the client
+// does not treat the partial reply as complete.
 func (b *Base) fail(x *Exchange, err error) {
 	if errors.Is(err, ErrClientGone) || x.HTTP.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		x.Log.Disconnected = true
@@ -39,7 +39,7 @@ func (b *Base) fail(x *Exchange, err error) {
 	x.writeError(err)
 }
 
-// writeError sends an error in the form of the operation.
+// writeError sends an error in the format of the operation.
 func (x *Exchange) writeError(err error) {
 	if !x.messages {
 		writeError(x, x.Log.ID, err)
@@ -54,11 +54,11 @@ func (x *Exchange) writeError(err error) {
 		Code: string(info.Code), Param: cut(e.Param, maxParam), Message: cut(cmp.Or(e.Message, info.Meaning), maxMessage),
 		Retryable: retryable(e, info), RequestID: x.Log.ID,
 	})
-	_, _ = x.Write(append(text, '\n')) // a caller who left needs no answer
+	_, _ = x.Write(append(text, '\n')) // the caller may have disconnected
 }
 
-// An error never repeats more of what a caller sent than this, in bytes; names are
-// cut to [maxShownName] where they are put in.
+// Limits of the caller's text in an error, in bytes; names are cut to [maxShownName]
+// when they are inserted.
 const (
 	maxMessage = 4 << 10
 	maxParam   = 512
@@ -90,10 +90,10 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	prepareError(w.Header(), e, info)
 	text, err := jsonx.Marshal(contract.ErrorEnvelope{Error: body})
 	if err != nil {
-		panic(err) // five texts and a flag always marshal
+		panic(err) // five strings and a boolean always marshal
 	}
 	w.WriteHeader(info.Status)
-	_, _ = w.Write(append(text, '\n')) // a caller who left needs no answer
+	_, _ = w.Write(append(text, '\n')) // the caller may have disconnected
 }
 
 // retryable reports whether sending the same request again can help.
@@ -111,7 +111,7 @@ func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
 		after = min(after, maxRetryAfter)
 		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	// Without it some clients repeat even a request with a wrong key.
+	// Without it some clients retry even a request with a wrong key.
 	h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
 	if info.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

@@ -18,24 +18,24 @@ import (
 
 const Prefix = "/api/v1"
 
-// An Exchange is one request on its way to its reply. It is the
-// [http.ResponseWriter] of everything inside.
+// An Exchange is one request on its way to its reply. It is the [http.ResponseWriter]
+// of all inner handlers.
 type Exchange struct {
 	responseRecorder
 	HTTP *http.Request
 	Log  Fields
-	body []byte // as it was sent, once the input is read
+	body []byte // the bearer token or key, after the input is read
 
-	messages bool // errors have the form of Anthropic's Messages
+	messages bool // errors have the format of Anthropic's Messages
 
-	in      *inbody // nil: there is no body
-	maxBody int64   // bytes that the operation takes
+	in      *inbody // nil if there is no body
+	maxBody int64   // maximum size for the operation, in bytes
 	held    int64   // bytes of the budget of bodies
 }
 
-// Context is that of a handler of the control plane. It does not end when the
-// client has sent all it wants to send: such a client may still wait for the
-// reply, and net/http cannot tell it from one that is gone. Handlers that wait take
+// Context returns the context for a handler of the control plane. It does not end when
+// the client closes its side of the connection: the client may still wait for the
+// reply, and net/http cannot distinguish this from a disconnect. Handlers that wait use
 // the context of the request instead.
 func (x *Exchange) Context() context.Context { return context.WithoutCancel(x.HTTP.Context()) }
 
@@ -63,38 +63,37 @@ func (x *Exchange) FlushError() error {
 	return x.responseRecorder.FlushError()
 }
 
-// takeBody bounds how the body of a request is read, and what becomes of one that
-// is not.
+// takeBody limits the reading of a request's body, and handles a body that is not read.
 func (x *Exchange) takeBody(idle time.Duration) {
 	if x.HTTP.Body == nil || x.HTTP.Body == http.NoBody {
 		return
 	}
 	rc := http.NewResponseController(x.ResponseWriter)
-	_ = rc.EnableFullDuplex() // so that net/http leaves the rest of a body to us
+	_ = rc.EnableFullDuplex() // so that net/http does not read the rest of a body
 	x.in = &inbody{
 		ReadCloser: x.HTTP.Body, rc: rc, idle: idle, announced: x.HTTP.ContentLength,
 		expectsAnswer: strings.EqualFold(x.HTTP.Header.Get("Expect"), "100-continue"),
 	}
 	x.HTTP.Body = x.in
 	if len(x.HTTP.TransferEncoding) > 0 {
-		// Whether the request also had a Content-Length is not known here. One that
-		// has both may be seen as two requests by a proxy: RFC 9112, 6.1.
+		// net/http does not expose whether the request also had a Content-Length. A
+		// proxy may treat a request with both as two requests: RFC 9112, 6.1.
 		x.Header().Set("Connection", "close")
 	}
 }
 
-// Header fields of every reply, which all share them.
+// Header fields that all replies share.
 var (
 	noSniff       = []string{"nosniff"}
 	noStore       = []string{"no-store"}
 	contentPolicy = []string{"default-src 'none'; frame-ancestors 'none'"}
 )
 
-// Handler serves every path. What every request passes through, in order: its
-// id and log line, the check for a stopping service, the route, authentication
-// and scope, the parameters, the body.
+// Handler serves every path. What every request passes through, in order: its id and
+// log line, the check for a stopping service, the route, authentication and scope, the
+// parameters, the body.
 //
-// before sees a request that no route has had yet; it reports whether it has answered.
+// before receives each request before routing; it reports whether it has answered.
 func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error)) http.Handler {
 	return b.Tracer.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
@@ -108,10 +107,10 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 		h.Set("x-request-id", x.Log.ID)
 		h["X-Content-Type-Options"] = noSniff
 		if x.messages = b.Extensions.Messages && Under(r.URL.Path, Prefix+"/messages"); x.messages {
-			h.Set("request-id", x.Log.ID) // as Anthropic's clients read it
+			h.Set("request-id", x.Log.ID) // for Anthropic's clients
 		}
 		defer b.ended(x)
-		defer func() { b.bodies.give(x.Log.Caller.Account.ID, x.held) }()
+		defer func() { b.bodies.release(x.Log.Caller.Account.ID, x.held) }()
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return b.enterLinger(r.RemoteAddr) }) }()
 		defer func() {
 			if v := recover(); v != nil {
@@ -133,7 +132,7 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 	}))
 }
 
-// aliased is a request for /v1/… as one for /api/v1/….
+// aliased returns a request for /v1/… as a request for /api/v1/….
 func aliased(r *http.Request) *http.Request {
 	r2 := *r
 	u := *r.URL
@@ -145,7 +144,7 @@ func aliased(r *http.Request) *http.Request {
 	return &r2
 }
 
-// ended writes the request's log line and hands on what became of it.
+// ended writes the request's log line and reports its outcome to [Base.Ended].
 func (b *Base) ended(x *Exchange) {
 	x.Log.end(x.status)
 	x.Log.line(x.HTTP.Context(), b.Logger, x.HTTP.Method, x.HTTP.URL.Path, x.bytes)
@@ -158,12 +157,12 @@ func (b *Base) ended(x *Exchange) {
 	}
 }
 
-// RefuseConnection returns the whole HTTP reply to a connection that is one too
-// many: of its address (429), or else in all (503).
+// RefuseConnection returns the complete HTTP reply to a connection beyond the limit of
+// its address (429) or of the service (503).
 func RefuseConnection(ofAddress bool) []byte {
-	err := stoa.Errorf(stoa.CodeOverloaded, "The service has as many connections as it takes. Try again in a second.").After(time.Second)
+	err := stoa.Errorf(stoa.CodeOverloaded, "The service has reached its maximum number of connections. Try again in a second.").After(time.Second)
 	if ofAddress {
-		err = stoa.Errorf(stoa.CodeRateLimit, "Your address has as many connections open as it may have. Use fewer, or try again in a second.").After(time.Second)
+		err = stoa.Errorf(stoa.CodeRateLimit, "Your address has reached its maximum number of open connections. Use fewer, or try again in a second.").After(time.Second)
 	}
 	out := &bufferedReply{header: http.Header{}}
 	id := stoa.NewID("req")
@@ -174,7 +173,7 @@ func RefuseConnection(ofAddress bool) []byte {
 		ContentLength: int64(out.body.Len()), Body: io.NopCloser(&out.body),
 	}
 	var text bytes.Buffer
-	_ = res.Write(&text) // a buffer takes everything
+	_ = res.Write(&text) // writes to a buffer cannot fail
 	return text.Bytes()
 }
 
@@ -204,15 +203,15 @@ func Under(p, dir string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// dispatch finds the route and runs it. Paths that the mux would redirect are no
-// paths: a redirect turns a POST into a GET.
+// dispatch finds the route and runs it. Paths that the mux would redirect are not
+// found: a redirect turns a POST into a GET.
 func (b *Base) dispatch(mux *http.ServeMux, before func(http.ResponseWriter, *http.Request) (bool, error), x *Exchange) error {
 	r := x.HTTP
 	if b.IsDraining() {
 		x.Header().Set("Connection", "close")
 	}
 	if b.IsDraining() && r.URL.Path != Prefix+"/health" {
-		return stoa.Errorf(stoa.CodeOverloaded, "The service is about to stop and takes no more requests. Try again in a moment.")
+		return stoa.Errorf(stoa.CodeOverloaded, "The service is shutting down and accepts no more requests. Try again in a moment.")
 	}
 	if raw := r.URL.EscapedPath(); !strings.HasPrefix(raw, "/") || path.Clean(raw) != strings.TrimSuffix(raw, "/") && raw != "/" || !isText(r.URL.Path) {
 		return notFound(r)
@@ -235,8 +234,8 @@ func (b *Base) served(op *operation, h handler) http.Handler {
 	})
 }
 
-// noRoute answers where no route fits: with the methods of the path where it has
-// some, in place of the plain text of the mux.
+// noRoute answers if no route matches: with the methods of the path if it has any,
+// instead of the plain text of the mux.
 func noRoute(mux *http.ServeMux) handler {
 	return func(x *Exchange) error {
 		var allow []string
@@ -261,13 +260,13 @@ func noRoute(mux *http.ServeMux) handler {
 	}
 }
 
-// isWebSocket reports whether the request would begin a WebSocket (RFC 6455, 4.2.1).
+// isWebSocket reports whether the request would open a WebSocket (RFC 6455, 4.2.1).
 func isWebSocket(r *http.Request) bool {
 	return r.Method == http.MethodGet && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
 }
 
-// hasToken reports whether one of the comma-separated lists has the token, in whatever
-// case.
+// hasToken reports whether one of the comma-separated lists contains the token,
+// ignoring case.
 func hasToken(lists []string, token string) bool {
 	for _, list := range lists {
 		for item := range strings.SplitSeq(list, ",") {
@@ -283,16 +282,16 @@ func notFound(r *http.Request) error {
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
 		return stoa.Errorf(stoa.CodeNotFound, "This service has no model listing endpoint. GET /api/v1/meta names the models.")
 	}
-	return stoa.Errorf(stoa.CodeNotFound, "There is nothing at this path. GET /api/v1/openapi.json describes what there is.")
+	return stoa.Errorf(stoa.CodeNotFound, "There is nothing at this path. GET /api/v1/openapi.json lists the paths.")
 }
 
-// authenticate finds the caller and checks that the route is open to it.
+// authenticate identifies the caller and checks its scopes for the route.
 func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
 	headers := r.Header["Authorization"]
 	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
 		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
 	}
-	if len(headers) != 1 { // two keys are no key
+	if len(headers) != 1 { // two keys are rejected like none
 		headers = []string{""}
 	}
 	c, err := b.Keys.Verify(r.Context(), headers[0])
@@ -302,19 +301,19 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 	case c.Account.Suspended:
 		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
 	case scope != "" && !c.Key.Has(scope):
-		return c, stoa.Errorf(stoa.CodeScope, "This key does not carry the scope %q, which the request needs. Use another key, or make one with that scope.", scope)
+		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)
 	}
 	return c, b.admit(c)
 }
 
-// takesBareKey reports whether an operation that Anthropic's clients call may have its
-// key in x-api-key.
+// takesBareKey reports whether an operation for Anthropic's clients accepts the key in
+// x-api-key.
 func (b *Base) takesBareKey(path string) bool {
 	return b.Extensions.Models && Under(path, Prefix+"/models") || b.Extensions.Messages && Under(path, Prefix+"/messages")
 }
 
-// panicked ends a request whose handler panicked: with 500 where nothing was
-// sent, by cutting the connection where something was.
+// panicked ends a request whose handler panicked: with 500 if nothing was sent, and by
+// cutting the connection otherwise.
 func (b *Base) panicked(x *Exchange, v any) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)

@@ -18,7 +18,7 @@ func TestAnAccountLeavesMemoryForOthers(t *testing.T) {
 	b := budget{most: 240 * mib}
 	// takeAll returns how many MiB an account gets.
 	takeAll := func(account string) (n int) {
-		for b.take(account, mib) {
+		for b.reserve(account, mib) {
 			n++
 		}
 		return n
@@ -31,24 +31,24 @@ func TestAnAccountLeavesMemoryForOthers(t *testing.T) {
 		t.Errorf("four accounts that take all they can got %d MiB, want %d", got, want)
 	}
 	// As long as any are free, small bodies are taken.
-	for b.take("e", mib/2) {
+	for b.reserve("e", mib/2) {
 	}
-	for b.take("f", mib/2) {
+	for b.reserve("f", mib/2) {
 	}
 	for range 2 {
-		if !b.take("g", mib/2) {
+		if !b.reserve("g", mib/2) {
 			t.Error("a small body found no memory")
 		}
 	}
-	if b.take("g", 15*mib) {
+	if b.reserve("g", 15*mib) {
 		t.Error("a large body found memory")
 	}
-	b.give("a", 120*mib)
+	b.release("a", 120*mib)
 	if n := takeAll("h"); n < 50 {
 		t.Errorf("what was given back is not taken: %d MiB", n)
 	}
 	for account, held := range b.by {
-		b.give(account, held)
+		b.release(account, held)
 	}
 	if b.used != 0 || len(b.by) != 0 {
 		t.Errorf("%d bytes are held: %v", b.used, b.by)

@@ -11,28 +11,28 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Fields are what is known of a request while it is served; they become its one
-// log line and what [Base.Ended] receives. They belong to the request's goroutine.
-// Texts of callers and models are never among them.
+// Fields contains the data of a running request for its single log line and for
+// [Base.Ended]. It belongs to the request's goroutine. It never contains texts of
+// callers or models.
 type Fields struct {
 	stoa.Request
 
 	Caller stoa.Caller
-	reason string // why another model served
+	reason string // the reason why another model served
 	Unread int    // sealed states of the input that could not be used
 	adjust stoa.Adjustments
 	cause  error
 	stack  []byte
 }
 
-// Charged notes what the call came to.
+// Charged records the charge of the call.
 func (f *Fields) Charged(c stoa.Charge) {
 	f.Request.Charged, f.ResponseID, f.reason = true, c.ID, c.Reason
 	f.Served, f.Provider, f.adjust = c.Served, c.Provider, c.Adjustments
 	f.Usage, f.Amount, f.Estimated, f.Clamped = c.Usage, c.Amount, c.Estimated, c.Clamped
 }
 
-// Failed notes an error that the caller was told of, or could not be told of.
+// Failed records an error of the request, whether or not the caller received it.
 func (f *Fields) Failed(err error) {
 	e := stoa.AsError(err)
 	f.Code, f.Param, f.cause = e.Code, e.Param, err
@@ -45,21 +45,21 @@ func (f *Fields) end(status int) {
 		f.Status = stoa.StatusDisconnected
 	}
 	if !f.Request.Charged && status != http.StatusOK {
-		f.ResponseID = "" // nobody has seen it
+		f.ResponseID = "" // the client did not receive it
 	}
 	f.AccountID, f.KeyID = f.Caller.Account.ID, f.Caller.Key.ID
 }
 
-// maxLogged bounds the error of a log line, in bytes.
+// maxLogged is the maximum size of the error of a log line, in bytes.
 const maxLogged = 1 << 10
 
-// ofToolServer reports whether what failed is the server of a connection: an account names
-// it, and is told of it. No fault of it is one of the service.
+// ofToolServer reports whether the failure is that of a connection's server. The
+// account chose the server and receives the error; it is not a failure of the service.
 func (f *Fields) ofToolServer() bool {
 	return f.Code == stoa.CodeToolServer || f.Code == stoa.CodeToolServerTimeout
 }
 
-// attrLists are lists of attributes for [Fields.line]. No handler keeps them.
+// attrLists pools lists of attributes for [Fields.line]. Handlers do not retain them.
 var attrLists = sync.Pool{New: func() any {
 	list := make([]slog.Attr, 0, 24)
 	return &list
@@ -120,10 +120,10 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if f.stack != nil {
 		add(slog.String("stack", string(f.stack)))
 	}
-	record := slog.NewRecord(time.Now(), level, "request", 0)    // without the place in the source, which log.LogAttrs looks up
+	record := slog.NewRecord(time.Now(), level, "request", 0)    // without the source position, which log.LogAttrs computes
 	record.AddAttrs(slog.Attr{Value: slog.GroupValue(attrs...)}) // handlers write a group without a name as its attributes; a record would copy them
 	_ = log.Handler().Handle(ctx, record)
-	clear(attrs) // they hold texts of the request
+	clear(attrs) // they contain texts of the request
 	*list = attrs
 	attrLists.Put(list)
 }

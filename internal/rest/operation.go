@@ -19,17 +19,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An operation is what the contract says of the requests of one route.
+// An operation contains the contract's rules for the requests of one route.
 type operation struct {
 	pattern string
 	params  []*openapi3.Parameter
-	body    *openapi3.Schema // of a JSON body; nil: there is none, or the handler reads it
+	body    *openapi3.Schema // of a JSON body; nil if there is none, or the handler reads it
 	must    bool             // the body is required
-	maxBody int64            // bytes: the extension x-max-body; 0: the operation takes no body
+	maxBody int64            // bytes, from the extension x-max-body; 0 if the operation has no body
 }
 
-// NewOperation finds the operation of a pattern. It panics where the contract
-// has none.
+// NewOperation returns the operation of a pattern. It panics if the contract has none.
 func NewOperation(doc *openapi3.T, pattern string) *operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	item := doc.Paths.Value(path)
@@ -55,8 +54,8 @@ func NewOperation(doc *openapi3.T, pattern string) *operation {
 	return op
 }
 
-// newReader returns what reads the input of an operation: the parameters first,
-// then the body. It panics where P or B does not fit the contract.
+// newReader returns a function that reads the input of an operation: the parameters
+// first, then the body. It panics if P or B does not match the contract.
 func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], error) {
 	params := parametersOf(op.pattern, op.params, reflect.TypeFor[P]())
 	op.checkBodyType(reflect.TypeFor[B]())
@@ -78,7 +77,7 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 				return body, err
 			}
 			if err := jsonx.Unmarshal(text, &body); err != nil {
-				// The check finds all that is known before.
+				// The check reports all known errors before this.
 				return body, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
 			}
 			return body, nil
@@ -87,7 +86,7 @@ func newReader[P, B any](b *Base, op *operation) func(*Exchange) (Input[P, B], e
 	}
 }
 
-// checkBodyType panics unless the members of a Go type are those of the schema.
+// checkBodyType panics unless a Go type has the same members as the schema.
 func (op *operation) checkBodyType(t reflect.Type) {
 	var members []string
 	for _, f := range reflect.VisibleFields(t) {
@@ -105,8 +104,8 @@ func (op *operation) checkBodyType(t reflect.Type) {
 	}
 }
 
-// CheckBody checks a body and returns the text to decode; nil where an optional
-// body is absent.
+// CheckBody checks a body and returns the text to decode; nil if an optional body is
+// absent.
 func (op *operation) CheckBody(raw []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		if !op.must {
@@ -116,7 +115,7 @@ func (op *operation) CheckBody(raw []byte) ([]byte, error) {
 	}
 	v, err := jsonx.Tree(raw, maxBodyValues)
 	if errors.Is(err, jsonx.ErrTooMany) {
-		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body has more than %d values, or more than %d levels. Send a smaller one.", maxBodyValues, jsonx.MaxDepth)
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body has more than %d values, or more than %d levels of nesting. Send a smaller one.", maxBodyValues, jsonx.MaxDepth)
 	}
 	if err != nil {
 		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is not JSON, or it has a member twice. Send one JSON object in UTF-8.").Because(err)
@@ -138,16 +137,15 @@ func (op *operation) CheckBody(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// maxBodyValues bounds the memory of a body while it is checked: each value takes
-// up to 400 bytes, so a body takes up to 4 MB beside itself.
+// maxBodyValues limits the memory for checking a body: each value takes up to 400
+// bytes, so a body takes up to 4 MB in addition to itself.
 const maxBodyValues = 10_000
 
-// isText reports whether a text can be stored anywhere.
+// isText reports whether every database can store a text.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// plainValues writes whole numbers the plain way (1e2 and 5.0 are integers to
-// JSON Schema and not to Go) and refuses texts with a NUL character, which not
-// every database takes.
+// plainValues normalizes integers (1e2 and 5.0 are integers in JSON Schema, but not in
+// Go) and rejects texts with a NUL character, which not every database accepts.
 func plainValues(v any, changed *bool) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -160,7 +158,7 @@ func plainValues(v any, changed *bool) (any, error) {
 		}
 	case string:
 		if !isText(v) {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "A text must not have a NUL character.")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "A text must not contain a NUL character.")
 		}
 	case []any:
 		for i := range v {
@@ -171,7 +169,7 @@ func plainValues(v any, changed *bool) (any, error) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !isText(name) {
-				return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name of a member must not have a NUL character.")
+				return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name of a member must not contain a NUL character.")
 			}
 			if v[name], err = plainValues(v[name], changed); err != nil {
 				return nil, within(err, ShortName(name))
@@ -181,7 +179,7 @@ func plainValues(v any, changed *bool) (any, error) {
 	return v, nil
 }
 
-// within puts a step before the path of an error's member.
+// within prefixes the path of an error's member with a step.
 func within(err error, step string) error {
 	e := stoa.AsError(err)
 	if e.Param != "" && e.Param[0] != '[' {
@@ -190,11 +188,11 @@ func within(err error, step string) error {
 	return e.At(step + e.Param)
 }
 
-// bodyError returns the error that names the wrong member and what it should be.
+// bodyError returns the error with the wrong member and its requirement.
 func bodyError(body any, err error) error {
 	se, ok := errors.AsType[*openapi3.SchemaError](err)
 	if !ok {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The body does not fit the contract.").Because(err)
+		return stoa.Errorf(stoa.CodeInvalidValue, "The body does not match the contract.").Because(err)
 	}
 	at := memberPath(body, se.JSONPointer())
 	name := strconv.Quote(at)
@@ -222,7 +220,7 @@ func bodyError(body any, err error) error {
 	return stoa.Errorf(code, "%s must %s.", name, requirement(se)).At(at)
 }
 
-// unknownMember is the first member of the value that its schema lacks.
+// unknownMember returns the first member of the value that its schema does not have.
 func unknownMember(se *openapi3.SchemaError) string {
 	members, _ := se.Value.(map[string]any)
 	var unknown []string
@@ -237,10 +235,10 @@ func unknownMember(se *openapi3.SchemaError) string {
 	return ShortName(slices.Min(unknown))
 }
 
-// maxShownName is how many bytes of a caller's name an error repeats.
+// maxShownName is the maximum number of bytes of a caller's name in an error.
 const maxShownName = 64
 
-// ShortName is a name of the caller's as an error repeats it.
+// ShortName returns a caller's name, shortened for an error.
 func ShortName(name string) string { return cut(name, maxShownName) }
 
 func memberNames(s *openapi3.Schema) func(func(string) bool) {
@@ -253,8 +251,8 @@ func memberNames(s *openapi3.Schema) func(func(string) bool) {
 	}
 }
 
-// requirement returns what a schema requires, to follow "must", without the value that
-// was sent. A pattern has its sentence in x-must.
+// requirement returns the requirement of a schema as text after "must", without the
+// sent value. The text for a pattern is in x-must.
 func requirement(se *openapi3.SchemaError) string {
 	s := se.Schema
 	switch se.SchemaField {
@@ -286,7 +284,7 @@ func requirement(se *openapi3.SchemaError) string {
 	case "maxItems":
 		return "have at most " + counted(*s.MaxItems, "item")
 	case "uniqueItems":
-		return "not have an item twice"
+		return "not contain duplicate items"
 	case "maxProperties":
 		return "have at most " + counted(*s.MaxProps, "member")
 	case "minProperties":
@@ -302,7 +300,7 @@ func requirement(se *openapi3.SchemaError) string {
 		}
 		return "match " + s.Pattern
 	}
-	return "fit its schema: " + se.Reason
+	return "match its schema: " + se.Reason
 }
 
 func counted(n uint64, noun string) string {
@@ -321,7 +319,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// memberPath writes a pointer the way a programmer would: a.b[2].c.
+// memberPath converts a pointer to the notation a.b[2].c.
 func memberPath(body any, pointer []string) string {
 	var out strings.Builder
 	for _, step := range pointer {

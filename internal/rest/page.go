@@ -16,18 +16,18 @@ import (
 
 const defaultPageSize = 20
 
-// A Pager reads the cursor of one list and writes the next one. A cursor is the
-// place of the last row with a check sum over it and over what the list is: the
-// same cursor with another filter, order or account is refused.
+// A Pager parses the cursor of one list and creates the next one. A cursor is the place
+// of the last row with a checksum over it and over the identity of the list: the same
+// cursor with another filter, order or account is rejected.
 type Pager struct {
-	// Err refuses the cursor; nil: it is right. [ReadPage] returns it.
+	// Err is the error of an invalid cursor, or nil. [ReadPage] returns it.
 	Err   error
 	bound string
 	Page  store.Page
 }
 
-// NewPager reads a list's parameters. What names the list comes last: its path,
-// the account, and every filter.
+// NewPager parses a list's parameters. The last ones identify the list: its path, the
+// account, and every filter.
 func NewPager(limit int, cursor, order string, list ...string) Pager {
 	p := Pager{
 		bound: strings.Join(append(list, order), "\x00"),
@@ -44,7 +44,7 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(raw) < sumSize+8 || string(p.sum(raw[sumSize:])) != string(raw[:sumSize]) {
-		p.Err = stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or was made for another list, filter or order. Begin again without one.").At("cursor")
+		p.Err = stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or belongs to another list, filter or order. Start again without one.").At("cursor")
 		return p
 	}
 	p.Page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
@@ -62,7 +62,7 @@ func (p Pager) sum(place []byte) []byte {
 	return h.Sum(nil)[:sumSize]
 }
 
-// next is the cursor after a page's last row; null when there is no more.
+// next returns the cursor after a page's last row, or null if there are no more rows.
 func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
 	if !more {
 		return noCursor()
@@ -70,15 +70,15 @@ func (p Pager) next(more bool, at time.Time, id string) nullable.Nullable[string
 	return nullable.NewNullableWithValue(p.Cursor(at, id))
 }
 
-// Cursor is the cursor of what comes after that place.
+// Cursor returns the cursor of the rows after a place.
 func (p Pager) Cursor(at time.Time, id string) string {
 	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
 	place = append(place, id...)
 	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
 }
 
-// noCursor is null: what a list that is empty or at its end says. The zero value
-// of the type would be written as an empty text.
+// noCursor is null, the cursor at the end of a list. The zero value of the type would
+// be written as an empty text.
 func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
 
 // A Page is one page of a list.
@@ -88,14 +88,14 @@ type Page[T any] struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// A Place is where a row stands in its list; see [store.Cursor].
+// A Place is the position of a row in its list; see [store.Cursor].
 type Place struct {
 	At time.Time
 	ID string
 }
 
-// ReadPage answers with the page that rows reads: item is a row as it is shown, at
-// its place.
+// ReadPage answers with the page that rows reads. item returns a row in the form of
+// replies, and its place.
 func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) Place) (Reply[Page[Item]], error) {
 	var out Page[Item]
 	if p.Err != nil {
@@ -122,8 +122,8 @@ func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item,
 	return out
 }
 
-// NewPageTo returns the page with these rows whose next page begins at that cursor;
-// the zero cursor: there is none.
+// NewPageTo returns the page with these rows and the cursor of the next page; the zero
+// cursor means that there is none.
 func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(Row) Item) Page[Item] {
 	out := NewPage(p, list, false, item, nil)
 	if next != (store.Cursor{}) {
@@ -132,10 +132,11 @@ func NewPageTo[Row, Item any](p Pager, list []Row, next store.Cursor, item func(
 	return out
 }
 
-// Numbered is the place of a row in a list that is ordered by numbers of its own.
+// Numbered returns the place of a row in a list with its own numbering.
 func Numbered(n int64) Place { return Place{At: time.UnixMicro(n)} }
 
-// Number is where a page of a list goes on that is ordered by numbers of its own.
+// Number returns the number after which a page continues, in a list with its own
+// numbering.
 func (p Pager) Number() int64 {
 	if p.Page.After == (store.Cursor{}) {
 		return 0

@@ -20,19 +20,19 @@ type parameter struct {
 	name, in string
 	required bool
 	schema   *openapi3.Schema
-	kind     string // string, integer, boolean or array, of strings joined by commas
-	index    []int  // of the field; nil: it is checked and not decoded
+	kind     string // string, integer, boolean, or an array of strings joined by commas
+	index    []int  // of the field; nil if the parameter is only checked
 }
 
-// parameters decode a request into a struct P. Its fields, also those of embedded
-// structs, say by their tags what they hold: path:"name" is of the path,
-// form:"name" of the query, and json:"Name" without form a header. The generated
-// Params types of the contract have the latter two.
+// parameters decode a request into a struct P. The tags of its fields, including
+// embedded structs, name the parameter: path:"name" is in the path, form:"name" in the
+// query, and json:"Name" without form is a header. The generated Params types of the
+// contract have the latter two.
 type parameters []parameter
 
 // parametersOf compares the contract's parameters with the fields of t. It panics
-// unless each has its counterpart of a type that fits; only the Idempotency-Key
-// needs no field, since [Once] reads it.
+// unless each has a counterpart of a matching type; only the Idempotency-Key requires
+// no field, because [Once] reads it.
 func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type) parameters {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -65,7 +65,7 @@ func parametersOf(pattern string, declared []*openapi3.Parameter, t reflect.Type
 	return out
 }
 
-// placeOf is where the tag of a field says its value is: "query limit".
+// placeOf returns the location that the tag of a field gives: "query limit".
 func placeOf(f reflect.StructField) string {
 	for _, m := range [...]struct{ tag, in string }{{"path", openapi3.ParameterInPath}, {"form", openapi3.ParameterInQuery}, {"json", openapi3.ParameterInHeader}} {
 		if tag, ok := f.Tag.Lookup(m.tag); ok {
@@ -119,7 +119,7 @@ func (ps parameters) read(r *http.Request, into reflect.Value) error {
 	return nil
 }
 
-// text finds the parameter as it was sent.
+// text returns the parameter as it was sent.
 func (p *parameter) text(r *http.Request, query url.Values) (text string, found bool, err error) {
 	var values []string
 	switch p.in {
@@ -133,17 +133,17 @@ func (p *parameter) text(r *http.Request, query url.Values) (text string, found 
 	}
 	switch values = query[p.name]; {
 	case len(values) > 1:
-		return "", true, stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is there twice. Send it once.", p.name).At(p.name)
+		return "", true, stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is sent twice. Send it once.", p.name).At(p.name)
 	case len(values) == 1 && !isText(values[0]):
-		return "", true, stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is no text: it has a NUL character, or is not UTF-8.", p.name).At(p.name)
+		return "", true, stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is not valid text: it contains a NUL character, or is not UTF-8.", p.name).At(p.name)
 	case len(values) == 1:
 		return values[0], true, nil
 	}
 	return "", false, nil
 }
 
-// set checks a value against the contract and stores it. An id of the wrong form
-// is one that does not exist, so parameters of the path are not checked.
+// set checks a value against the contract and stores it. An id of the wrong format does
+// not exist, so parameters of the path are not checked.
 func (p *parameter) set(text string, into reflect.Value) error {
 	var field reflect.Value
 	if p.index != nil {
@@ -190,7 +190,7 @@ func (p *parameter) set(text string, into reflect.Value) error {
 	return nil
 }
 
-// value is a text as the kind of the parameter that the schema checks.
+// value converts a text to the parameter's kind for the check against the schema.
 func (p *parameter) value(text string) (any, error) {
 	switch p.kind {
 	case "integer":
@@ -219,7 +219,7 @@ func (p *parameter) wrong(err error) error {
 
 func kindOf(s *openapi3.Schema) string {
 	if types := s.Type.Slice(); len(types) == 1 {
-		return "; it takes " + article(types[0])
+		return "; it must be " + article(types[0])
 	}
 	return ""
 }

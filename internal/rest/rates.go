@@ -16,8 +16,8 @@ import (
 func (b *Base) Rates() *ratelimit.Rates { return &b.rates }
 
 // admit counts a request of a key against the smaller of its own and its plan's
-// requests per minute, then against those of the account. A key is counted with
-// those that share its book, so that no key gets more by creating others.
+// requests per minute, then against those of the account. Keys that share a book are
+// counted together, so that creating keys does not raise the limit.
 func (b *Base) admit(c stoa.Caller) error {
 	if b.LimitsOff() {
 		return nil
@@ -26,17 +26,17 @@ func (b *Base) admit(c stoa.Caller) error {
 	now := time.Now()
 	wait, ok := b.rates.Allow(c.Key.Root(), most, now)
 	if !ok {
-		return stoa.Errorf(stoa.CodeRateLimit, "This key may make %d requests in a minute and has made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
+		return stoa.Errorf(stoa.CodeRateLimit, "This key has reached its limit of %d requests per minute. Try again in %d seconds.", most, wait/time.Second).After(wait)
 	}
 	most = c.Plan.RequestsPerMinutePerAccount
 	if wait, ok = b.rates.Allow(c.Account.ID, most, now); !ok {
-		return stoa.Errorf(stoa.CodeRateLimit, "The keys of this account may make %d requests in a minute together and have made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
+		return stoa.Errorf(stoa.CodeRateLimit, "The keys of this account have reached their common limit of %d requests per minute. Try again in %d seconds.", most, wait/time.Second).After(wait)
 	}
 	return nil
 }
 
-// wrongKeys is how many requests with a wrong key an address may make in a minute
-// before they are refused as such.
+// wrongKeys is the maximum number of requests with a wrong key per address and minute
+// before CodeRateLimit is returned.
 const wrongKeys = 60
 
 // WrongKey counts a request whose key or token is wrong against its address: it
@@ -47,7 +47,7 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 		return err
 	}
 	address := ClientAddress(r)
-	if address == "" { // of a proxy that does not say for whom it asks
+	if address == "" { // of a proxy that does not name its client
 		address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
 	slot := maphash.String(b.addresses, address) % addressSlots
@@ -55,14 +55,15 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 	if ok {
 		return err
 	}
-	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key came from this address. Try again in %d seconds, or with a key that is right.", wait/time.Second).After(wait).Because(err)
+	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key arrived from this address. Try again in %d seconds, or with a valid key.", wait/time.Second).After(wait).Because(err)
 }
 
-// addressSlots bounds the table of addresses; two addresses rarely share a slot.
+// addressSlots is the size of the table of addresses; two addresses rarely share a
+// slot.
 const addressSlots = 1 << 14
 
-// enterLinger counts a connection that is read after its reply, in all and for its
-// network unless that may be a proxy; the function it returns ends that.
+// enterLinger counts a connection that is read after its reply, in total and for its
+// network unless that may be a proxy; the returned function ends it.
 func (b *Base) enterLinger(remote string) (leave func(), ok bool) {
 	slots, most := &b.lingering, lingeringPerAddress
 	network := listen.Network(remote)
@@ -82,7 +83,7 @@ func (b *Base) enterLinger(remote string) (leave func(), ok bool) {
 
 func (b *Base) LimitsOff() bool { return b.RateLimited != nil && !b.RateLimited() }
 
-// smaller is the smaller of two limits, where 0 is none.
+// smaller returns the smaller of two limits, where 0 means no limit.
 func smaller(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b

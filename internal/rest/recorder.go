@@ -2,11 +2,11 @@ package rest
 
 import "net/http"
 
-// A responseRecorder counts what is sent, for the log line and for whoever must
-// know whether a reply has begun.
+// A responseRecorder counts the bytes sent, for the log line and to determine whether a
+// reply has begun.
 type responseRecorder struct {
 	http.ResponseWriter
-	status int // 0: nothing was sent
+	status int // 0 if nothing was sent
 	bytes  int64
 }
 

@@ -17,12 +17,12 @@ import (
 // None stands for the parameters or the body of an operation without any.
 type None = struct{}
 
-// Input is what a handler reads of a request: parameters and body fit the
-// contract. Its own limits, which the contract does not know, are the handler's.
+// Input is the input of a handler: parameters and body match the contract. The handler
+// checks limits that are not in the contract.
 type Input[P, B any] struct {
 	Params P             // path, query and header; see [parameters]
-	Body   B             // zero where an optional body is absent
-	HTTP   *http.Request // for what the above does not cover
+	Body   B             // zero if an optional body is absent
+	HTTP   *http.Request // for everything else
 	Log    *Fields       // of the request's log line
 }
 
@@ -32,25 +32,25 @@ type Request[P, B any] struct {
 	Input[P, B]
 }
 
-// PublicRequest is one validated request that needs no key. There is no caller.
+// PublicRequest is one validated request that requires no key. It has no caller.
 type PublicRequest[P, B any] struct {
 	Input[P, B]
 }
 
-// Reply is what a handler answers.
+// Reply is the answer of a handler.
 type Reply[R any] struct {
-	Status     int    // 0: 200; a reply of 204 or 304 has no body
-	Location   string // of what was created; empty: no header
-	ETag       string // empty: no header
-	RetryAfter int    // seconds; 0: no header
+	Status     int    // 0 means 200; a reply of 204 or 304 has no body
+	Location   string // address of the created object; empty for no header
+	ETag       string // empty for no header
+	RetryAfter int    // seconds; 0 for no header
 	Body       R
-	Secret     bool // the body holds a secret, so a stored copy of it is sealed
+	Secret     bool // the body contains a secret, so its stored copy is sealed
 }
 
 // NoContent is 204.
 func NoContent() Reply[None] { return Reply[None]{Status: http.StatusNoContent} }
 
-// Created is 201 with the address of what was created.
+// Created is 201 with the address of the created object.
 func Created[R any](location string, body R) Reply[R] {
 	return Reply[R]{Status: http.StatusCreated, Location: location, Body: body}
 }
@@ -60,9 +60,9 @@ func Created[R any](location string, body R) Reply[R] {
 // See docs/decisions/0027-typed-routes-without-a-generated-server.md.
 type Route[S Host] struct {
 	Pattern string                      // method and path, as in the contract
-	Scope   string                      // that the key must carry; empty: any key is enough
-	Keyed   bool                        // an API key is needed
-	bind    func(S, *operation) handler // runs once, when the mux is made
+	Scope   string                      // the required scope; empty if any key is enough
+	Keyed   bool                        // an API key is required
+	bind    func(S, *operation) handler // runs once, when the mux is created
 }
 
 // A handler serves one exchange. The error that it returns becomes the reply in
@@ -74,8 +74,8 @@ func Get[S Host, P, R any](pattern, scope string, h func(S, context.Context, Req
 	return Update(pattern, scope, h)
 }
 
-// Update returns a route that changes or reads something without an idempotency
-// key: what it does may be done twice.
+// Update returns a route that changes or reads something without an idempotency key: it
+// can be repeated safely.
 func Update[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, Request[P, B]) (Reply[R], error)) Route[S] {
 	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
 		reply, err := h(s, x.Context(), in)
@@ -84,8 +84,8 @@ func Update[S Host, P, B, R any](pattern, scope string, h func(S, context.Contex
 }
 
 // Create returns a route whose handler runs in the transaction of the request's
-// idempotency key: what it makes exists together with the stored reply, or not
-// at all. The handler may run more than once.
+// idempotency key: the created object exists together with the stored reply, or not at
+// all. The handler may run more than once.
 func Create[S Host, P, B, R any](pattern, scope string, h func(S, context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) Route[S] {
 	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
 		return Once(s.base(), x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
@@ -94,8 +94,8 @@ func Create[S Host, P, B, R any](pattern, scope string, h func(S, context.Contex
 	})
 }
 
-// CreateAfter is [Create] for a handler that needs what can only be found out
-// outside of a transaction. What before returns is passed on to it.
+// CreateAfter is like [Create], for a handler that depends on work outside of a
+// transaction. It receives the result of before.
 func CreateAfter[S Host, P, B, V, R any](pattern, scope string, before func(S, context.Context, Request[P, B]) (V, error), h func(S, context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) Route[S] {
 	return keyed(pattern, scope, func(s S, x *Exchange, in Request[P, B]) error {
 		v, err := before(s, x.Context(), in)
@@ -109,8 +109,8 @@ func CreateAfter[S Host, P, B, V, R any](pattern, scope string, before func(S, c
 }
 
 // Stream returns a route whose handler writes the reply itself, and reads the body
-// itself if there is one. It is [keyed] written out: a function between would keep a
-// copy of the request on the stack for as long as the stream lasts.
+// itself if there is one. It inlines [keyed]: another function would keep a copy of the
+// request on the stack for the duration of the stream.
 func Stream[S Host, P any](pattern, scope string, h func(S, http.ResponseWriter, *Request[P, None]) error) Route[S] {
 	rt := Route[S]{Pattern: pattern, Scope: scope, Keyed: true, bind: func(s S, op *operation) handler {
 		read := newReader[P, None](s.base(), op)
@@ -137,12 +137,12 @@ func requestOf[P any](x *Exchange, read func(*Exchange) (Input[P, None], error))
 	return &Request[P, None]{Caller: x.Log.Caller, Input: in}, nil
 }
 
-// PublicGet returns a route that reads and needs no key.
+// PublicGet returns a route that reads and requires no key.
 func PublicGet[S Host, P, R any](pattern string, h func(S, context.Context, PublicRequest[P, None]) (Reply[R], error)) Route[S] {
 	return PublicUpdate(pattern, h)
 }
 
-// PublicUpdate is [Update] without a key.
+// PublicUpdate is like [Update], without a key.
 func PublicUpdate[S Host, P, B, R any](pattern string, h func(S, context.Context, PublicRequest[P, B]) (Reply[R], error)) Route[S] {
 	return open(pattern, func(s S, x *Exchange, in PublicRequest[P, B]) error {
 		reply, err := h(s, x.Context(), in)
@@ -150,7 +150,7 @@ func PublicUpdate[S Host, P, B, R any](pattern string, h func(S, context.Context
 	})
 }
 
-// PublicStream is [Stream] without a key.
+// PublicStream is like [Stream], without a key.
 func PublicStream[S Host, P any](pattern string, h func(S, http.ResponseWriter, PublicRequest[P, None]) error) Route[S] {
 	rt := open(pattern, func(s S, x *Exchange, in PublicRequest[P, None]) error { return h(s, x, in) })
 	return rt.WithOwnBody()
@@ -173,13 +173,13 @@ func keyed[S Host, P, B any](pattern, scope string, do func(S, *Exchange, Reques
 	}}
 }
 
-// takeCaller notes who the caller of a request is.
+// takeCaller records the caller of a request.
 func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
 	x.Log.Caller, err = b.authenticate(x.HTTP, scope)
 	return err
 }
 
-// open reads the input of a route that authenticates nobody.
+// open reads the input of a route without authentication.
 func open[S Host, P, B any](pattern string, do func(S, *Exchange, PublicRequest[P, B]) error) Route[S] {
 	return Custom(pattern, func(s S, x *Exchange, read func() (Input[P, B], error)) error {
 		in, err := read()
@@ -190,8 +190,8 @@ func open[S Host, P, B any](pattern string, do func(S, *Exchange, PublicRequest[
 	})
 }
 
-// Custom returns a route that takes no API key: do authenticates the request, if
-// anything does, and reads the input after that.
+// Custom returns a route without an API key: do authenticates the request, if required,
+// and then reads the input.
 func Custom[S Host, P, B any](pattern string, do func(s S, x *Exchange, read func() (Input[P, B], error)) error) Route[S] {
 	return Route[S]{Pattern: pattern, bind: func(s S, op *operation) handler {
 		read := newReader[P, B](s.base(), op)
@@ -230,7 +230,7 @@ type rendered struct {
 	status         int
 	location, etag string
 	retryAfter     string
-	body           []byte // JSON and a line feed; nil: none
+	body           []byte // JSON and a line feed; nil means none
 }
 
 // render writes a reply's body as JSON.
@@ -268,21 +268,20 @@ func (out rendered) send(w http.ResponseWriter) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(out.body)))
 	w.WriteHeader(out.status)
-	_, _ = w.Write(out.body) // what was done is done, whoever listens
+	_, _ = w.Write(out.body) // the operation has succeeded; a write error changes nothing
 }
 
-// largestBody is the x-max-body of the operations that limits.body is about, as it
-// is unless configured.
+// largestBody is the default x-max-body of the operations that limits.body configures.
 const largestBody = 16 << 20
 
-// NewMux builds the mux. It panics where a route and the contract do not fit, which
-// a test would have found.
+// NewMux builds the mux. It panics if a route does not match the contract, which a test
+// would have found.
 func NewMux[S Host](s S, doc *openapi3.T, table []Route[S]) *http.ServeMux {
 	b := s.base()
 	mux := http.NewServeMux()
 	for _, rt := range table {
 		if _, path, _ := strings.Cut(rt.Pattern, " "); doc.Paths.Value(path) == nil {
-			continue // of an extension that is off
+			continue // of a disabled extension
 		}
 		op := NewOperation(doc, rt.Pattern)
 		if op.maxBody == largestBody {

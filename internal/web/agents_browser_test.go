@@ -458,7 +458,8 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 			p.says("Saved")
 			p.see(`(() => { for (const b of document.querySelectorAll(".toast button")) b.click(); return !document.querySelector(".toast"); })()`)
 			last(`{"instructions":"Answer from the files. Say which file you used. Be kind. Or else.","limits":{"maxCreditsMicro":null,"maxSteps":5,"timeoutSeconds":null},"metadata":{"team":"support"}}`)
-			// What was tried is still there, and what is saved is no draft any more.
+			// The test chat is still there, and the saved settings are no longer a
+			// draft.
 			p.see(`document.querySelector(".try .turn.assistant .reply")?.innerText === "Money 💶 comes back"`)
 			p.type_("#try-message", "And now?")
 			p.press("Send")

@@ -66,7 +66,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.see(`document.querySelector("dialog")?.innerText.includes("“too long”")`)
 			p.close()
 
-			// In the session the log says what came of the call.
+			// The log of the session shows the outcome of the call.
 			p.open(strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/"))
 			p.says("send_mail")
 			if l.width < 1100 {
@@ -110,8 +110,7 @@ func TestACallIsApprovedInItsSession(t *testing.T) {
 	}
 }
 
-// TestAnExpiredCallIsResolved has nobody carry out a call; a person looks, and says what
-// came of it.
+// TestAnExpiredCallIsResolved lets a call expire; a person resolves it.
 func TestAnExpiredCallIsResolved(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

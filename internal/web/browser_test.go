@@ -56,9 +56,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startBrowser gives the test a headless browser to itself, or skips the test where none
-// is installed. Every page is opened in a browser context of its own, so that nothing is
-// left of the test before.
+// startBrowser starts a separate headless browser for the test, or skips the test if
+// none is installed. Every page is opened in a separate browser context, so that tests
+// do not share state.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	var path string
@@ -307,7 +307,7 @@ func (p *tab) fits() {
 	}
 }
 
-// shot looks for barriers, and keeps a picture where STOA_TEST_SCREENSHOTS names
+// shot checks the accessibility, and stores a screenshot if STOA_TEST_SCREENSHOTS names
 // a folder.
 func (p *tab) shot(name string) {
 	p.t.Helper()
@@ -348,8 +348,8 @@ const lookForBarriers = `(async () => {
 	return found.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
 })()`
 
-// axe fails the test if axe-core finds a barrier on the page as it is now. While the
-// explorer's form for a request is open, it looks at our own part alone.
+// axe fails the test if axe-core finds a barrier on the current page. While the
+// explorer's form for a request is open, it checks only our own part.
 func (p *tab) axe() {
 	p.t.Helper()
 	loaded, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`"axe" in window`))

@@ -41,7 +41,7 @@ func (b *booth) asked() string {
 	return strings.Join(b.bodies, "; ")
 }
 
-// connect adds the booth as a connection, whose tool nobody has reviewed; it returns the
+// connect adds the booth as a connection with an unreviewed tool; it returns the
 // connection's id.
 func (b *booth) connect(t *testing.T, st stage) string {
 	t.Helper()
@@ -93,7 +93,8 @@ func TestAVisitorConfirmsInTheChat(t *testing.T) {
 			p.see(`document.querySelector(".chat-state").innerText === "Waiting for you" && !document.querySelector("#message")`)
 			p.fits()
 			p.shot("question")
-			// Whoever was writing presses nothing by Enter; the first tab stop confirms.
+			// Enter does not confirm while the visitor is typing; the first tab stop
+			// confirms.
 			p.see(`document.activeElement?.tagName === "FIELDSET"`)
 			p.enter()
 			p.do(chromedp.KeyEvent("\t"))
@@ -136,7 +137,7 @@ func TestAVisitorConfirmsInTheChat(t *testing.T) {
 	}
 }
 
-// What came of a call is not known: the visitor is told before it is done again. The
+// The outcome of a call is unknown: the visitor sees this before it is repeated. The
 // question is in the language of the page.
 func TestAVisitorIsAskedAgainInTheChat(t *testing.T) {
 	t.Parallel()
@@ -161,7 +162,7 @@ func TestAVisitorIsAskedAgainInTheChat(t *testing.T) {
 	p.says("Es geschieht nichts, bevor Sie es bestätigen.")
 	p.see(`!document.querySelector(".confirms dl")`)
 
-	// Whoever looks at the session sees the whole call, and cannot answer.
+	// Viewers of the session see the whole call, and cannot answer.
 	var sessions contract.SessionList
 	st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&sessions)
 	owner := signIn(t, browser, st.h.URL, st.h.Key, strings.Replace(strings.TrimPrefix(st.agent, "/api/v1/"), "api-agents", "agents", 1)+"/sessions/"+sessions.Data[0].ID, looks()[0])

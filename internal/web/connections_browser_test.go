@@ -44,7 +44,7 @@ func TestConnectionsInABrowser(t *testing.T) {
 			p.shot("add")
 			p.press("Connect it")
 
-			// The server wants a secret; then it says what it has.
+			// The server requires a secret; then it lists its tools.
 			p.says("The server wants a secret.")
 			p.fits()
 			p.shot("wants a secret")

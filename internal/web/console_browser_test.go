@@ -168,8 +168,8 @@ func TestTheKeyIsRememberedIfAsked(t *testing.T) {
 	p.see(`localStorage.getItem("stoa.key") === null`)
 }
 
-// A link with a key fills in the form; it signs nobody in by itself, and the key
-// does not stay in the address.
+// A link with a key fills in the form without signing in, and the key is removed from
+// the address.
 func TestALinkBringsAKey(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/fakemcp"
 )
 
-// own is what the agent of a stage needs for secrets of sessions: connections that want
-// them (shop), take them (notes) and do not (plain), and secrets.
+// own contains the objects of a stage for secrets of sessions: connections that require
+// them (shop), accept them (notes) and reject them (plain), and secrets.
 type own struct {
 	shop, notes string // connections
 	ann, all    string // secrets: of one end user, of everybody
@@ -93,7 +93,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.fits()
 			p.shot("start")
 
-			// What is wrong stands at its field, and what was typed stays.
+			// The error is shown at its field, and the input is kept.
 			p.choose("#own-"+o.shop, o.ann)
 			p.choose("#own-"+o.notes, o.all)
 			p.fill("#start", `call: shop__read {}`)
@@ -129,12 +129,12 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.fits()
 			p.shot("deleted")
 
-			// A session without secrets of its own shows nothing of them.
+			// A session without its own secrets does not show them.
 			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "Hello", "title": "without"}).JSON(&made)
 			p.open(o.agent + "/sessions/" + made.ID)
 			p.see(`document.querySelector(".session-title")?.innerText === "without" && !` + ownSecrets)
 
-			// A key that may not give secrets is told so.
+			// A key without the scope for secrets gets a notice.
 			weak, _ := st.h.NewKey(st.h.Account.ID, "agents:read", "sessions:read", "sessions:write", "connections:read")
 			p = signIn(t, browser, st.h.URL, weak, o.agent+"/sessions", l)
 			p.says("They cannot be chosen with this key, which does not carry the scope secrets:write. Sessions may have secrets of their own for notes, shop. Without one, tools of shop are withheld.")
@@ -247,7 +247,7 @@ func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
 			p.everywhere("details")
 			p.press("Done")
 
-			// One without secrets of its own shows nothing of them.
+			// One without its own secrets does not show them.
 			st.c.Want(201, "POST", st.agent+"/"+kind.path, map[string]any{"allowedOrigins": []string{"https://www.example.com"}, "externalUserId": "user-9"})
 			p.open(o.agent + "/tasks")
 			p.says("No scheduled tasks yet")
@@ -275,7 +275,7 @@ func TestATagIsGivenASecretInTheConsole(t *testing.T) {
 		return own
 	}
 
-	// Its visitors are nobody's in particular: what is for one end user is nothing for it.
+	// Its visitors have no external user, so secrets of one end user are not offered.
 	p.press("Make a script tag")
 	p.offers(o.shop, "Choose a secret", allSaid)
 	p.fill("#tag-origins", "https://www.example.com")
@@ -341,7 +341,7 @@ func TestSettingsAreTriedWithASecret(t *testing.T) {
 	p.see(`document.querySelector("#own-` + o.shop + `-problem")?.innerText.includes("no such secret") && !document.querySelector(".notice.failed")`)
 	p.everywhere("a deleted secret")
 
-	// A tool that is taken out takes its field along, and what was chosen there.
+	// Removing a tool removes its field and its selection.
 	p.fill("#tools", "[]")
 	p.see(`!document.querySelector("#own-` + o.shop + `")`)
 	p.press("Send")

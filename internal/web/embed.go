@@ -10,20 +10,21 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A ChatPage is what the chat page of an embed URL shows before its script runs.
+// A ChatPage contains the data that the chat page of an embed URL shows before its
+// script runs.
 type ChatPage struct {
-	Origins []string // that may frame it
+	Origins []string // allowed to frame it
 	Theme   string   // light, dark or auto
-	Accent  string   // a colour, #rrggbb; empty: ours
-	OfTag   bool     // a script tag made it: the preview, a page of ours, may frame it too
+	Accent  string   // a colour, #rrggbb; empty means ours
+	OfTag   bool     // created by a script tag: our preview page may frame it too
 }
 
-// Embeds returns the chat page of an embed URL; found is false if there is no such
-// embed.
+// Embeds returns the chat page of an embed URL; found is false if the embed does not
+// exist.
 type Embeds func(r *http.Request, id string) (page ChatPage, found bool, err error)
 
-// embedPolicy is the content policy of the chat page. It differs from
-// [pagePolicy] in who may frame it, and it shows no pictures at all.
+// embedPolicy is the content policy of the chat page. It differs from [pagePolicy] in
+// the allowed frame ancestors, and it allows no pictures.
 func embedPolicy(origins []string) string {
 	ancestors := "'none'"
 	if len(origins) > 0 {
@@ -39,14 +40,14 @@ func embedPolicy(origins []string) string {
 func guardEmbed(w http.ResponseWriter, origins []string) {
 	guard(w, embedPolicy(origins))
 	h := w.Header()
-	h.Del("X-Frame-Options") // it knows no lists; frame-ancestors does
+	h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	h.Set("Cache-Control", "no-store")
 }
 
-// embed serves the chat page of an embed URL. The page is the same whether the
-// link is unused, used or expired: its script finds out, so that only origins
-// that may frame the page see it.
+// embed serves the chat page of an embed URL. The page is the same for unused, used and
+// expired links: its script determines the state, so that only origins that may frame
+// the page can see it.
 func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	if s.embeds == nil {
 		s.notFound(w, r)
@@ -83,7 +84,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers) })
 }
 
-// write executes a template of its own and sends it with the headers that guard sets.
+// write executes a separate template and sends it with the headers that guard sets.
 func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with any, guard func()) {
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
@@ -102,9 +103,8 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with a
 const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// preview serves a page that shows the launcher of a script tag, as a page of its
-// owner's would. It is the same for every id: whether there is such a tag the launcher
-// finds out.
+// preview serves a page that shows the launcher of a script tag, like a page of its
+// owner. It is the same for every id: the launcher checks whether the tag exists.
 func (s *Site) preview(w http.ResponseWriter, r *http.Request, id string) {
 	s.write(w, r, "preview", struct{ ID string }{id}, func() {
 		guard(w, previewPolicy)

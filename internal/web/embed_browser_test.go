@@ -140,7 +140,7 @@ func eval[T any](p *tab, expression string) T {
 	return got
 }
 
-// hostile is what a reply must not do.
+// hostile contains content that a reply must not execute.
 const hostile = "say: <script>window.hurt = 1</script>\n" +
 	"<img src=x onerror=\"window.hurt = 2\">\n\n" +
 	"![picture](https://evil.example/pixel.png) ![data](data:image/png;base64,iVBORw0KGgo=)\n\n" +
@@ -216,7 +216,7 @@ func TestLinksShowTheirHost(t *testing.T) {
 	p.shot("links")
 }
 
-// TestTheEndsOfAChat shows what a visitor sees when a chat cannot go on.
+// TestTheEndsOfAChat checks the view of a visitor when a chat cannot continue.
 func TestTheEndsOfAChat(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

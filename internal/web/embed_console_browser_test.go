@@ -34,7 +34,7 @@ func TestTheConsoleKeepsScriptTags(t *testing.T) {
 			p.shot("snippet")
 			p.press("Done")
 
-			// A page that is not allowed is told to the owner.
+			// A rejected page is shown to the owner.
 			path := "/api/v1/embed/tags/" + tag.ID
 			for range 2 {
 				st.h.ClientWith(t, "").With("Origin", "https://evil.example").Want(403, "GET", path, nil)

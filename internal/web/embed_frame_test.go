@@ -24,8 +24,7 @@ type host struct {
 	frame string // address
 }
 
-// theirPage does what docs/embeds.md tells site owners to do, and keeps what it
-// hears.
+// theirPage follows docs/embeds.md for site owners, and records the messages.
 const theirPage = `<!doctype html><title>Their page</title><h1>Their page</h1>
 <iframe id="f" title="Chat" width="400" height="600" src="%s"></iframe>
 <script>
@@ -51,7 +50,7 @@ func newHost(t *testing.T) *host {
 // origin is the host's under a name that is another site than Stoa's.
 func (h *host) origin() string { return strings.Replace(h.URL, "127.0.0.1", "localhost", 1) }
 
-// visitHost opens the host's page in a browser context of its own.
+// visitHost opens the host's page in a separate browser context.
 func visitHost(t *testing.T, browser context.Context, address string) (p *tab, leave func()) {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
@@ -63,8 +62,8 @@ func visitHost(t *testing.T, browser context.Context, address string) (p *tab, l
 	return p, cancel
 }
 
-// inside returns the frame of a host's page, which runs in a process of its own,
-// and watches what it asks for and complains of.
+// inside returns the frame of a host's page, which runs in a separate process, and
+// records its requests and errors.
 func (p *tab) inside(base string) *tab {
 	p.t.Helper()
 	return p.other(base, func(info *target.Info) bool {
@@ -169,7 +168,7 @@ func TestTheChatInAFrame(t *testing.T) {
 	in.holds("document.body.innerText.includes('You stopped the answer.')")
 	p.see("heard.some((m) => m.type === 'stoa.status' && m.status === 'cancelled')")
 
-	// The theme follows; what is no message of the protocol changes nothing.
+	// The theme follows; messages outside of the protocol change nothing.
 	p.see("(frame.contentWindow.postMessage({type: 'stoa.theme', theme: 'light'}, '*'), frame.contentWindow.postMessage('x', '*'), frame.contentWindow.postMessage({type: 'stoa.init', theme: 7}, '*'), true)")
 	in.holds("document.documentElement.dataset.theme === 'light'")
 	if got := eval[string](in, "document.cookie + location.hash"); strings.TrimSpace(got) != "" {

@@ -32,8 +32,7 @@ func snippet(t *testing.T, name string) string {
 	return string(m[1])
 }
 
-// curl runs a snippet of the guide as a reader would, but for the origin of the
-// example's site.
+// curl runs a snippet of the guide, with the origin of the example's site replaced.
 func (st stage) curl(t *testing.T, name, origin string, into any) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {

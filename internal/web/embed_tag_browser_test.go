@@ -29,8 +29,8 @@ type staticSite struct {
 	page string
 }
 
-// newStaticSite serves a page in German on a port of its own, which allows the service
-// in its content policy and nothing else.
+// newStaticSite serves a German page on a separate port, whose content policy allows
+// only the service.
 func newStaticSite(t *testing.T, service string) *staticSite {
 	t.Helper()
 	s := &staticSite{}

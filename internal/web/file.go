@@ -18,11 +18,10 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-const revalidate = "no-cache" // keep it, but ask whether it is still the one
+const revalidate = "no-cache" // cache it, but revalidate it
 
-// A file is served as it is or compressed. What its functions return is computed
-// once, on first use, and shared by all requests: most of a process's life nobody
-// asks for most files.
+// A file is served plain or compressed. The results of its functions are computed once,
+// on first use, and shared by all requests, because most files are rarely requested.
 type file struct {
 	kind   string        // media type
 	digest func() string // of the content, short
@@ -30,8 +29,8 @@ type file struct {
 	gzip   func() []byte
 }
 
-// newFile returns a file with the content that read returns each time. The
-// extension of the name decides the media type.
+// newFile returns a file with the content that read returns. The extension of the name
+// determines the media type.
 func newFile(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
 	return &file{
@@ -47,7 +46,7 @@ func newFile(name string, read func() []byte) *file {
 	}
 }
 
-// digestOf computes a digest without keeping the content.
+// digestOf computes a digest without retaining the content.
 func digestOf(read func() []byte) func() string {
 	return sync.OnceValue(func() string {
 		sum := sha256.Sum256(read())
@@ -55,7 +54,7 @@ func digestOf(read func() []byte) func() string {
 	})
 }
 
-// kindOf returns the media type of a file by the ending of its name.
+// kindOf returns the media type of a file by the extension of its name.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -105,7 +104,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	}
 }
 
-// newPacked returns a file of the compressed content that read returns each time.
+// newPacked returns a file of the compressed content that read returns.
 func newPacked(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
 	return &file{
@@ -121,7 +120,7 @@ func newPacked(name string, read func() []byte) *file {
 	}
 }
 
-// acceptsGzip reads an Accept-Encoding header.
+// acceptsGzip reports whether an Accept-Encoding header allows gzip.
 func acceptsGzip(header string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, rest, _ := strings.Cut(part, ";")
@@ -147,7 +146,7 @@ func matches(header, etag string) bool {
 	return false
 }
 
-// assets are the files below static/ by their names, without ".gz".
+// assets contains the files below static/ by their names, without ".gz".
 type assets map[string]*file
 
 // loadAssets lists the embedded files of static.
@@ -159,7 +158,7 @@ func loadAssets() (assets, error) {
 	out := assets{}
 	for _, e := range entries {
 		read := func() []byte {
-			content, _ := staticFiles.ReadFile("static/" + e.Name()) // it is listed, so it is there
+			content, _ := staticFiles.ReadFile("static/" + e.Name()) // it is listed, so it exists
 			return content
 		}
 		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
@@ -171,11 +170,11 @@ func loadAssets() (assets, error) {
 	return out, nil
 }
 
-// url is the address of an asset, with the digest of its content.
+// url returns the address of an asset, with the digest of its content.
 func (a assets) url(name string) (string, error) {
 	f := a[name]
 	if f == nil {
-		return "", fmt.Errorf("there is no static file %q; go generate makes it", name)
+		return "", fmt.Errorf("there is no static file %q; go generate creates it", name)
 	}
 	return "/static/" + name + "?v=" + f.digest(), nil
 }

@@ -22,20 +22,19 @@ func pagePolicy(types string) string {
 		"require-trusted-types-for 'script'; trusted-types " + types
 }
 
-// explorerPolicy is the content security policy of the explorer, a third-party
-// program (Scalar) that adds style elements while it runs and sets style
-// attributes. Style elements need the page's nonce, fresh for each reply, which is
-// why that page alone is no-store; explorer.ts gives the nonce to each style element
-// as it is created, because the program does so for its first only. Attributes
-// have no nonces, so style-src-attr 'unsafe-inline' stays. The page loads
-// explorer.css alone, since the names of our components would restyle the
-// program's parts; its proxy, fonts, telemetry and assistants are switched off, as
-// they call other hosts.
+// explorerPolicy is the content security policy of the explorer, a third-party program
+// (Scalar) that adds style elements while it runs and sets style attributes. Style
+// elements need the page's nonce, fresh for each reply, so only that page is no-store;
+// explorer.ts gives the nonce to each style element as it is created, because the
+// program does so only for its first one. Attributes have no nonces, so style-src-attr
+// 'unsafe-inline' stays. The page loads only explorer.css, because the names of our
+// components would restyle the program's parts; its proxy, fonts, telemetry and
+// assistants are switched off, because they call other hosts.
 //
 // 'unsafe-inline' for all styles is wider than needed, and a changed copy of the
-// program would make every update a merge. A browser test fails on any violation
-// and on any request to another host, so it notices an update that adds styles
-// past document.createElement.
+// program would make every update a merge. A browser test fails on any violation and on
+// any request to another host, so it detects an update that adds styles without
+// document.createElement.
 func explorerPolicy(nonce string) string {
 	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +
@@ -60,7 +59,7 @@ func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(allowed, r.Method) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s takes %s only", r.URL.Path, strings.Join(allowed, " and ")))
+			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s accepts only %s", r.URL.Path, strings.Join(allowed, " and ")))
 			return
 		}
 		next(w, r)
@@ -96,7 +95,7 @@ func (s *Site) refuse(w http.ResponseWriter, e *stoa.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(info.Status)
-	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // the caller left: nobody to tell
+	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // the caller has disconnected
 		Message: e.Message, Type: info.Type, Code: string(info.Code),
 		RequestID: w.Header().Get("x-request-id"), Retryable: info.Retryable,
 	}})

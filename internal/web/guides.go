@@ -18,7 +18,7 @@ import (
 	"stoa/docs"
 )
 
-// guideOrder is the order of the guides, in groups. A test compares it with the
+// guideOrder contains the order of the guides, in groups. A test compares it with the
 // files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "clients", "sandbox"}},
@@ -42,24 +42,24 @@ type guide struct {
 	file        *file
 }
 
-// A guideSection is a heading with what follows it up to the next one.
+// A guideSection is a heading with its content up to the next heading.
 type guideSection struct {
 	ID, Title string
 	Level     int
 	text      string // plain, for the search
 }
 
-// guides are all pages of docs, rendered when one is first asked for.
+// guides contains all pages of docs, rendered on first use.
 type guides struct {
 	groups []guideGroup
 	byName map[string]*guide
 	index  *file
 }
 
-// guidePage is what the template of a guide is filled with.
+// guidePage is the data for the template of a guide.
 type guidePage struct {
 	Groups []guideGroup
-	Guide  *guide // nil: the list, or the results of a search
+	Guide  *guide // nil for the list and for the results of a search
 	Asked  bool
 	Query  string
 	Found  []foundSection
@@ -96,10 +96,10 @@ func (s *Site) renderGuides() (*guides, error) {
 	return g, err
 }
 
-// Styles on elements are refused by the pages' policy, so tables align by attribute.
+// The pages' policy forbids styles on elements, so tables align by attribute.
 var guideTables = extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 
-// newGuide renders a page of docs. Links between the pages stay, links to files
+// newGuide renders a page of docs. Links between the pages are kept, links to files
 // that are not served become plain text, raw HTML is dropped.
 func newGuide(name string, source []byte, titles map[string]string) (*guide, error) {
 	md := goldmark.New(goldmark.WithExtensions(guideTables), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
@@ -136,17 +136,17 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 	return g, nil
 }
 
-// guideMarkup gives tables and code the frames that they have on other pages. The
-// empty corner of a table heads nothing.
+// guideMarkup adds the frames of other pages to tables and code. The empty corner of a
+// table is not a heading.
 var guideMarkup = strings.NewReplacer(
 	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="table">`, "</table>", "</table></div>",
 	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )
 
-// redirectLinks makes links between pages of docs links between guides, named by
-// their titles where they are named by their files, and removes those to files
-// that are not served.
+// redirectLinks converts links between pages of docs to links between guides. A link
+// text that is a file name is replaced by the guide's title. Links to files that are
+// not served are removed.
 func redirectLinks(root ast.Node, source []byte, titles map[string]string) error {
 	var links []*ast.Link
 	err := ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -236,10 +236,10 @@ func plainText(n ast.Node, source []byte) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(b.String(), " "))
 }
 
-// guidesPolicy allows the form of the search beside what other pages may do.
+// guidesPolicy allows the form of the search in addition to the policy of other pages.
 var guidesPolicy = strings.Replace(pagePolicy(""), "form-action 'none'", "form-action 'self'", 1)
 
-// guideList serves the list of guides, or what a search for ?q= finds.
+// guideList serves the list of guides, or the results of a search for ?q=.
 func (s *Site) guideList(w http.ResponseWriter, r *http.Request) {
 	all, err := s.guides()
 	if err != nil {

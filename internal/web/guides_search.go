@@ -15,7 +15,7 @@ const (
 	maxExcerpt = 240 // bytes of a section that is shown
 )
 
-// A foundSection is a section that has every word of a search.
+// A foundSection is a section that contains every word of a search.
 type foundSection struct {
 	Guide   *guide
 	Section guideSection
@@ -33,8 +33,8 @@ func guidesFailed() *stoa.Error {
 	return stoa.Errorf(stoa.CodeInternal, "the guides could not be laid out")
 }
 
-// search returns the sections that have every word of query, the best first:
-// words in titles count most, then how often they occur. It reads some 200 kB.
+// search returns the sections that contain every word of query, best first: words in
+// titles count most, then the number of occurrences. It reads about 200 kB.
 func (g *guides) search(query string) []foundSection {
 	words := strings.Fields(strings.ToLower(query))
 	words = words[:min(len(words), maxWords)]
@@ -59,7 +59,7 @@ func (g *guides) search(query string) []foundSection {
 	return found
 }
 
-// score returns 0 where a word is missing.
+// score returns 0 if a word is missing.
 func (s guideSection) score(guide string, words []string) (score int) {
 	title, page, text := strings.ToLower(s.Title), strings.ToLower(guide), strings.ToLower(s.text)
 	for _, word := range words {
@@ -78,8 +78,7 @@ func (s guideSection) score(guide string, words []string) (score int) {
 	return score
 }
 
-// excerpt returns what stands around the first of the words, with each of them
-// marked.
+// excerpt returns the text around the first match, with every match marked.
 func excerpt(text string, words []string) (parts []excerptPart) {
 	start := -1
 	for _, word := range words {
@@ -121,8 +120,8 @@ func excerpt(text string, words []string) (parts []excerptPart) {
 	return parts
 }
 
-// indexFold returns where text has a lower-case word, in any case; -1 where it
-// has not, or where lower case has another length.
+// indexFold returns the index of a lower-case word in text, ignoring case. It returns
+// -1 if there is no match, or if lower case changes the length.
 func indexFold(text, word string) int {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {

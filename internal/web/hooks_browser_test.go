@@ -12,7 +12,7 @@ import (
 	"stoa/internal/contract"
 )
 
-// onLoopback is where the servers of tests are.
+// onLoopback is the address of the tests' servers.
 const onLoopback = "127.0.0.0/8"
 
 // receiver is an address for webhooks. While it refuses, it answers 500 with a text
@@ -141,7 +141,7 @@ func (p *tab) check(label string) {
 	p.see(`(() => { const l = [...document.querySelectorAll("label.check")].find((l) => l.checkVisibility() && l.innerText.trim().startsWith("` + label + `")); l?.querySelector("input").click(); return !!l; })()`)
 }
 
-// fill puts a text into a field, in place of what is there.
+// fill replaces the text of a field.
 func (p *tab) fill(selector, text string) {
 	p.t.Helper()
 	quoted, _ := json.Marshal(text)

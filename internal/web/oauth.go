@@ -11,34 +11,33 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A LandingPage is what a person reads who comes back from an authorization server.
+// A LandingPage is the page for a person who returns from an authorization server.
 type LandingPage struct {
 	Authorized bool
 	Cancelled  bool
 	Message    string
-	Said       string           // by the authorization server; empty: nothing
-	Console    string           // the address of the connection in the console; empty: it is not known
-	Question   *LandingQuestion // nil: the authorization is over
+	Said       string           // by the authorization server; may be empty
+	Console    string           // the address of the connection in the console; empty if unknown
+	Question   *LandingQuestion // nil if the authorization has ended
 }
 
-// A LandingQuestion is what the person is asked before anything is authorized.
+// A LandingQuestion is the confirmation before anything is authorized.
 type LandingQuestion struct {
-	Token                      string // one, that goes back with the answer
+	Token                      string // a one-time token, sent with the answer
 	Connection, Origin, Issuer string
 	Account, AccountID, Space  string
 	Scopes                     []string
 	ExpiresAt                  time.Time
 }
 
-// maxAnswer is how many bytes the answer to a [LandingQuestion] has at most.
+// maxAnswer is the maximum size of the answer to a [LandingQuestion], in bytes.
 const maxAnswer = 4 << 10
 
 // landingPolicy is the content policy of the page: it has a form.
 var landingPolicy = strings.Replace(pagePolicy(""), "form-action 'none'", "form-action 'self'", 1)
 
-// callback serves the page where people come back from authorization servers: GET asks
-// them, POST takes what they say. What they bring is used up by GET, so that HEAD does
-// nothing.
+// callback serves the page to which authorization servers redirect people: GET shows
+// the question, POST accepts the answer. GET consumes the code, so HEAD does nothing.
 func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodHead || s.land == nil || s.confirm == nil:
@@ -50,16 +49,16 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// confirmed takes the answer to the question of that page, from that page alone.
+// confirmed accepts the answer to the question of that page, only from that page.
 func (s *Site) confirmed(w http.ResponseWriter, r *http.Request) {
 	if http.NewCrossOriginProtection().Check(r) != nil {
-		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization is confirmed on the page that asks, and on none of another site."))
+		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization can only be confirmed on the page of this service that asks for it."))
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxAnswer)
 	decision := r.PostFormValue("decision")
 	if err := r.ParseForm(); err != nil || decision != "connect" && decision != "cancel" {
-		s.refuse(w, stoa.Errorf(stoa.CodeInvalidValue, "The answer has a token, and connect or cancel as its decision.").At("decision"))
+		s.refuse(w, stoa.Errorf(stoa.CodeInvalidValue, "The answer must contain a token, and connect or cancel as its decision.").At("decision"))
 		return
 	}
 	s.showLanding(w, s.confirm(r, r.PostFormValue("token"), decision == "connect"))
@@ -92,7 +91,7 @@ func (s *Site) showLanding(w http.ResponseWriter, page LandingPage) {
 	w.Write(out.Bytes())
 }
 
-// client serves what the service says of itself to authorization servers.
+// client serves the service's OAuth client document for authorization servers.
 func (s *Site) client(w http.ResponseWriter, r *http.Request) {
 	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")
 	if s.clientDocument == nil {

@@ -81,7 +81,8 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	}
 	p.everywhere("an address")
 
-	// Somebody who refuses comes back to a page that says so, and the console hears of it.
+	// A person who refuses returns to a page that confirms it, and the console shows
+	// it.
 	answers.Store(func(v url.Values) {
 		v.Del("code")
 		v.Set("error", "access_denied")
@@ -97,7 +98,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.see(`!document.querySelector("dialog .notice img")`)
 	p.everywhere("what the server said")
 
-	// An answer to something else is none, and the time passes.
+	// An answer to another question does not count, and the time passes.
 	p.press("Begin again")
 	answers.Store(func(v url.Values) { v.Set("state", "another") })
 	back, leave = p.opened(st.h.URL)

@@ -290,7 +290,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 			p.see(fmt.Sprintf(test, "openai"))
 			p.says("It responded.")
 			p.see(fmt.Sprintf(test, "claude"))
-			p.says("The provider refuses the key")
+			p.says("The provider rejects the key")
 			p.says("HTTP 401")
 			p.fits()
 			p.shot("tested")

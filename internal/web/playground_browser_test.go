@@ -62,7 +62,7 @@ func TestTwoModelsAreCompared(t *testing.T) {
 			p.paste()
 			p.see(`document.querySelector("#question").value === "sky = blue\n"`)
 
-			// An earlier question is changed; what came after it goes.
+			// An earlier question is changed; the later rounds are removed.
 			p.enter()
 			p.see(`document.querySelectorAll(".turn.user").length === 2 && document.querySelectorAll(".sides .turn .meta").length === 4`)
 			p.press("Edit")

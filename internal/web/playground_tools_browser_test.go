@@ -90,7 +90,7 @@ func TestThePlaygroundTakesImages(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, url, goodKey, "playground", l)
 			p.says("Ask something")
-			// A file is dropped, and one that is no image.
+			// Drops an image, and a file that is not an image.
 			p.see(`(() => {
 				const png = Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0));
 				const data = new DataTransfer();

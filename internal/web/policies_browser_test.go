@@ -8,9 +8,9 @@ import (
 	"stoa/internal/fakemcp"
 )
 
-// TestAConnectionIsSwitchedOffInTheConsole reviews a tool with what becomes of unknown
-// calls and with the argument for their id, and switches its connection off and on: who
-// does so sees which agents use it, and these say why the tool is withheld.
+// TestAConnectionIsSwitchedOffInTheConsole reviews a tool with the settings for unknown
+// outcomes and for the id argument, and switches its connection off and on: the dialog
+// lists the agents that use it, and their pages show why the tool is withheld.
 func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -37,7 +37,8 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			if put := st.tool(t, "put"); put.OnUnknown.MustGet() != "fail" || put.IdempotencyArgument.MustGet() != "key" || put.Effects.MustGet() != "idempotent" {
 				t.Errorf("%+v", put)
 			}
-			// Who has it approved again finds what was decided; a tool that only reads carries none.
+			// A renewed approval starts with the earlier decision; a read-only tool has
+			// no id argument.
 			p.check("put")
 			p.see(`document.querySelector("#tool-put-unknown").value === "fail" && document.querySelector("#tool-put-argument").value === "key"`)
 			p.choose("#tool-put-effects", "read")
@@ -49,7 +50,7 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			p.press("Approve")
 			p.says("only reads")
 
-			// An agent may be stricter with the one that tells.
+			// An agent can be stricter with the tool that uses tell_model.
 			settings := "agents/" + strings.TrimPrefix(st.agent, "/api/v1/api-agents/") + "/settings"
 			p.open(settings)
 			p.see(`(() => { const d = [...document.querySelectorAll("details")].find((d) => d.innerText.startsWith("shop")); if (d) d.open = true; return !!d; })()`)

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/contract"
 )
 
-// A reference is the contract as the page at /docs/api-openapi shows it.
+// A reference is the contract in the form of the page /docs/api-openapi.
 type reference struct {
 	Title, Version string
 	Description    template.HTML
@@ -19,7 +19,7 @@ type reference struct {
 	Schemas        []namedSchema
 }
 
-// A group is the operations with one tag.
+// A group contains the operations with one tag.
 type group struct {
 	Name        string
 	Description template.HTML
@@ -40,8 +40,8 @@ type operation struct {
 	Samples                          []sample
 }
 
-// Words returns the lower-case text that the filter of the page searches,
-// beside the visible text.
+// Words returns the lower-case text that the filter of the page searches, in addition
+// to the visible text.
 func (o operation) Words() string {
 	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
 }
@@ -67,12 +67,12 @@ type content struct {
 // An answer is a documented reply.
 type answer struct {
 	Status  string
-	Kind    string // ok, info or failed: how its badge looks
+	Kind    string // the style of its badge: ok, info or failed
 	Note    template.HTML
 	Codes   []string
 	Headers []parameter
 	Bodies  []content
-	Error   bool // the body is the error envelope and needs no repeating
+	Error   bool // the body is the error envelope, which is not repeated
 }
 
 type sample struct{ Title, Text string }
@@ -83,7 +83,7 @@ type code struct {
 	Text template.HTML
 }
 
-// An eventTable is the events of one stream.
+// An eventTable contains the events of one stream.
 type eventTable struct {
 	ID, Title string
 	Of        string // the operation that streams them, in words
@@ -97,7 +97,7 @@ type eventRow struct {
 	Schema       *schema
 }
 
-// A namedSchema is a schema with a section of its own, to which others link.
+// A namedSchema is a schema with its own section, to which others link.
 type namedSchema struct {
 	Name, Anchor string
 	Schema       *schema
@@ -106,16 +106,16 @@ type namedSchema struct {
 const methods = "get put post delete patch head options"
 
 // newReference builds a page from the contract document that is readable without
-// scripts, printable and searchable by the browser. It keeps the order in which
-// the document was written, because that order explains; OpenAPI libraries for Go
-// keep properties in maps, which loses it. Named types are expanded in place to
-// maxDepth levels and then linked, and recursion always ends in a link.
-// Descriptions are Markdown with raw HTML off. The page is rendered when it is
-// first requested (about 40 ms) and then served from memory with a strong ETag.
+// scripts, printable and searchable by the browser. It keeps the order of the document,
+// which is chosen for readers; OpenAPI libraries for Go lose it, because they store
+// properties in maps. Named types are expanded in place to maxDepth levels and then
+// linked, and recursion always ends in a link. Descriptions are Markdown with raw HTML
+// off. The page is rendered when it is first requested (about 40 ms) and then served
+// from memory with a strong ETag.
 //
-// Redoc loads from other hosts, and pages generated into the repository would
-// drift. If the page passed a few megabytes, each group of operations would become
-// a page of its own.
+// Redoc loads from other hosts, and pages generated into the repository would drift. If
+// the page grew beyond a few megabytes, each group of operations would get its own
+// page.
 func newReference(doc *value) (*reference, error) {
 	b := &builder{root: doc, prose: newProse()}
 	page := b.page()
@@ -125,15 +125,15 @@ func newReference(doc *value) (*reference, error) {
 	return page, nil
 }
 
-// A builder converts the document. It keeps the first error, so that the code
-// reads as a list of what is shown.
+// A builder converts the document. It keeps the first error, so that the code reads as
+// a list of the page's contents.
 type builder struct {
 	root  *value
 	prose prose
 	err   error
 
-	summary string       // of the operation that is being laid out
-	streams []eventTable // of the streams met so far
+	summary string       // of the current operation
+	streams []eventTable // of the streams processed so far
 }
 
 func (b *builder) fail(err error) {
@@ -200,7 +200,7 @@ func (b *builder) page() *reference {
 		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
 	}
 	for _, s := range b.root.all("components", "schemas") {
-		// Its own members are shown; those of nested schemas are linked.
+		// Its own members are shown; the members of nested schemas are linked.
 		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
 	}
 	return page
@@ -257,7 +257,7 @@ func (b *builder) contents(v *value) []content {
 			c.Events = b.stream(m.value.str("schema", "$ref"))
 		}
 		if e := m.value.get("example"); e != nil {
-			c.Examples = append(c.Examples, sample{"Example", shown(e, c.Stream)})
+			c.Examples = append(c.Examples, sample{"Example", formatExample(e, c.Stream)})
 		}
 		for _, e := range m.value.all("examples") {
 			one := b.follow(e.value)
@@ -266,7 +266,7 @@ func (b *builder) contents(v *value) []content {
 				if title == "" {
 					title = e.name
 				}
-				c.Examples = append(c.Examples, sample{title, shown(given, c.Stream)})
+				c.Examples = append(c.Examples, sample{title, formatExample(given, c.Stream)})
 			}
 		}
 		out = append(out, c)
@@ -274,9 +274,9 @@ func (b *builder) contents(v *value) []content {
 	return out
 }
 
-// shown formats an example: text as it is, a stream's event as it is framed,
+// formatExample formats an example: text unchanged, a stream's event with its framing,
 // and anything else as JSON.
-func shown(e *value, stream bool) string {
+func formatExample(e *value, stream bool) string {
 	if s, ok := e.scalar.(string); ok && e.kind == 's' {
 		return s
 	}
@@ -303,7 +303,7 @@ func (b *builder) answer(status string, v *value) answer {
 		out.Bodies = b.contents(v)
 	}
 	for _, h := range v.all("headers") {
-		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: said once, at the top
+		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: described once, at the top
 			out.Headers = append(out.Headers, b.parameter(h.name, "header", b.follow(h.value)))
 		}
 	}
@@ -344,8 +344,8 @@ func (b *builder) events(id, name string, v *value) eventTable {
 	return t
 }
 
-// operations returns the ids of the contract's operations, for pages that show
-// only what the service offers.
+// operations returns the ids of the contract's operations, for pages that show only the
+// features of the service.
 func operations(doc *value) []string {
 	var out []string
 	for _, path := range doc.all("paths") {

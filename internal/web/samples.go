@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// exampleBody returns the body for the samples of an operation: the first
-// example of its JSON request; nil if there is none.
+// exampleBody returns the body for the samples of an operation: the first example of
+// its JSON request, or nil.
 func (b *builder) exampleBody(v *value) *value {
 	body := v.get("requestBody")
 	if body == nil {
@@ -65,8 +65,8 @@ func (b *builder) sampleOf(v *value, depth int) *value {
 	return &value{kind: 's'}
 }
 
-// commands returns the operations that have a command of their own; the others
-// are called with "stoa api".
+// commands returns the operations with a dedicated command; the others are called with
+// "stoa api".
 func commands() map[string]string {
 	return map[string]string{
 		"createResponse": `stoa respond -m auto "Why is the sky blue?"`,

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep members are expanded in place; below it they link to the
-// schema's own section.
+// maxDepth is the maximum depth of members that are expanded in place; deeper ones link
+// to the schema's own section.
 const maxDepth = 4
 
 // A schema is one type of the contract as text, with its members below it.
 type schema struct {
 	Type     string // "string", "array of InputItem", "integer (int64)", …
-	Link     string // the anchor of the named type that is shown elsewhere; "": none
+	Link     string // the anchor of the named type that is shown elsewhere; may be empty
 	Nullable bool
 	Rules    []string // "at least 1", "one of a, b", …
 	Note     template.HTML
@@ -38,8 +38,8 @@ type schemaChoice struct {
 	Schema *schema
 }
 
-// schema converts v. way has the names of the schemas above it, which ends
-// recursion; depth bounds it.
+// schema converts v. way contains the names of the schemas above it, which ends
+// recursion; depth limits it.
 func (b *builder) schema(v *value, way []string, depth int) *schema {
 	if v == nil {
 		return &schema{Type: "any"}
@@ -58,7 +58,7 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 		way = append(slices.Clone(way), named)
 		v = found
 	}
-	// One thing behind "all of" is that thing with another description.
+	// A single item of "all of" is that item with another description.
 	if parts := v.list("allOf"); len(parts) == 1 {
 		inner := b.schema(parts[0], way, depth)
 		if d := v.str("description"); d != "" {
@@ -117,8 +117,7 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 	return s
 }
 
-// hasParts reports whether a schema has members, so that it gets a section of
-// its own.
+// hasParts reports whether a schema has members, so that it gets its own section.
 func hasParts(v *value) bool {
 	return v.get("properties") != nil || v.get("oneOf") != nil || v.get("anyOf") != nil || v.get("allOf") != nil || v.get("items") != nil
 }
@@ -146,7 +145,7 @@ func typeWords(v *value, named string) string {
 	case format == "binary":
 		return "bytes"
 	case kind == "integer":
-		return "integer" // its width says nothing to a reader
+		return "integer" // the width is irrelevant to a reader
 	case format != "":
 		return kind + " (" + format + ")"
 	}
@@ -174,7 +173,7 @@ func rules(v *value) []string {
 		}
 	}
 	if values := v.strs("x-extensible-enum"); len(values) > 0 {
-		out = append(out, "today one of "+strings.Join(values, ", "))
+		out = append(out, "currently one of "+strings.Join(values, ", "))
 	}
 	between := func(low, high, unit string) {
 		lo, hi := has(low), has(high)

@@ -13,7 +13,7 @@ import (
 	"stoa/internal/contract"
 )
 
-// as has the page be seen in another way, without loading it anew.
+// as changes the emulated media of the page without reloading it.
 func (p *tab) as(l look) {
 	p.t.Helper()
 	scheme := "light"
@@ -28,7 +28,7 @@ func (p *tab) as(l look) {
 	p.do(chromedp.EmulateViewport(l.width, l.height))
 }
 
-// everywhere looks at the page as it is now in all sizes and themes.
+// everywhere checks the current page in all sizes and themes.
 func (p *tab) everywhere(name string) {
 	p.t.Helper()
 	all := sizes()
@@ -61,7 +61,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 	p.allow("400", "409", "422")
 	p.says("No secrets")
 
-	// What is wrong stands at its field, and what was typed stays.
+	// The error is shown at its field, and the input is kept.
 	p.press("Store a secret")
 	p.fill("#secret-name", "first")
 	p.fill("#secret-origin", server.URL+"/path")
@@ -119,7 +119,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 		}
 	}
 
-	// The list tells what each is for.
+	// The list shows the purpose of each.
 	bearer, token := st.secret(t, "of kind bearer"), st.secret(t, "of kind token")
 	auth := map[string]any{"type": "oauth", "grant": "client_credentials", "clientId": "demo", "clientSecretId": token.ID}
 	st.c.Want(201, "POST", "/api/v1/connections", map[string]any{"kind": "mcp", "name": "notes", "url": server.URL, "auth": auth})
@@ -161,7 +161,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 	p.press("Delete it")
 	p.see(`!document.querySelector("dialog") && !document.querySelector("table").innerText.includes("of last year")`)
 
-	// A key that only reads sees the list and changes nothing.
+	// A read-only key shows the list without changes.
 	reader, _ := st.h.NewKey(st.h.Account.ID, "connections:read")
 	p = signIn(t, browser, st.h.URL, reader, "connections/secrets", sizes()[2])
 	p.says("of kind query")

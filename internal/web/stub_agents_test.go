@@ -19,7 +19,7 @@ const (
 	stubEmbed   = "emu_01k9zqd3m8w5x7y2c4b6n8p0ra"
 )
 
-// agentReplies are what the stub says of agents, by operation.
+// agentReplies contains the stub's replies about agents, by operation.
 func agentReplies() map[string]string {
 	const at = `"2026-11-20T11:58:00.000Z"`
 	const limits = `{"maxCreditsMicro":null,"timeoutSeconds":null,"maxSteps":null}`

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// stubProviders is what the stub says of providers: one that serves, one of
-// which a model rests.
+// stubProviders is the stub's reply about providers: a healthy one, and one with a
+// model whose circuit is open.
 func stubProviders() string {
 	const failed = `{"at":"2026-11-20T11:59:00.000Z","code":"server_is_overloaded","text":"The service or a provider is overloaded.","status":529}`
 	route := func(model, state, until, last string, failures int) string {
@@ -22,7 +22,7 @@ func stubProviders() string {
 	}, ",") + `]}`
 }
 
-// laterReplies are what the stub says of schedules and embeds, by operation.
+// laterReplies contains the stub's replies about schedules and embeds, by operation.
 func laterReplies() map[string]string {
 	const at = `"2026-11-20T11:58:00.000Z"`
 	list := func(items ...string) string {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// operatorReplies are what the stub says of nodes and of the request log, by operation.
+// operatorReplies contains the stub's replies about nodes and the request log, by
+// operation.
 func operatorReplies() map[string]string {
 	at := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format("2006-01-02T15:04:05.000Z") }
 	node := func(id, version, address, hash string, self bool) string {
@@ -20,7 +21,7 @@ func operatorReplies() map[string]string {
 		"GET /providers/recent": fmt.Sprintf(`{"rows":20000,"since":%q,"cut":true,"data":[{"name":"claude","hour":%s,"day":%s,"lastError":{"at":%q,"code":"upstream_error","text":"The model's provider failed.","status":502,"requestId":"req_01k9zqd3m8w5x7y2c4b6n8found"},"models":[{"model":"alpha-sonnet-5-5","hour":%s,"day":%s}]},{"name":"openai","hour":%s,"day":%s,"lastError":null,"models":[]}]}`,
 			at(5*time.Hour), calls(412, 7, "1834"), calls(19_571, 31, "1702"), at(time.Minute), calls(400, 2, "1600"), calls(19_000, 4, "1650"), calls(0, 0, "null"), calls(3, 0, "900")),
 		"POST /providers/{name}/test of openai": `{"provider":"openai","model":"gpt-5.2","ok":true,"status":null,"errorCode":null,"text":"It responded.","attempts":1,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":641}`,
-		"POST /providers/{name}/test of claude": `{"provider":"claude","model":"claude-haiku-4-5","ok":false,"status":401,"errorCode":"upstream_error","text":"The provider refuses the key or what the key may do.","attempts":1,"timeToFirstTokenMilliseconds":null,"durationMilliseconds":93}`,
+		"POST /providers/{name}/test of claude": `{"provider":"claude","model":"claude-haiku-4-5","ok":false,"status":401,"errorCode":"upstream_error","text":"The provider rejects the key or its permissions.","attempts":1,"timeToFirstTokenMilliseconds":null,"durationMilliseconds":93}`,
 		"GET /nodes": `{"data":[` + strings.Join([]string{
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V1X", "1.4.0", "10.0.0.7:8080", "5f2d8e0c9a41", true),
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V2X", "1.4.0", "10.0.0.8:8080", "5f2d8e0c9a41", false),

@@ -23,8 +23,8 @@ const (
 	freeKey = "sk_free0000000000000000000000000000000abcdef"
 )
 
-// A stub stands in for the API: the pages' own tests must not need a database.
-// What it says is held against the contract by a test of its own.
+// A stub stands in for the API: the pages' own tests must not need a database. A
+// separate test checks its replies against the contract.
 type stub struct {
 	t    *testing.T
 	site *web.Site
@@ -58,7 +58,7 @@ func serve(t *testing.T) (*stub, *httptest.Server) {
 	mux.Handle("/api/v1/", http.HandlerFunc(s.api))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(func() {
-		srv.CloseClientConnections() // a stream that nobody ends would keep Close waiting
+		srv.CloseClientConnections() // an open stream would keep Close waiting
 		srv.Close()
 	})
 	return s, srv
@@ -272,7 +272,7 @@ func stubModel(id, family, aliases string, gated, available bool, in, out int) s
 		id, family, gated, aliases, available, in, in/10, out)
 }
 
-// stubReplies are what the stub says, by operation.
+// stubReplies contains the stub's replies, by operation.
 func stubReplies() map[string]string {
 	limits, _ := json.Marshal(contract.Limits{RequestsKeptSeconds: 2_592_000, RequestsKeptPerAccount: 100_000}) // every one has to be there
 	me := func(plan, name string, gated bool, scopes, cap, spent string) string {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A value is a part of the contract document. Members keep the order of the
-// document, which is the order for readers.
+// A value is a part of the contract document. Members keep the order of the document,
+// which is chosen for readers.
 type value struct {
 	members []member // of an object
 	items   []*value // of an array
@@ -147,8 +147,8 @@ func (v *value) inline() string {
 	return out.String()
 }
 
-// pretty returns v as JSON, indented by two spaces; what fits into 72
-// characters stays on one line.
+// pretty returns v as JSON, indented by two spaces; values of up to 72 characters stay
+// on one line.
 func (v *value) pretty() string {
 	var out strings.Builder
 	v.write(&out, "\n", "")

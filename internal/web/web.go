@@ -1,26 +1,26 @@
 // Package web serves the pages for people: the landing page, the explorer at
-// /api/v1/doc, the guides at /docs, the endpoint reference at /docs/api-openapi, the console at
-// /console, the chat at /embed/{id}, and the styles and scripts they share.
+// /api/v1/doc, the guides at /docs, the endpoint reference at /docs/api-openapi, the
+// console at /console, the chat at /embed/{id}, and the styles and scripts they share.
 // Everything is embedded; no page loads anything from another host.
 //
-// It never reads the database, calls a model or checks a key: the console is a
-// client of the public API like any other. The sources of scripts and styles
-// are in ui/ and are bundled into static/ by go generate, without Node.
+// It never reads the database, calls a model or checks a key: the console is an
+// ordinary client of the public API. The sources of scripts and styles are in ui/ and
+// are bundled into static/ by go generate, without Node.
 //
-// Start reading at [Site.Routes]. The reference page is built by
-// [newReference] from the contract document.
+// Start reading at [Site.Routes]. The reference page is built by [newReference] from
+// the contract document.
 //
 // See docs/decisions/0019-build-the-pages-without-node.md.
 //
-// The console has no back end of its own. It signs in with an API key, keeps
-// it in sessionStorage of one tab (in localStorage if the user ticks so), sends
-// it as a bearer token and calls the public API only. An attribute of its page lists what the contract offers, so
-// it shows a page when its operation exists. Streams are read with fetch.
-// Trusted Types are required: text becomes HTML through DOMPurify alone. The
-// cost of a streamed reply is shown from the price list at once and replaced
-// by the receipt, found in the list of receipts, because a receipt that does
-// not exist yet is no error there. Cookies were rejected: they bring request
-// forgery and a second way to sign in.
+// The console has no separate back end. It signs in with an API key, keeps it in
+// sessionStorage of one tab (in localStorage if the user chooses so), sends it as a
+// bearer token and calls only the public API. An attribute of its page lists the
+// operations of the contract, so it shows a page only if its operation exists. Streams
+// are read with fetch. Trusted Types are required: text becomes HTML only through
+// DOMPurify. The cost of a streamed reply is first computed from the price list and
+// then replaced by the receipt, found in the list of receipts, because a missing
+// receipt is not an error there. Cookies were rejected: they enable request forgery and
+// add a second way to sign in.
 package web
 
 import (
@@ -44,15 +44,15 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// Config is what the pages show of the service. The zero value works.
+// Config contains the data about the service for the pages. The zero value works.
 type Config struct {
-	Version  string                                                        // of the program, shown at the foot of pages; "": none
-	Contract *contract.Edition                                             // as the service serves it; nil: without extensions
-	Origin   string                                                        // that callers see, in the commands of the landing page
-	Land     func(*http.Request) LandingPage                               // takes what people bring back from authorization servers; nil: nobody does
-	Confirm  func(r *http.Request, token string, connect bool) LandingPage // takes their answers to its question; nil: nobody does
-	Client   func() (map[string]any, error)                                // what the service says of itself to authorization servers; nil: nothing
-	Embeds   Embeds                                                        // for the chat page at /embed/{id}; nil: there is none
+	Version  string                                                        // of the program, shown at the foot of pages; may be empty
+	Contract *contract.Edition                                             // as the service serves it; nil means without extensions
+	Origin   string                                                        // the public address, for the commands of the landing page
+	Land     func(*http.Request) LandingPage                               // accepts the redirects of authorization servers; may be nil
+	Confirm  func(r *http.Request, token string, connect bool) LandingPage // accepts the answers to its question; may be nil
+	Client   func() (map[string]any, error)                                // the OAuth client document of the service; may be nil
+	Embeds   Embeds                                                        // for the chat page at /embed/{id}; nil if there is none
 }
 
 // A Site serves the pages. It is safe for concurrent use and never changes
@@ -69,24 +69,24 @@ type Site struct {
 	landing        *file
 	console        *file
 	missing        *file
-	reference      func() (*file, error)   // laid out when it is first asked for
+	reference      func() (*file, error)   // rendered on first use
 	guides         func() (*guides, error) // likewise
 }
 
-// pageData is what the frame of every page is filled with.
+// pageData is the data for the frame of every page.
 type pageData struct {
 	Title, Summary, Here string
 	Version              string
 	Full                 bool // the bar reaches from edge to edge
 	Page                 any
-	Operations           string // what the contract offers, separated by spaces
+	Operations           string // the operations of the contract, separated by spaces
 	Nonce                string
 	Sample               string
 }
 
-// New renders the pages, except the reference, which takes longer than all the
-// others and is rendered on first use. It fails only if the contract or a
-// template is broken, which a test would have shown.
+// New renders the pages, except the reference, which takes longer than all others and
+// is rendered on first use. It fails only if the contract or a template is broken,
+// which a test would have found.
 func New(cfg Config) (*Site, error) {
 	if cfg.Contract == nil {
 		cfg.Contract = contract.For()
@@ -131,8 +131,8 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 	return newFile(name+".html", out.Bytes), nil
 }
 
-// renderReference renders the reference page. It parses the contract again: what
-// [New] has parsed would be megabytes that most processes never need.
+// renderReference renders the reference page. It parses the contract again, because
+// keeping the result of [New] would take megabytes that most processes never need.
 func (s *Site) renderReference() (*file, error) {
 	doc, err := parse(s.contract.JSON())
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Site) renderReference() (*file, error) {
 	return s.render("reference", pageData{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
 }
 
-// firstCall is a call that can be pasted, once the key is in STOA_API_KEY.
+// firstCall returns a call to paste, with the key in STOA_API_KEY.
 func firstCall(origin string) string {
 	return fmt.Sprintf(`curl %s/api/v1/responses \
   -H "Authorization: Bearer $STOA_API_KEY" \
@@ -153,9 +153,9 @@ func firstCall(origin string) string {
   -d '{"model": "auto", "input": "Why is the sky blue?"}'`, cmp.Or(origin, "http://127.0.0.1:8080"))
 }
 
-// Routes mounts every page, and "/" for every other path: 404 as a page in a
-// browser and as the error envelope elsewhere. The API keeps /api/v1/, except
-// the explorer at GET /api/v1/doc.
+// Routes mounts every page, and "/" for every other path: 404 as a page in a browser
+// and as the error envelope elsewhere. The API serves /api/v1/, except the explorer at
+// GET /api/v1/doc.
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
 	mux.Handle("/embed/{id}", s.only(s.embed))
@@ -224,8 +224,8 @@ func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asset serves a script, a style or a text. An address with the digest of the
-// content may be cached for good.
+// asset serves a script, a style or a text. An address with the digest of the content
+// can be cached forever.
 func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	f := s.assets[r.PathValue("name")]
 	if f == nil {

@@ -45,8 +45,8 @@ func main() {
 	}
 }
 
-// depth is how many levels of the document have a line for each member: an
-// operation has one, and so has a schema.
+// depth is the number of levels of the document with a line for each member, such as
+// operations and schemas.
 const depth = 3
 
 // lines breaks JSON without white space into lines.

@@ -1,7 +1,7 @@
-// Command build bundles the sources below internal/web/ui into
-// internal/web/static: the scripts and style sheets of the pages. It uses
-// esbuild as a library, so Node is not needed, and its output is reproducible:
-// the test beside it compares it with what is committed. Before that it generates the types of the API's bodies, [typesFile], from the
+// Command build bundles the sources below internal/web/ui into internal/web/static: the
+// scripts and style sheets of the pages. It uses esbuild as a library, so Node is not
+// needed, and its output is reproducible: its test compares it with the committed
+// files. Before that it generates the types of the API's bodies, [typesFile], from the
 // contract.
 //
 // It never downloads anything: "npm ci" in internal/web/ui installs the libraries that
@@ -36,7 +36,7 @@ var entries = []api.EntryPoint{
 	{InputPath: "src/embed/launcher.ts", OutputPath: "launcher"},
 }
 
-// typesFile is where the types of the API are, below ui/.
+// typesFile is the path of the types of the API, below ui/.
 const typesFile = "src/lib/contract.ts"
 
 // bundle builds all entries in memory. The keys of the result are file names.

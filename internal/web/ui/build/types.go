@@ -48,8 +48,8 @@ func refType(r *openapi3.SchemaRef, indent string) string {
 	return typeOf(r.Value, indent)
 }
 
-// typeOf returns the type of a schema. It knows the keywords that the contract
-// uses; a schema without any of them is unknown.
+// typeOf returns the type of a schema. It supports the keywords that the contract uses;
+// a schema without any of them has the type unknown.
 func typeOf(s *openapi3.Schema, indent string) string {
 	var t string
 	switch {

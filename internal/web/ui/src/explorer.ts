@@ -1,5 +1,5 @@
-// Starts the explorer with everything switched off that would leave this
-// origin or add what the service does not offer.
+// Starts the explorer without features that call other origins or that the service does
+// not offer.
 
 import { keptKey } from "./lib/key";
 
@@ -39,23 +39,23 @@ const configuration = {
   defaultOpenAllTags: true,
   documentDownloadType: "json",
   defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
-  // Whoever is signed in to the console is so here; the explorer keeps no key.
+  // A sign-in to the console also applies here; the explorer stores no key.
   authentication: { preferredSecurityScheme: "bearer", securitySchemes: { bearer: { token: keptKey() ?? "" } } },
 };
 
-// mend gives what the explorer has drawn the names and the reach by keyboard that it
-// lacks. Each part is looked for again whenever something is drawn.
+// mend adds missing names and keyboard access to the explorer's elements. It searches
+// for each part again whenever something is drawn.
 function mend() {
   for (const button of place.querySelectorAll<HTMLElement>("button[aria-controls]:not([aria-label]):not([aria-labelledby])")) {
     if (!button.innerText.trim()) button.setAttribute("aria-label", `Show or hide ${nameOf(button)}`);
   }
-  // What scrolls can be reached, and scrolled with the arrows.
+  // Scrolling elements are focusable and scroll with the arrow keys.
   for (const list of place.querySelectorAll<HTMLElement>("ul[aria-label$=' endpoints']:not([tabindex])")) list.tabIndex = 0;
   // The bar of the service is the banner of the page.
   for (const header of place.querySelectorAll("header:not([role])")) header.setAttribute("role", "presentation");
 }
 
-// nameOf returns the heading of the part of the page that a button without words is in.
+// nameOf returns the heading of the section that contains a button without text.
 function nameOf(button: HTMLElement): string {
   for (let at = button.parentElement; at && at !== place; at = at.parentElement) {
     const heading = at.querySelector<HTMLElement>("h1, h2, h3, h4")?.innerText.trim();
@@ -69,7 +69,7 @@ new MutationObserver(mend).observe(place, { childList: true, subtree: true });
 // The explorer's own script comes after this one.
 addEventListener("DOMContentLoaded", () => {
   (window as unknown as { Scalar: Scalar }).Scalar.createApiReference(place, configuration);
-  // It reads the mode once; after that its classes are all there is to change.
+  // It reads the mode once; after that only its classes can be changed.
   document.addEventListener("stoa:theme", () => {
     document.body.classList.toggle("dark-mode", dark());
     document.body.classList.toggle("light-mode", !dark());

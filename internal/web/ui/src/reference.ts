@@ -1,6 +1,6 @@
-// What the reference page does beyond reading: a live filter over the
-// operations, copy buttons, the place in the contents, and opening what an
-// address points into. The page is complete without it.
+// Enhances the reference page: a live filter over the operations, copy buttons, the
+// current position in the contents, and expanding the target of an address. The page is
+// complete without it.
 
 import { copyText } from "./lib/copy";
 
@@ -58,7 +58,7 @@ function copyButtons(): void {
   }
 }
 
-// openTarget expands what hides the element that the address names.
+// openTarget expands the elements that hide the target of the address.
 function openTarget(): void {
   const id = decodeURIComponent(location.hash.slice(1));
   const target = id ? document.getElementById(id) : null;

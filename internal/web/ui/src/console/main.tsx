@@ -1,5 +1,5 @@
-// The console: a client of the public API that runs in the browser. This file
-// holds the frame; each page has a file of its own in pages/.
+// The console: a client of the public API that runs in the browser. This file contains
+// the frame; each page has its own file in pages/.
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -96,7 +96,7 @@ function pageAt(path: string): { page: Page; rest: string } | undefined {
   return page && { page, rest: rest.join("/") };
 }
 
-// spends are the pages on which calls are made and charged.
+// spends contains the pages whose calls are charged.
 const spends = new Set(["", "playground", "agents", "sessions", "credits"]);
 
 function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
@@ -111,7 +111,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
     scrollRowTo(list.current, list.current?.querySelector("[aria-current]"));
   }, [title]);
   useEffect(() => {
-    // "/" goes to the page's search, where it has one.
+    // "/" focuses the page's search, if it has one.
     const listen = (event: KeyboardEvent) => {
       const from = event.target as HTMLElement;
       const search = document.querySelector<HTMLInputElement>("main input[type=search]");
@@ -176,7 +176,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
 const sessionsWaiting = { status: "waiting_for_input" };
 const callsWaiting = { kind: "tool_approval" };
 
-// Waiting counts what waits for somebody, anew with each address.
+// Waiting shows the number of pending approvals and inputs, updated with each address.
 function Waiting({ path, of, needs, query, words }: { path: string; of: string; needs: string; query: Query; words: string }) {
   const { api, may, offers } = useSession();
   const most = 20;

@@ -1,5 +1,5 @@
-// The table of pages. A page is shown if the contract has the operation that it
-// needs, and its content if the key has the scope that it needs.
+// The table of pages. A page is shown if the contract has its operation, and its
+// content if the key has its scope.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
@@ -18,12 +18,12 @@ import { Usage } from "./pages/usage";
 import { Webhooks } from "./pages/webhooks";
 
 export interface Page {
-  path: string; // behind "#/"; what follows it belongs to the page
+  path: string; // after "#/"; the rest belongs to the page
   title: string;
   icon: IconName;
   needs: string; // an operation of the contract
-  scope?: string; // without it the page says only that
-  what?: string; // a key without the scope may not do
+  scope?: string; // without it the page shows only a notice
+  what?: string; // if a key without the scope is not enough
   hidden?: boolean; // not in the list for keys without the scope
   show: ComponentType<{ rest: string }>;
 }

@@ -1,4 +1,4 @@
-// on returns black or white: what is easier to read on a colour, #rrggbb. The contrast
+// on returns black or white: the more readable one on a colour, #rrggbb. The contrast
 // of the better one is at least 4.5 for every colour.
 export function on(colour: string): string {
   const part = (at: number) => {
@@ -9,7 +9,7 @@ export function on(colour: string): string {
   return (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000000" : "#ffffff";
 }
 
-// initial returns the letter that stands for a name where there is no picture.
+// initial returns the letter that represents a name without a picture.
 export function initial(name: string): string {
   return (name.match(/[\p{L}\p{N}]/u)?.[0] ?? "?").toUpperCase();
 }

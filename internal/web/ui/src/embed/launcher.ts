@@ -1,10 +1,10 @@
-// The launcher: what a script tag adds to a page of any site. A button in a corner opens
-// the chat page in a frame. It asks no other host than the one it came from, and lives
-// in a shadow tree, so that the styles of the page and its own do not meet.
+// The launcher: what a script tag adds to a page of any site. A button in a corner
+// opens the chat page in a frame. It sends requests only to the host that it was loaded
+// from, and uses a shadow tree to isolate its styles from those of the page.
 //
 //   <script src="https://…/embed.js" data-embed="pub_…" async></script>
 //
-// data-language, data-theme and data-position say otherwise than the tag's settings.
+// data-language, data-theme and data-position override the tag's settings.
 import type { EmbedLauncher, EmbedTicket } from "../lib/contract";
 import { initial, on } from "./accent";
 import { pick, words } from "./words";
@@ -46,8 +46,8 @@ iframe[hidden], .problem[hidden] { display: none; }
 
 const small = matchMedia("(max-width: 480px), (max-height: 420px)");
 
-// storage reads and writes what belongs to the page's own origin; a browser that has it
-// switched off forgets.
+// storage reads and writes data of the page's origin; without browser storage, nothing
+// is kept.
 function storage(area: () => Storage, name: string) {
   return {
     get: () => {
@@ -183,14 +183,14 @@ class Launcher {
     this.opener.focus();
   }
 
-  // forget removes a chat that has ended: the next opening asks for another.
+  // forget removes a chat that has ended: the next opening requests a new one.
   private forget(): void {
     this.frame?.remove();
     this.frame = null;
     this.ended = false;
   }
 
-  // load asks for a ticket and opens the chat page with it.
+  // load requests a ticket and opens the chat page with it.
   private async load(focus: boolean): Promise<void> {
     if (this.loading) return;
     this.loading = true;

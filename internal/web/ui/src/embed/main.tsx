@@ -23,7 +23,7 @@ if (/^#[0-9a-f]{6}$/.test(accent)) {
   html.style.setProperty("--on-brand", on(accent));
 }
 
-// The ticket leaves the address before anything else happens.
+// The ticket is removed from the address first.
 const ticket = new URLSearchParams(location.hash.slice(1)).get("t") ?? "";
 history.replaceState(null, "", location.pathname + location.search);
 
@@ -57,7 +57,7 @@ const visit = new Visit(
   (code, message) => parent.tell({ type: "stoa.error", code, message }),
 );
 
-// The height that the content needs: all messages and what is around them.
+// The height of the content: all messages and their surroundings.
 let height = 0;
 const measure = () => {
   const scroll = document.querySelector(".chat-scroll");
@@ -70,7 +70,7 @@ const measure = () => {
 new MutationObserver(() => requestAnimationFrame(measure)).observe(root, { childList: true, subtree: true, characterData: true });
 addEventListener("resize", measure);
 
-// Escape that means nothing else here closes what the page around has opened.
+// An Escape without another meaning here closes the panel of the parent page.
 addEventListener("keydown", (e) => {
   if (e.key === "Escape" && !e.defaultPrevented) parent.tell({ type: "stoa.close" });
 });

@@ -1,6 +1,5 @@
-// Messages to and from the page around the frame. That page begins with "init";
-// from then on this page talks to that origin alone, and only if the embed
-// lists it.
+// Messages to and from the page around the frame. That page begins with "init"; from
+// then on this page communicates only with that origin, and only if the embed lists it.
 
 export type FromParent = { type: "stoa.init"; theme?: string } | { type: "stoa.theme"; theme: string };
 
@@ -42,8 +41,8 @@ export class Parent {
     });
   }
 
-  // tell posts a message once the page around has sent "init". Of sizes and
-  // statuses only the newest is kept until then.
+  // tell posts a message after the parent page has sent "init". Until then only the
+  // newest size and status are kept.
   tell(message: ToParent): void {
     if (window.parent === window) return;
     if (this.origin !== null) {

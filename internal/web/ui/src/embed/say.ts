@@ -1,4 +1,4 @@
-// The words of the chat page in its language, which the address names.
+// The texts of the chat page in the language from the address.
 import { pick, words } from "./words";
 
 export const language = pick(new URLSearchParams(location.search).get("lang"));
@@ -8,7 +8,7 @@ export const say = words(language);
 const time = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
 const date = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
-// clock is a time as a reader of today needs it.
+// clock formats a time, without the date if it is today.
 export function clock(iso: string): string {
   const at = new Date(iso);
   return (at.toDateString() === new Date().toDateString() ? time : date).format(at);

@@ -23,7 +23,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   }
   const busy = working(chat.status);
   const idle = !busy && !state.sending;
-  const limited = chat.remaining.limitReached && !busy && chat.pendingInput?.kind !== "tool_confirmation"; // a decision is taken all the same
+  const limited = chat.remaining.limitReached && !busy && chat.pendingInput?.kind !== "tool_confirmation"; // a decision is accepted regardless
   const asks = !end && !limited && idle ? chat.pendingInput : null;
   return (
     <main class="chat-page" aria-label={say("Chat with {name}", { name: chat.agent.name })}>
@@ -93,7 +93,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   );
 }
 
-const slowAfter = 6000; // milliseconds without a word
+const slowAfter = 6000; // milliseconds without new text
 
 // useSlow reports whether an answer has not grown for a while.
 function useSlow(busy: boolean, length: number): boolean {
@@ -134,8 +134,8 @@ function Ended({ end, alone }: { end: End; alone?: boolean }) {
   );
 }
 
-// Said shows the conversation and stays at its end, unless the reader has
-// scrolled away from it.
+// Said shows the conversation and scrolls to its end, unless the reader has scrolled
+// away from it.
 function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
@@ -143,7 +143,7 @@ function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
   const top = useRef(0);
   const busy = working(chat.status);
   const last = chat.messages.at(-1);
-  // What the form asks is shown there, and not twice.
+  // The form's question is shown only there.
   const asked = asks && last?.role === "assistant" && last.text.trim() === asks.prompt.trim() ? last.id : "";
   useLayoutEffect(() => {
     const follow = () => {
@@ -159,7 +159,7 @@ function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
     if (last?.id === "sending") atEnd.current = true;
   }, [last?.id]);
   const spoken = [...chat.messages].reverse().find((m) => m.role === "assistant");
-  // What was there when the page was opened is not read out again.
+  // Earlier messages are not read out again when the page opens.
   const known = useRef(new Set(chat.messages.filter((m) => m.status !== "in_progress").map((m) => m.id)));
   return (
     <div
@@ -169,7 +169,8 @@ function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
       role="region"
       aria-label={say("Conversation")}
       onScroll={(e) => {
-        // Only the reader scrolls up; what grows meanwhile is no reason to stay.
+        // Only the reader scrolls up; growth of the content does not stop the
+        // scrolling.
         const el = e.currentTarget;
         if (el.scrollHeight - el.scrollTop - el.clientHeight < 48) atEnd.current = true;
         else if (el.scrollTop < top.current) atEnd.current = false;
@@ -231,7 +232,7 @@ function Bubble({ m }: { m: Message }) {
   );
 }
 
-// Copy puts a text on the clipboard and says so.
+// Copy copies a text to the clipboard and confirms it.
 function Copy({ label, text }: { label: string; text: string }) {
   const [done, setDone] = useState(false);
   return (
@@ -310,7 +311,7 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
   );
 }
 
-// InputForm shows the agent's question: a text field, a choice, or yes and no.
+// InputForm shows the agent's question with a text field, a choice, or yes and no.
 function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; max: number }) {
   const [text, setText] = useState("");
   const first = useRef<HTMLElement>(null);
@@ -373,12 +374,12 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
   );
 }
 
-// Confirmation asks whether a call shall be made: what is to be done, as its reviewer
-// calls it, and the arguments that the visitor may see. All of it is text.
+// Confirmation asks the visitor to confirm a call: it shows the reviewer's title and
+// the visible arguments, all as text.
 function Confirmation({ input, of: c, visit }: { input: PendingInput; of: ToolConfirmation; visit: Visit }) {
   const box = useRef<HTMLFieldSetElement>(null);
   useEffect(() => {
-    // Whoever was writing goes on from here, and presses no button by what is typed.
+    // A visitor who was typing continues here, without pressing a button by accident.
     if (document.hasFocus() && (document.activeElement === document.body || document.activeElement === null)) box.current?.focus();
   }, []);
   useEffect(() => visit.lookAfter(input.expiresAt), [input.id]);

@@ -25,8 +25,8 @@ export interface State {
   end: End | null;
   offline: boolean;
   sending: boolean;
-  notice: string; // why the last thing that was tried did not work
-  unsent: string; // a message that was not taken; it goes back into the field
+  notice: string; // the error of the last action
+  unsent: string; // a message that was not accepted; it returns to the field
 }
 
 const finalWarning = 60_000; // before the end of the chat
@@ -63,8 +63,8 @@ export class Visit {
     if (this.state.chat) this.set({ chat: { ...this.state.chat, ...change } });
   }
 
-  // begin opens the chat with the ticket of the link, or with the token that an
-  // earlier load of this page stored.
+  // begin opens the chat with the ticket of the link, or with the stored token of an
+  // earlier load of this page.
   async begin(ticket: string): Promise<void> {
     for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
       try {
@@ -84,7 +84,7 @@ export class Visit {
       try {
         this.keep(await (await new Api("").raw("POST", "/embed/exchange", { body: { embedUrlId: this.embedId, ticket } })).json());
       } catch (error) {
-        // A frame that is loaded again brings the ticket that it has used.
+        // A reloaded frame has the used ticket in its address.
         if (!(error instanceof Problem) || error.code !== "embed_url_used" || !kept) throw error;
         this.token = kept;
       }
@@ -163,8 +163,8 @@ export class Visit {
     return this.act("/input", { inputId: input.id, [member]: value });
   }
 
-  // lookAfter reads the chat again from a time on, since the agent goes on without an
-  // answer then, until the function that it returns is called.
+  // lookAfter polls the chat from a given time, when the agent continues without an
+  // answer, until the returned function is called.
   lookAfter(iso: string): () => void {
     const look = () => {
       if (this.token) void this.reload();
@@ -231,7 +231,7 @@ export class Visit {
     }
   }
 
-  // follow takes events until the chat has stopped.
+  // follow processes events until the chat has stopped.
   private async follow(): Promise<void> {
     if (this.following) return;
     this.following = true;
@@ -255,7 +255,7 @@ export class Visit {
     } finally {
       this.following = false;
     }
-    if (this.token) await this.reload(); // what is left may have changed
+    if (this.token) await this.reload(); // the remaining limits may have changed
   }
 
   private pause(ms: number): Promise<void> {
@@ -302,8 +302,8 @@ export class Visit {
     }
   }
 
-  // schedule renews the token in time, and tells the parent page when the chat
-  // is about to end.
+  // schedule renews the token in time, and notifies the parent page when the chat is
+  // about to end.
   private schedule(): void {
     clearTimeout(this.timer);
     if (!this.token) return;

@@ -1,5 +1,5 @@
-// The words of the launcher and of the chat page, in the languages that they have.
-// The keys are the English ones; {n} and {name} are filled in.
+// The translations of the launcher and of the chat page. The keys are the English
+// texts; {n} and {name} are filled in.
 
 const all: Record<string, Record<string, string>> = {
   de: {
@@ -181,7 +181,7 @@ const all: Record<string, Record<string, string>> = {
   },
 };
 
-// pick returns the first of some languages, such as de-AT, that there are words of; else
+// pick returns the first of some languages, such as de-AT, with a translation; else
 // English.
 export function pick(...wanted: (string | null | undefined)[]): string {
   for (const tag of wanted) {
@@ -191,8 +191,8 @@ export function pick(...wanted: (string | null | undefined)[]): string {
   return "en";
 }
 
-// words returns what translates to a language. What it has no words for stays as it is,
-// such as a sentence of the service.
+// words returns a function that translates to a language. Texts without a translation,
+// such as messages of the service, are unchanged.
 export function words(language: string): (text: string, fill?: Record<string, string | number>) => string {
   const known = all[language] ?? {};
   return (text, fill = {}) => (known[text] ?? text).replace(/\{(\w+)\}/g, (whole, name: string) => String(fill[name] ?? whole));

@@ -17,8 +17,8 @@ export interface SessionMessage {
   turn?: number;
 }
 
-// applyEvent adds what an event says to the messages. A piece that begins before the
-// end of what is known replaces the rest: the step was done again.
+// applyEvent applies an event to the messages. A piece that begins before the end of
+// the known text replaces the rest: the step was repeated.
 export function applyEvent(said: SessionMessage[], e: SessionEvent): SessionMessage[] {
   if (!e.messageId) return said;
   const at = said.findIndex((m) => m.id === e.messageId);

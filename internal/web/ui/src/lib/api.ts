@@ -5,7 +5,7 @@ import type { ErrorBody } from "./types";
 
 // A Problem is an error reply of the service, or a failed connection.
 export class Problem extends Error {
-  readonly status: number; // 0: the service was not reached
+  readonly status: number; // 0 if the service was not reached
   readonly code: string;
   readonly param: string | null;
   readonly requestId: string;
@@ -45,8 +45,8 @@ export class Api {
     private readonly onRefused: () => void = () => {},
   ) {}
 
-  // raw sends a request and returns the reply; an error reply is thrown as a
-  // Problem. A text is a body that is JSON already.
+  // raw sends a request and returns the reply; an error reply is thrown as a Problem. A
+  // string is a body that is already JSON.
   async raw(method: string, path: string, init: { query?: Query; body?: unknown; text?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
     const url = new URL("/api/v1" + path, location.origin);
     for (const [name, value] of Object.entries(init.query ?? {})) {
@@ -104,7 +104,7 @@ export class Api {
   // upload uploads a file and reports the progress, from 0 to 1.
   upload(path: string, query: Record<string, string>, file: Blob, tell: (part: number) => void): Promise<void> {
     return new Promise((done, failed) => {
-      const send = new XMLHttpRequest(); // fetch tells nothing of an upload's progress
+      const send = new XMLHttpRequest(); // fetch does not report the progress of an upload
       send.open("PUT", "/api/v1" + path + "?" + new URLSearchParams(query));
       send.setRequestHeader("Authorization", `Bearer ${this.key}`);
       send.setRequestHeader("Content-Type", file.type || "application/octet-stream");
@@ -123,8 +123,8 @@ export class Api {
   }
 }
 
-// onceKey returns a new idempotency key. It does without crypto.randomUUID,
-// which pages without TLS do not have.
+// onceKey returns a new idempotency key. It does not use crypto.randomUUID, which is
+// missing in pages without TLS.
 export function onceKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 }

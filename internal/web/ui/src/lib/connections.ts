@@ -1,4 +1,4 @@
-// Words for connections and their tools.
+// Texts for connections and their tools.
 import type { Connection, ConnectionTool, ConnectionToolPolicy, Secret } from "./contract";
 
 export type Approval = ConnectionToolPolicy["approval"];
@@ -20,8 +20,8 @@ export const maxPublic = 8;
 
 const plain = ["string", "number", "integer", "boolean", "null"];
 
-// pointers are the JSON Pointers of the texts, numbers and booleans that a schema of
-// arguments describes: those that visitors may be shown.
+// pointers returns the JSON Pointers of the strings, numbers and booleans in a schema
+// of arguments, which can be shown to visitors.
 export function pointers(schema: unknown, at = "", depth = 0): string[] {
   const properties = (schema as { properties?: Record<string, { type?: unknown }> } | null)?.properties;
   if (!properties || typeof properties !== "object" || depth > 7) return [];
@@ -34,22 +34,22 @@ export function pointers(schema: unknown, at = "", depth = 0): string[] {
 
 export type OnUnknown = NonNullable<ConnectionTool["onUnknown"]>;
 
-// onUnknownWords say what becomes of a turn when nobody knows whether a call was carried out.
+// onUnknownWords describe the effect on a turn if the outcome of a call is unknown.
 export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model is told, or who approves", fail: "the turn fails" };
 
-// idArguments are the arguments of a tool that can carry the id of a call.
+// idArguments returns the arguments of a tool that can carry the id of a call.
 export function idArguments(t: ConnectionTool): string[] {
   const properties = (t.inputSchema.properties ?? {}) as Record<string, { type?: unknown; format?: unknown } | undefined>;
   return Object.keys(properties).filter((name) => properties[name]?.type === "string" && properties[name].format === undefined);
 }
 
-// perSessionWords say whether sessions bring secrets of their own.
+// perSessionWords describe whether sessions supply their own secrets.
 export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
 
 // waits reports whether a tool waits for a decision.
 export const waits = (t: ConnectionTool): boolean => t.state === "new" || t.state === "changed";
 
-// counted is the number of tools, and of those that wait, in words.
+// counted returns the number of tools, and of the waiting ones, as text.
 export function counted(c: Connection): string {
   const n = c.toolCounts;
   const parts: [number, string][] = [
@@ -68,7 +68,7 @@ export function counted(c: Connection): string {
   );
 }
 
-// originOf is scheme, host and port of an address; empty for what is none.
+// originOf returns scheme, host and port of an address; empty if it is not an address.
 export function originOf(address: string): string {
   try {
     const { origin } = new URL(address);
@@ -78,5 +78,5 @@ export function originOf(address: string): string {
   }
 }
 
-// hasExpired reports whether a secret is sent no more.
+// hasExpired reports whether a secret is no longer sent.
 export const hasExpired = (s: Secret): boolean => !!s.expiresAt && new Date(s.expiresAt).getTime() <= Date.now();

@@ -1,6 +1,6 @@
-// copyText puts a text on the clipboard and reports whether that was possible.
-// The clipboard is closed to pages without TLS that are not on this machine;
-// there a selection and the old command still work.
+// copyText copies a text to the clipboard and reports whether it succeeded. Pages
+// without TLS on other machines cannot use the clipboard API; there a selection and the
+// old command still work.
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,7 +1,7 @@
-// CSV as spreadsheets read it.
+// CSV for spreadsheets.
 
 // csv joins rows, the first of which are the names. A text that a spreadsheet could
-// take for a formula gets an apostrophe before it, as in the API's own CSV.
+// treat as a formula gets an apostrophe as its prefix, as in the API's own CSV.
 export function csv(rows: (string | number | boolean | null | undefined)[][]): string {
   const cell = (value: string | number | boolean | null | undefined): string => {
     let text = value == null ? "" : String(value);

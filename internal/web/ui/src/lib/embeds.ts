@@ -1,4 +1,4 @@
-// Embeds, and what goes into the page that shows one.
+// Embeds, and the code for the pages that show them.
 import type { EmbedSession, EmbedSessionWithToken, EmbedURL, EmbedURLWithLink } from "./contract";
 
 export type Embed = EmbedURL | EmbedSession;
@@ -12,7 +12,7 @@ export function frame(url: string): string {
   const safe = JSON.stringify(url).replaceAll("<", "\\u003c");
   return `<iframe id="stoa-chat" title="Chat" width="400" height="600"></iframe>
 <script>
-  const chat = ${safe}; // from your server, anew for each visit
+  const chat = ${safe}; // from your server, a new one for each visit
   const frame = document.getElementById("stoa-chat");
   frame.addEventListener("load", () => frame.contentWindow.postMessage({ type: "stoa.init" }, new URL(chat).origin));
   frame.src = chat;
@@ -30,8 +30,7 @@ export function link(base: string, agentId: string, body: unknown): string {
   ].join(" \\\n");
 }
 
-// script returns the code that sends a message from a page with a chat of its
-// own.
+// script returns the code that sends a message from a page with its own chat.
 export function script(base: string, chatId: string): string {
   return `// token: what your server was given with this chat
 await fetch("${base}/api/v1/embed/chat-sessions/${chatId}/messages", {
@@ -49,14 +48,14 @@ export interface Server {
   text: string;
 }
 
-// phpValue returns a value of JSON as PHP writes it.
+// phpValue returns a JSON value in PHP syntax.
 function phpValue(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(phpValue).join(", ")}]`;
   if (value !== null && typeof value === "object") return `[${Object.entries(value).map(([name, v]) => `${phpValue(name)} => ${phpValue(v)}`).join(", ")}]`;
   return typeof value === "string" ? `'${value.replace(/[\\']/g, "\\$&")}'` : String(value);
 }
 
-// goText returns a text as Go writes it. What JSON escapes is the same, but for one.
+// goText returns a text in Go syntax. The escapes are those of JSON, except one.
 const goText = (text: string) => JSON.stringify(text).replaceAll("\\/", "/");
 
 // servers returns the code that makes a link for each visit, by language. The key comes

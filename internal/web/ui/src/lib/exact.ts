@@ -1,23 +1,23 @@
-// JSON as text: numbers stay as they were written, which reading them would round, and
-// characters that cannot be seen are written out.
+// JSON as text: numbers keep their notation, because parsing would round them, and
+// invisible characters are escaped.
 
 const hidden = /[\p{Cf}\p{Co}\p{Cn}\u0080-\u009f\u2028\u2029\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f]/gu;
 
-// visible writes out the characters of a text that cannot be seen.
+// visible escapes the invisible characters of a text.
 export const visible = (text: string): string => text.replace(hidden, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 
-// stringEnd returns the place behind the string that begins at a place.
+// stringEnd returns the position after the string that begins at a position.
 function stringEnd(text: string, from: number): number {
   let i = from + 1;
   while (i < text.length && text[i] !== '"') i += text[i] === "\\" ? 2 : 1;
   return i + 1;
 }
 
-// memberText returns the text of a member of a JSON object; undefined where there is none.
+// memberText returns the text of a member of a JSON object, or undefined.
 export function memberText(text: string, name: string): string | undefined {
   let depth = 0;
   let key = false; // a name comes next
-  let from = -1; // of the value that is looked for
+  let from = -1; // of the requested value
   for (let i = 0; i < text.length; i++) {
     const c = text[i]!;
     if (c === '"') {
@@ -45,7 +45,7 @@ export function memberText(text: string, name: string): string | undefined {
   return undefined;
 }
 
-// indented puts a JSON text into lines.
+// indented breaks a JSON text into lines.
 export function indented(text: string): string {
   let out = "";
   let depth = 0;

@@ -1,4 +1,4 @@
-// Numbers, times and amounts as people read them.
+// Numbers, times and amounts for people.
 
 const whole = new Intl.NumberFormat("en");
 const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
@@ -17,11 +17,10 @@ export function credits(micro: number): string {
 const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
 const exactly = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 
-// fixedCredits is credits with four decimals always, so that a column of them is
-// aligned.
+// fixedCredits formats credits with exactly four decimals, to align columns.
 export const fixedCredits = (micro: number): string => (micro !== 0 && Math.abs(micro) < 100 ? credits(micro) : fixed.format(micro / 1e6));
 
-// exactCredits is credits to the micro-credit.
+// exactCredits formats credits to the micro-credit.
 export const exactCredits = (micro: number): string => exactly.format(micro / 1e6);
 
 export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
@@ -56,10 +55,10 @@ export const moment = (iso: string): string => exact.format(new Date(iso));
 
 const clock = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-// local is a time of this day and zone, short enough for a column.
+// local formats a time in the local time zone, short enough for a column.
 export const local = (iso: string): string => clock.format(new Date(iso)).replace(",", "");
 
-// inputTime is a time as a field of type datetime-local has it.
+// inputTime formats a time for a field of type datetime-local.
 export function inputTime(iso: string): string {
   const at = new Date(iso);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
@@ -68,7 +67,7 @@ export function inputTime(iso: string): string {
 const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 export const day = (date: string): string => short.format(new Date(date + "T00:00:00Z"));
 
-// utcDay is a day of UTC, so many days from today.
+// utcDay returns the UTC day at the given number of days from today.
 export function utcDay(offset: number, now = new Date()): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + offset)).toISOString().slice(0, 10);
 }
@@ -82,6 +81,5 @@ export function size(bytes: number): string {
   return `${fine.format(Math.round((bytes / 1024 ** 3) * 10) / 10)} GiB`;
 }
 
-// isLow reports whether credits are nearly at their end: less than a twentieth of what
-// was granted is left.
+// isLow reports whether credits are low: less than a twentieth of the grants is left.
 export const isLow = (available: number, granted: number): boolean => available * 20 < granted;

@@ -39,8 +39,8 @@ export function markdown(text: string): DocumentFragment {
   return out;
 }
 
-// hiddenTarget returns the host that a link leads to, or the address that it
-// writes to, unless the text of the link is just that.
+// hiddenTarget returns the host or the email address of a link, unless its text is
+// identical.
 function hiddenTarget(link: HTMLAnchorElement): string {
   if (!link.getAttribute("href")) return "";
   const bare = (address: string) => address.trim().toLowerCase().replace(/^(https?:\/\/|mailto:)/, "").replace(/\/$/, "");

@@ -13,7 +13,7 @@ export interface Message {
 // A Part is a piece of a message with images.
 export type Part = { type: "input_text"; text: string } | { type: "input_image"; image_url: string };
 
-// An Output is an item of an earlier reply as it came, or the result of a tool call.
+// An Output is an unchanged item of an earlier reply, or the result of a tool call.
 export type Output = { type: string } & Record<string, unknown>;
 
 // A ToolCall is a call of a tool in a reply.
@@ -21,7 +21,7 @@ export interface ToolCall {
   id: string; // that its result names
   name: string;
   arguments: string;
-  cut: boolean; // the longest reply cut it off
+  cut: boolean; // cut off by the maximum length of the reply
 }
 
 export type Effort = NonNullable<NonNullable<contract.CreateResponse["reasoning"]>["effort"]>;
@@ -45,28 +45,28 @@ export interface Reply {
   model: string;
   text: string;
   status: "in_progress" | "completed" | "incomplete";
-  reason?: string; // why it is incomplete
+  reason?: string; // the reason why it is incomplete
   usage: Usage | null;
   calls: ToolCall[];
-  output?: Output[]; // of a reply with more than text: what the next call sends back
+  output?: Output[]; // of a reply with more than text: the items for the next call
   firstAfter?: number; // milliseconds to the first text
   took?: number; // milliseconds to the end
 }
 
-// A Raw is a call as it went over the wire.
+// A Raw is a call in its wire format.
 export interface Raw {
   request: unknown;
   requestId: string;
   events: string[]; // data of each, up to mostEvents
-  left: number; // events beyond those
+  left: number; // the number of further events
   response?: unknown; // of the closing event
 }
 
 const mostEvents = 1000;
 
 // respond streams a call and calls tell after each event, and tellRaw once before the
-// first; what that was given grows. It throws a Problem
-// if the service fails, and what fetch throws if it is stopped.
+// first, with an object that it extends later. It throws a Problem if the service
+// fails, and the error of fetch if it is stopped.
 export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void, tellRaw: (raw: Raw) => void = () => {}): Promise<Reply> {
   const began = performance.now();
   const body = { ...call, stream: true };
@@ -118,7 +118,7 @@ export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (
         failure ??= new Problem(200, { code: data.response?.error?.code, message: data.response?.error?.message, requestId, retryable: true });
         break;
       default:
-        continue; // the frame around the text, and events that may come later
+        continue; // framing events, and unknown future events
     }
     tell(reply);
   }

@@ -1,4 +1,4 @@
-// saveFile lets the browser keep what was loaded as a file.
+// saveFile saves loaded data as a file in the browser.
 export function saveFile(content: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);

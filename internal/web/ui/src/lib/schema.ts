@@ -1,6 +1,6 @@
 // Forms for JSON schemas of arguments: the simple ones get a field for each member.
 
-// A SchemaField is a member of an object that a form has a field for.
+// A SchemaField is a member of an object with a form field.
 export interface SchemaField {
   name: string;
   kind: "text" | "number" | "integer" | "boolean" | "choice" | "json";
@@ -13,13 +13,12 @@ type Schema = Record<string, unknown>;
 
 const isObject = (v: unknown): v is Schema => typeof v === "object" && v !== null && !Array.isArray(v);
 
-// What a form cannot show: members that depend on others, or are not named.
+// A form cannot show members that depend on others, or have no names.
 const beyond = ["$ref", "oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "dependentSchemas", "dependentRequired"];
 
 const mostFields = 30;
 
-// fieldsOf returns the fields of a schema; undefined for one that needs JSON to be
-// written.
+// fieldsOf returns the fields of a schema; undefined if it requires JSON input.
 export function fieldsOf(schema: Schema): SchemaField[] | undefined {
   const properties = schema.properties ?? {};
   if (beyond.some((keyword) => keyword in schema) || isObject(schema.additionalProperties) || !isObject(properties)) return undefined;
@@ -50,7 +49,7 @@ function kindOf(p: Schema, choices: string[]): SchemaField["kind"] {
 
 const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
-// problemIn says what is wrong with the text of a field; undefined: nothing.
+// problemIn returns the error in the text of a field, or undefined.
 export function problemIn(field: SchemaField, text: string): string | undefined {
   if (text === "") return undefined;
   if (field.kind === "number" && !number.test(text)) return "This is no number.";
@@ -65,9 +64,8 @@ export function problemIn(field: SchemaField, text: string): string | undefined 
   return undefined;
 }
 
-// argumentsOf is the JSON text of what the fields hold. Numbers stay as they were
-// written: a number of this language would round long ones. An empty field that is not
-// required is left out.
+// argumentsOf returns the JSON text of the fields. Numbers keep their notation, because
+// JavaScript would round long ones. Empty optional fields are omitted.
 export function argumentsOf(fields: SchemaField[], texts: Record<string, string>): string {
   const members: string[] = [];
   for (const f of fields) {

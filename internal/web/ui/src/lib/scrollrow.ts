@@ -1,7 +1,7 @@
 const rim = 24; // pixels of the neighbour that stay in sight
 
-// scrollRowTo scrolls a row sideways until one of its parts is seen, and
-// nothing else on the page.
+// scrollRowTo scrolls a row sideways until one of its parts is visible, without
+// scrolling the page.
 export function scrollRowTo(row: Element | null, part: Element | null | undefined): void {
   if (!row || !part) return;
   const outer = row.getBoundingClientRect();

@@ -10,7 +10,7 @@ function simple(call: Call): Record<string, unknown> {
   return { ...call, input: lone ? call.input[0]!.content : call.input };
 }
 
-// isPlain reports whether a call has nothing but messages of text.
+// isPlain reports whether a call contains only text messages.
 function isPlain(call: Call): call is Call & { input: (Message & { content: string })[] } {
   return !call.tools && !call.text && call.input.every((item) => !("type" in item) && typeof item.content === "string");
 }
@@ -39,13 +39,13 @@ for await (const event of stream) {
 `;
 }
 
-// pythonValue returns a value of JSON as Python writes it, indented.
+// pythonValue returns a JSON value in Python syntax, indented.
 function pythonValue(value: unknown, indent: string): string {
   if (value === null) return "None";
   if (Array.isArray(value)) return `[\n${value.map((v) => indent + "    " + pythonValue(v, indent + "    ")).join(",\n")},\n${indent}]`;
   if (typeof value === "object") return `{${Object.entries(value).map(([name, v]) => `${JSON.stringify(name)}: ${pythonValue(v, indent)}`).join(", ")}}`;
   if (typeof value === "boolean") return value ? "True" : "False";
-  return JSON.stringify(value) ?? "None"; // Python knows all escapes of JSON
+  return JSON.stringify(value) ?? "None"; // Python supports all escapes of JSON
 }
 
 export function python(call: Call, base: string): string {
@@ -64,7 +64,7 @@ for event in stream:
 `;
 }
 
-// goString returns a Go string literal: Go knows all escapes of JSON.
+// goString returns a Go string literal: Go supports all escapes of JSON.
 const goString = (text: string) => JSON.stringify(text);
 
 export function go(call: Call, base: string): string {
@@ -111,7 +111,7 @@ ${members.map((m) => "\t\t" + m).join("\n")}
 `;
 }
 
-// goFrom is a call in Go whose parameters are given as JSON.
+// goFrom returns a call in Go with parameters given as JSON.
 function goFrom(call: Call, base: string): string {
   return `package main
 

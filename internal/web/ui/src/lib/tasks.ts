@@ -5,7 +5,7 @@ export type { Schedule, SchedulePreview as Preview, ScheduledTask as Task, TaskR
 
 const units: [number, string][] = [[86_400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 
-// unitOf is the largest unit that a span is a whole number of.
+// unitOf returns the largest unit that divides a duration.
 export function unitOf(seconds: number): [size: number, name: string] {
   return units.find(([size]) => seconds % size === 0)!;
 }
@@ -16,8 +16,8 @@ export function every(seconds: number): string {
   return seconds === size ? `every ${name}` : `every ${of(seconds / size, name)}`;
 }
 
-// local formats an instant in its own zone, with the offset that a preview has:
-// "Mon 23 Nov 2026, 09:00 +01:00".
+// local formats an instant in its own time zone, with the offset from the preview: "Mon
+// 23 Nov 2026, 09:00 +01:00".
 export function local(time: string): string {
   const [, date = "", clock = "", offset = ""] = /^(\S+)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(.*)$/.exec(time) ?? [];
   if (!date) return time;
@@ -29,8 +29,8 @@ const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const months = ["", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const shorthands: Record<string, string> = { "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *" };
 
-// names formats a field of names, such as "MON-FRI" or "1,3"; undefined where it has
-// more than names, ranges and commas.
+// names formats a field of names, such as "MON-FRI" or "1,3"; undefined if it has more
+// than names, ranges and commas.
 function names(field: string, of: string[]): string | undefined {
   const name = (text: string) => (/^\d+$/.test(text) ? of[Number(text)] : of.find((n) => n.toUpperCase() === text.toUpperCase() && n !== "")) || undefined;
   const parts = field.split(",").map((part) => {
@@ -43,8 +43,8 @@ function names(field: string, of: string[]): string | undefined {
 const number = /^\d+$/;
 const pad = (text: string) => text.padStart(2, "0");
 
-// cronWords says a cron expression in words, "Mon–Fri 09:00"; undefined for one that
-// is better read as it is.
+// cronWords returns a cron expression in words, "Mon–Fri 09:00"; undefined if the
+// expression itself is clearer.
 export function cronWords(expression: string): string | undefined {
   const [minute = "", hour = "", day = "", month = "", weekday = "", ...more] = (shorthands[expression.trim().toLowerCase()] ?? expression.trim()).split(/\s+/);
   if (!weekday || more.length > 0) return undefined;
@@ -66,7 +66,7 @@ export function cronWords(expression: string): string | undefined {
     if (weekday === "*") return daily + clock;
     return on && `${on} ${clock}`;
   }
-  // With a day and a weekday, either is enough: that is not said in a few words.
+  // With a day and a weekday, either is enough: that has no short form.
   if (weekday !== "*" || !day.split(",").every((d) => number.test(d))) return undefined;
   const on = day.split(",").map(Number).join(", ");
   if (month === "*") return `day ${on} of each month ${clock}`;

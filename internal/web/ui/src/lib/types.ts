@@ -26,6 +26,6 @@ export interface List<T> {
 type Keys<T> = T extends unknown ? keyof T : never;
 type Member<T, K> = T extends unknown ? (K extends keyof T ? T[K] : never) : never;
 
-// Flat is an object of a union with the members that all its types have; those
-// that only some have may be absent.
+// Flat is an object of a union with the common members of all its types; the other
+// members may be absent.
 export type Flat<T> = Pick<T, keyof T> & { [K in Exclude<Keys<T>, keyof T>]?: Member<T, K> };

@@ -1,19 +1,19 @@
-// Reads zip archives (APPNOTE 6.3): stored and deflated files, as all programs make
-// them. Nothing is unpacked before it is asked for, and never more than the directory
-// of the archive says.
+// Reads zip archives (APPNOTE 6.3) with stored and deflated files, as all common
+// programs create them. Files are unpacked only on request, and never beyond the size
+// in the archive's directory.
 
 // A Packed is a file of an archive.
 export interface Packed {
   path: string;
   bytes: number; // unpacked
-  unpack: () => Promise<Blob>; // rejects with an Error that says why
+  unpack: () => Promise<Blob>; // rejects with an Error that contains the reason
 }
 
 const mostBytes = 128 << 20; // of one file, unpacked
 const endSize = 22; // of the end record, before a comment of at most 65,535 bytes
 
-// unzip returns the files of an archive, of folders and of programs' own notes none. It
-// throws an Error where it cannot be read.
+// unzip returns the files of an archive, without folders and metadata of programs. It
+// throws an Error if the archive cannot be read.
 export async function unzip(archive: Blob): Promise<Packed[]> {
   const tail = await view(archive, Math.max(0, archive.size - endSize - 0xffff), archive.size);
   let end = tail.byteLength - endSize;
@@ -87,7 +87,7 @@ async function view(archive: Blob, from: number, to: number): Promise<DataView> 
   return new DataView(await archive.slice(from, to).arrayBuffer());
 }
 
-// table is that of CRC-32.
+// table is the CRC-32 table.
 const table = Array.from({ length: 256 }, (_, n) => {
   for (let bit = 0; bit < 8; bit++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
   return n >>> 0;

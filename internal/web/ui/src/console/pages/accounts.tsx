@@ -81,7 +81,7 @@ const All = () => (
   />
 );
 
-// Low marks a balance that is at its end, or nearly so.
+// Low marks a balance that is empty or low.
 function Low({ of: c }: { of: Credits }) {
   if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
   return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
@@ -98,7 +98,7 @@ function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: 
 // toMicro converts an amount of credits as typed to micro-credits.
 const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
-// showKey shows a new key in the place of the form that made it.
+// showKey shows a new key instead of the form that created it.
 const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);
 
 function Make({ onClose, onNext }: Ends) {

@@ -23,7 +23,8 @@ import { TasksView } from "./tasks";
 export function AgentPage({ id, view, rest }: { id: string; view: string; rest: string }) {
   const { offers, may } = useSession();
   const agent = useSubject<Agent>("/api-agents/" + id);
-  // The form begins anew with what others saved, and goes on with what it saved itself.
+  // The form resets after changes by other users, and keeps its state after its own
+  // save.
   const saved = useRef("");
   const form = useRef("");
   if (agent.data && agent.data.etag !== saved.current) form.current = agent.data.etag;

@@ -1,5 +1,5 @@
-// The inbox of tool calls: what waits for approval, what waits for programs, and what
-// came of calls.
+// The inbox of tool calls: pending approvals, calls that wait for programs, and
+// outcomes.
 import { useState } from "preact/hooks";
 import { onceKey } from "../../lib/api";
 import type { AgentToolCall, OpenInput, ToolDecision } from "../../lib/contract";
@@ -74,7 +74,7 @@ export function ToolCalls() {
   const answer = async (input: OpenInput, what: object, said: string) => {
     const body = { inputId: input.id, ...what };
     if (await run(() => api.raw("POST", `/api-agents/${input.agentId}/sessions/${input.sessionId}/input`, { body, headers: { "Idempotency-Key": onceKey() } }))) toast(said);
-    reload(); // somebody else may have answered
+    reload(); // another user may have answered
   };
   const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output is given");
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");

@@ -1,4 +1,4 @@
-// One connection: what is known of its server, and its tools.
+// One connection: the state of its server, and its tools.
 import { useState } from "preact/hooks";
 import { kindWords, originOf, perSessionWords } from "../../lib/connections";
 import type { Agent, Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
@@ -54,10 +54,10 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   };
   const authorized = (auth: ConnectionAuth, ends: Ends) => {
     ends.onClose();
-    if (wayOf(auth) === "oauth" || !c.enabled) again(); // somebody has to sign in first, or switch it on
+    if (wayOf(auth) === "oauth" || !c.enabled) again(); // it must first be authorized or switched on
     else void refresh();
   };
-  // changed ends a dialog after which what was found is old.
+  // changed ends a dialog that makes the refresh result outdated.
   const changed = ({ onDone }: Ends, said: string) => {
     setFound(undefined);
     onDone(said);
@@ -102,7 +102,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       {busy ? "Asking" : title}
     </Button>
   );
-  // What the server wants is said by the notice of the state, with what to do.
+  // The notice of the state shows the server's requirements, with advice.
   const known = c.status === "needs_authorization" || c.status === "unreachable";
   return (
     <>
@@ -264,7 +264,7 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
   );
 }
 
-// wants says what a connection lacks that needs authorization.
+// wants returns the missing authorization of a connection.
 const wants: Record<Way, string> = {
   none: "The server wants a secret.",
   secret: "The server refuses the secret.",
@@ -272,7 +272,7 @@ const wants: Record<Way, string> = {
   client: "The server refuses the client.",
 };
 
-// Carried says what requests of a connection carry.
+// Carried shows the credentials of a connection's requests.
 function Carried({ of: { auth, status } }: { of: Connection }) {
   const way = wayOf(auth);
   if (way === "none") return <span class="muted">none</span>;
@@ -312,7 +312,7 @@ function SecretName({ id }: { id: string }) {
   );
 }
 
-// headersIn reads lines such as "X-Team: docs".
+// headersIn parses lines such as "X-Team: docs".
 function headersIn(text: string): Record<string, string> | undefined {
   const out: Record<string, string> = {};
   for (const line of text.split("\n")) {
@@ -379,8 +379,8 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
   );
 }
 
-// ChangeAccess has requests of the connection carry something else. A secret that is
-// stored for it is used at once.
+// ChangeAccess changes the credentials of a connection's requests. A secret that is
+// stored for it is used immediately.
 function ChangeAccess({ path, of: { data: c, etag }, first, onDone, onClose }: { path: string; of: Tagged<Connection>; first?: Way; onDone: (auth: ConnectionAuth) => void; onClose: () => void }) {
   const { api } = useSession();
   const action = useAction();
@@ -403,7 +403,7 @@ function ChangeAccess({ path, of: { data: c, etag }, first, onDone, onClose }: {
 
 const namedAgents = 10;
 
-// SwitchOff says which agents lose tools for as long as the connection is switched off.
+// SwitchOff lists the agents that lose tools while the connection is switched off.
 function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
   const { api, may } = useSession();
   const users = useLoad(

@@ -1,4 +1,4 @@
-// Connections: the servers that have tools, and the secrets that they want.
+// Connections: servers with tools, and the secrets that they require.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { counted, type Kind, kindWords, originOf } from "../../lib/connections";
@@ -82,8 +82,8 @@ function Servers() {
   );
 }
 
-// Add makes a connection and asks its server at once. What the server says, or why it
-// says nothing, is on the page of the connection.
+// Add creates a connection and refreshes its tools immediately. The result or the error
+// is on the page of the connection.
 function Add({ onClose }: { onClose: () => void }) {
   const { api } = useSession();
   const [kind, setKind] = useState<Kind>("mcp");
@@ -97,7 +97,7 @@ function Add({ onClose }: { onClose: () => void }) {
       const body: CreateConnection = { kind, name: name.trim(), ...place.body, auth: access.auth };
       if (spaceId) body.spaceId = spaceId;
       const made = await api.create<Connection>("/connections", body, once);
-      // Before somebody has signed in there is nothing to ask with.
+      // Requests are not possible before the authorization.
       if (made.status !== "needs_authorization") await api.raw("POST", `/connections/${made.id}/refresh`).catch(() => undefined);
       go("connections/" + made.id);
     });

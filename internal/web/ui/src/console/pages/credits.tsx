@@ -1,4 +1,4 @@
-// What was charged: receipts, the ledger, and whether the books balance.
+// Charges: receipts, the ledger, and the reconciliation.
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, local, moment, of, perMillion } from "../../lib/format";
 import type { LedgerEntry, List, Meta, Receipt, Reconciliation } from "../../lib/types";

@@ -23,7 +23,7 @@ import { useSession } from "../parts/session";
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
   const { api, may, offers } = useSession();
   const root = `/api-agents/${agentId}/drive`;
-  // An address that ends in no slash is that of a file.
+  // An address without a trailing slash denotes a file.
   const prefix = folder.slice(0, folder.lastIndexOf("/") + 1);
   const writes = may("drive:write");
   const [limit, setLimit] = useState(100);
@@ -75,7 +75,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
   const take = (input: HTMLInputElement) => {
     const archive = input === zipPicker.current && input.files?.[0];
     void send(archive ? unpacked(archive) : picked(input.files ?? []));
-    input.value = ""; // the same again is a change again
+    input.value = ""; // selecting the same file again is a change
   };
 
   return (
@@ -393,12 +393,12 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
   );
 }
 
-// restore makes a version the content of its path again.
+// restore restores a version as the content of its path.
 const restore = (api: Api, root: string, path: string, version: number) => api.raw("POST", root + "/files/restore", { body: { path, version }, headers: { "Idempotency-Key": onceKey() } });
 
 const largestPicture = 10 << 20; // bytes
 
-// Rendered shows Markdown as the chat does: nothing in it is loaded or run.
+// Rendered shows Markdown like the chat: nothing in it is loaded or executed.
 function Rendered({ text }: { text: string }) {
   const at = useRef<HTMLDivElement>(null);
   useEffect(() => at.current?.replaceChildren(markdown(text)), [text]);
@@ -452,7 +452,7 @@ function History({ root, path, writes, onRestored }: { root: string; path: strin
   );
 }
 
-// Highlighted shows a text with the words that were sought marked in it.
+// Highlighted shows a text with the search terms marked.
 function Highlighted({ text, query }: { text: string; query: string }) {
   const words = query.toLowerCase().split(/[\s"]+/).filter((w) => w.length > 1);
   if (words.length === 0) return <>{text}</>;

@@ -1,4 +1,4 @@
-// Embeds of the agent: links and tokens, and refused origins.
+// Embeds of the agent: links and tokens, and rejected origins.
 import { useState } from "preact/hooks";
 import type { CreateEmbed, EmbedTag } from "../../lib/contract";
 import { type Embed, frame, type NewEmbed, script, servers } from "../../lib/embeds";
@@ -108,7 +108,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
   );
 }
 
-// Details shows one link or token as it is now.
+// Details shows the current state of one link or token.
 function Details({ path, onClose }: { path: string; onClose: () => void }) {
   const { api } = useSession();
   const embed = useLoad((signal) => api.get<Embed>(path, undefined, signal), [api, path]);

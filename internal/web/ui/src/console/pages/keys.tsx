@@ -69,7 +69,7 @@ export function Keys() {
   );
 }
 
-// keyColumns show what a key is and may do.
+// keyColumns show the properties and permissions of a key.
 export const keyColumns: Column<Key>[] = [
   {
     title: "Name",
@@ -108,7 +108,7 @@ function limits(k: Key): string {
 
 type Scope = NonNullable<CreateKey["scopes"]>[number];
 
-// scopeWords are the scopes in words; the order is that of the form.
+// scopeWords contains the descriptions of scopes, in the order of the form.
 const scopeWords: Partial<Record<Scope, string>> = {
   responses: "call models",
   "agents:read": "read agents",
@@ -142,7 +142,7 @@ const presets: { id: string; title: string; scopes: Scope[] }[] = [
   { id: "custom", title: "Choose scopes", scopes: [] },
 ];
 
-// useLimits holds how far a key may go: its fields, and what they say.
+// useLimits holds the limits of a key: the fields and their values.
 function useLimits(k?: Key) {
   const [perMinute, setPerMinute] = useState(k?.requestsPerMinute?.toString() ?? "");
   const [perDay, setPerDay] = useState(k?.maxCreditsMicroPerDay ? String(k.maxCreditsMicroPerDay / 1e6) : "");
@@ -163,10 +163,10 @@ function useLimits(k?: Key) {
   };
 }
 
-// MakeKey makes a key of the own account or, at another path, of another one.
+// MakeKey creates a key of the own account or, at another path, of another one.
 export function MakeKey({ path = "/keys", onDone, onClose }: { path?: string; onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
   const { api, me, may } = useSession();
-  const others = path !== "/keys"; // an operator hands out whatever that account may do
+  const others = path !== "/keys"; // an operator can grant every permission of that account
   const possible = presets.filter((p) => others || p.id === "custom" || (p.scopes.includes("*") ? me.key.scopes.includes("*") : p.scopes.every((scope) => may(scope))));
   const [name, setName] = useState("");
   const [preset, setPreset] = useState(possible[0]!.id);
@@ -218,7 +218,7 @@ function Edit({ of, onDone, onClose }: { of: Key } & Ends) {
   const submit = () =>
     action.run(async () => {
       const body: UpdateKey = { name: name.trim(), requestsPerMinute: limits.values.requestsPerMinute, maxCreditsMicroPerDay: limits.values.maxCreditsMicroPerDay };
-      // A time that has passed is refused, so one that was left as it is stays out.
+      // A past time is rejected, so an unchanged one is not sent.
       if (limits.values.expiresAt !== (of.expiresAt && new Date(inputTime(of.expiresAt)).toISOString())) body.expiresAt = limits.values.expiresAt;
       await api.patch("/keys/" + of.id, body);
       onDone(`The key "${name.trim()}" is changed`);

@@ -1,4 +1,4 @@
-// For operators: the processes that serve, each a node.
+// For operators: the nodes of the service.
 import type { NodeList } from "../../lib/contract";
 import { count, of } from "../../lib/format";
 import { Badge, Id, Notice, Time } from "../parts/basic";
@@ -13,7 +13,8 @@ export const Nodes = () => (
 
 function Living({ of: l }: { of: NodeList }) {
   const versions = new Set(l.data.map((n) => n.version));
-  // What most have is taken for what is meant; of two equally common ones, that of the oldest node.
+  // The most common value counts as the intended one; among equally common ones, that
+  // of the oldest node.
   const usual = mostCommon(l.data.map((n) => n.configHash));
   return (
     <>

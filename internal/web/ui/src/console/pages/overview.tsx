@@ -1,4 +1,4 @@
-// The first page: what is left, what was spent on what, and what is served.
+// The overview: the balance, the spending, and the served models.
 import type { ProviderList } from "../../lib/contract";
 import { count } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt } from "../../lib/types";
@@ -81,7 +81,7 @@ function Figures() {
   );
 }
 
-// FirstSteps leads an operator to the first answer of a vendor, until a vendor is
+// FirstSteps guides an operator to the first answer of a vendor, until a vendor is
 // connected and a call was made.
 function FirstSteps() {
   const { api, may, offers } = useSession();
@@ -96,7 +96,7 @@ function FirstSteps() {
   const connected = providers.data.some((p) => p.wire !== "sandbox");
   const called = (receipts?.data.length ?? 0) > 0;
   if (connected && called) return null;
-  // The first key is the one to sign in with; programs get others.
+  // The first key is for signing in; programs get their own keys.
   const made = (keys?.data.filter((k) => k.status === "active").length ?? 0) > 1;
   return (
     <section class="panel" aria-labelledby="steps">

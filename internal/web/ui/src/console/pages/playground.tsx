@@ -20,7 +20,7 @@ import { toast } from "../parts/toast";
 import { useFilter } from "../parts/router";
 import { playgroundName, useSession } from "../parts/session";
 
-// A Side is what one model made of a prompt.
+// A Side is the reply of one model to a prompt.
 interface Side {
   asked: string; // the model as chosen
   reply?: Reply;
@@ -29,12 +29,12 @@ interface Side {
   problem?: Problem;
 }
 
-// A Round is one prompt and its replies: one, or two where models are compared.
+// A Round is one prompt and its replies: one, or two if models are compared.
 interface Round {
   id: number;
   question: string;
   images?: Image[];
-  results?: Result[]; // of the calls of the round before, in place of a question
+  results?: Result[]; // of the calls of the previous round, instead of a question
   sides: Side[];
 }
 
@@ -58,7 +58,8 @@ function callOf(settings: Settings, model: string, input: (Message | Output)[]):
 }
 
 // history returns the messages of earlier rounds for the next call of a side: those
-// with a reply, even a partial one. Where a round had one side, its reply is that of both.
+// with a reply, even a partial one. If a round had one side, its reply is used for
+// both.
 function history(rounds: Round[], side: number): (Message | Output)[] {
   return rounds
     .map((r) => ({ round: r, reply: (r.sides[side] ?? r.sides[0])?.reply }))
@@ -66,8 +67,8 @@ function history(rounds: Round[], side: number): (Message | Output)[] {
     .flatMap(({ round, reply }) => [...asked(round), ...(reply!.output ?? [{ role: "assistant" as const, content: reply!.text }])]);
 }
 
-// asked returns what a round asks: a question, perhaps with images, or the results of
-// calls.
+// asked returns the input of a round: a question, optionally with images, or the
+// results of calls.
 function asked(round: Pick<Round, "question" | "images" | "results">): (Message | Output)[] {
   if (round.results) return round.results.map((r) => ({ type: "function_call_output", call_id: r.id, output: r.output }));
   if (!round.images?.length) return [{ role: "user", content: round.question }];
@@ -90,12 +91,13 @@ function readKept(): Kept | undefined {
   }
 }
 
-// keep keeps a conversation for this tab. Problems are not kept: they are of a moment.
+// keep stores a conversation for this tab. Problems are temporary and not stored.
 function keep(what: Kept): void {
   try {
     sessionStorage.setItem(playgroundName, JSON.stringify({ ...what, rounds: what.rounds.map((r) => ({ ...r, sides: r.sides.map((side) => ({ ...side, problem: undefined })) })) }));
   } catch {
-    // Without storage, or when it is full, the conversation lives as long as the page.
+    // Without storage, or when it is full, the conversation is kept until the page is
+    // closed.
   }
 }
 
@@ -125,7 +127,7 @@ function Bench({ meta }: { meta: Meta }) {
     if (!busy) keep({ settings, rounds, draft });
   }, [busy, settings, rounds, draft]);
 
-  // A link brings a prompt; what to do with it is up to the user.
+  // A link can contain a prompt; the user decides whether to send it.
   useEffect(() => {
     if (!filter.prompt) return;
     window.history.replaceState(null, "", "#/playground");
@@ -142,8 +144,8 @@ function Bench({ meta }: { meta: Meta }) {
 
   const change = (id: number, at: number, what: Partial<Side>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, sides: r.sides.map((side, i) => (i === at ? { ...side, ...what } : side)) } : r)));
 
-  // The receipt is written when the call ends; the list is asked, because a
-  // receipt that is not there yet is no error in it.
+  // The receipt is written when the call ends; the list is read, because a missing
+  // receipt is not an error there.
   const findReceipt = async (id: number, at: number, reply: Reply) => {
     if (!offers("listReceipts") || !may("usage:read")) return;
     for (const pause of [0, 500, 2000]) {
@@ -422,7 +424,7 @@ interface ExchangeProps {
   edits: boolean;
   onEdit?: (on: boolean) => void;
   onEdited: (question: string) => void;
-  onResults?: (results: Result[]) => void; // undefined: its calls cannot be answered
+  onResults?: (results: Result[]) => void; // undefined if its calls cannot be answered
   onRaw: (side: number) => void;
   hasRaw: (side: number) => boolean;
 }
@@ -453,7 +455,7 @@ function Exchange({ round, meta, busy, last, again, edits, onEdit, onEdited, onR
   );
 }
 
-// Edit changes an earlier question; what came after it goes.
+// Edit changes an earlier question and removes the later rounds.
 function Edit({ question, last, onSend, onCancel }: { question: string; last: boolean; onSend: (question: string) => void; onCancel: () => void }) {
   const [text, setText] = useState(question);
   const at = useRef<HTMLTextAreaElement>(null);

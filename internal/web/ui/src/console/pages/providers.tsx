@@ -1,4 +1,4 @@
-// For operators: the state of the providers behind the models, now and lately.
+// For operators: the current and recent state of the providers.
 import { useEffect, useState } from "preact/hooks";
 import type { Provider, ProviderFailure, ProviderList, ProviderRoute, ProviderTest, RecentCalls, RecentProvider, RecentProviderList } from "../../lib/contract";
 import { count, duration, local, moment, of } from "../../lib/format";
@@ -53,7 +53,7 @@ function All({ of: p }: { of: ProviderList }) {
   );
 }
 
-// Add says what a provider takes in the configuration.
+// Add shows how to configure a provider.
 function Add() {
   return (
     <section class="panel" aria-labelledby="add">
@@ -167,7 +167,7 @@ interface Row {
   day: RecentCalls;
 }
 
-// latelyColumns are the numbers of both spans of time.
+// latelyColumns contains the numbers of both time ranges.
 const latelyColumns: Column<Row>[] = [
   { title: "Model", show: (r) => <span class="breaks">{r.model}</span> },
   ...(["hour", "day"] as const).flatMap((span): Column<Row>[] => {

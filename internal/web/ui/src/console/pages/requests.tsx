@@ -1,5 +1,5 @@
-// The request log: what became of each call of the model endpoint, the refused and
-// failed ones too.
+// The request log: the outcome of each call of the model endpoint, including rejected
+// and failed ones.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import type { Account, Request, RequestList } from "../../lib/contract";
@@ -16,8 +16,8 @@ import { type Column, Table } from "../parts/table";
 import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
-const again = 2_000; // milliseconds between two questions of the live tail
-const kept = 500; // rows that the live tail shows at most
+const again = 2_000; // polling interval of the live tail in milliseconds
+const kept = 500; // maximum number of rows of the live tail
 
 const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "id"];
 
@@ -38,7 +38,7 @@ const slowness: Choice[] = [
   { id: "30000", title: "30 s and more" },
 ];
 
-// queryOf is the question that a filter asks.
+// queryOf returns the query of a filter.
 function queryOf(f: Filter): Record<string, string | undefined> {
   return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
 }
@@ -53,7 +53,8 @@ export function Requests() {
   const keys = useKeys();
   const accounts = useLoad((signal) => (operates ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
   const asked = JSON.stringify(filter);
-  // One question for all pages: a cursor holds for the filter that it came with.
+  // One query for all pages: a cursor is only valid with the filter that it was
+  // returned for.
   const query = useMemo(() => queryOf(filter), [asked, live]);
   const keyName = (id: string) => keys.get(id) ?? id;
   const accountName = (id: string) => accounts.data?.data.find((a) => a.id === id)?.name ?? id;
@@ -144,8 +145,8 @@ export function Requests() {
   );
 }
 
-// useKeys returns the names of the account's keys by their ids; none where the key in
-// use may not read them. It reads 100.
+// useKeys returns the names of up to 100 keys of the account by their ids; none if the
+// current key cannot read them.
 export function useKeys(): Map<string, string> {
   const { api, may } = useSession();
   const list = useLoad((signal) => (may("keys:write") ? api.get<List<Key>>("/keys", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
@@ -258,7 +259,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
   );
 }
 
-// One shows the request with an id, which is found without any other filter.
+// One shows the request with an id, regardless of filters.
 function One({ id, columns, onPick }: Shown & { id: string }) {
   const { api } = useSession();
   const found = useLoad((signal) => api.get<Request>("/requests/" + encodeURIComponent(id), undefined, signal), [api, id]);

@@ -89,7 +89,7 @@ export function Secrets({ head }: { head: ComponentChildren }) {
   );
 }
 
-// Whom says which connections and sessions may use a secret.
+// Whom shows the connections and sessions that can use a secret.
 function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {
   return (
     <div>
@@ -103,7 +103,7 @@ function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {
   );
 }
 
-// Users names what uses a secret.
+// Users lists the users of a secret.
 function Users({ of: s, connections }: { of: Secret; connections?: Connection[] }) {
   return (
     <span class="breaks">
@@ -118,7 +118,7 @@ function Users({ of: s, connections }: { of: Secret; connections?: Connection[] 
   );
 }
 
-// sentAs says how requests carry a secret.
+// sentAs describes how requests carry a secret.
 function sentAs(s: Secret): string {
   switch (s.kind) {
     case "bearer":

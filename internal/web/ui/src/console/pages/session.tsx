@@ -1,4 +1,4 @@
-// One session, live: what is said, what the agent does, and what it waits for.
+// One session, live: the conversation, the agent's actions, and its pending input.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
@@ -43,7 +43,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const [repeating, setRepeating] = useState(false);
   const writes = may("sessions:write");
   const [view, setView] = useState("talk");
-  const [upTo, setUpTo] = useState<number>(); // events that are shown; undefined: all
+  const [upTo, setUpTo] = useState<number>(); // types of shown events; undefined means all
 
   useEffect(() => {
     const stop = new AbortController();
@@ -53,7 +53,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
       stop.signal,
       (events) => {
         setLog((l) => ({ ...l, events: [...l.events, ...events.filter((e) => e.type !== "message.delta")], said: events.reduce(applyEvent, l.said) }));
-        // What the events do not carry, such as sums, is read anew.
+        // Data that is not in the events, such as totals, is read again.
         if (events.some((e) => e.type === "session.status" || e.type === "step.completed" || e.type.startsWith("input."))) session.reload();
       },
       (live, failure) => !stop.signal.aborted && setLog((l) => ({ ...l, live, problem: failure })),
@@ -69,8 +69,8 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const retry = (acknowledgeEffects: boolean) => act(() => api.raw("POST", path + "/retry", { body: { acknowledgeEffects }, headers: { "Idempotency-Key": onceKey() } }));
   const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
 
-  // The log has what tools were asked; what they answered is in the export, which is
-  // read when somebody wants to see it.
+  // The log contains the calls of tools; their answers are in the export, which is read
+  // on demand.
   const exported = useRef<{ upTo: number; lines: Promise<ExportedTool[]> } | undefined>(undefined);
   const resultOf: ResultOf = async (stepId, callId) => {
     if (exported.current?.upTo !== log.events.length) exported.current = { upTo: log.events.length, lines: readTools(api, path) };
@@ -232,7 +232,7 @@ interface ShownImage {
   sha256: string;
 }
 
-// imageIn returns the image that drive_read has shown.
+// imageIn returns the image from a drive_read result.
 function imageIn(tool: ExportedTool): ShownImage | undefined {
   if (tool.name !== "drive_read") return undefined;
   try {
@@ -243,7 +243,7 @@ function imageIn(tool: ExportedTool): ShownImage | undefined {
   }
 }
 
-// readImage reads an image of the drive, unless its file has changed or is gone.
+// readImage reads an image of the drive, unless its file has changed or was deleted.
 async function readImage(api: Api, agentId: string, image: ShownImage): Promise<Blob | undefined> {
   try {
     const reply = await api.raw("GET", `/api-agents/${agentId}/drive/files/content`, { query: { path: image.path } });
@@ -262,7 +262,7 @@ async function readTools(api: Api, path: string): Promise<ExportedTool[]> {
     .filter((line) => line.type === "tool");
 }
 
-// Took is how long the newest turn ran.
+// Took shows the duration of the newest turn.
 function Took({ session: s }: { session: Session }) {
   const { startedAt, finishedAt } = s.turn;
   if (!startedAt || !finishedAt) return null;
@@ -271,7 +271,7 @@ function Took({ session: s }: { session: Session }) {
 
 const mostSources = 6;
 
-// Spent warns when the newest turn has spent half of what the agent's turns may.
+// Spent warns when the newest turn has spent half of the agent's limit per turn.
 function Spent({ agentId, credits }: { agentId: string; credits: number }) {
   const { api } = useSession();
   const agent = useLoad((signal) => api.get<Agent>("/api-agents/" + agentId, undefined, signal), [api, agentId]);
@@ -287,14 +287,15 @@ function Spent({ agentId, credits }: { agentId: string; credits: number }) {
   );
 }
 
-// Below is what stands under an answer: what it could rest on, and a copy.
+// Below shows the sources of an answer, and a copy button.
 function Below({ agentId, message, events }: { agentId: string; message: SessionMessage; events: SessionEvent[] }) {
   const [all, setAll] = useState(false);
   let turn = 0;
   const sources = new Map<string, SessionEvent>();
   for (const e of events) {
     turn = e.turn ?? turn;
-    // Files that went into the context whole say little; those that were looked up do.
+    // Files that were included as a whole are less informative than passages that were
+    // searched.
     if (e.type === "drive.read" && e.via !== "context" && turn === message.turn) sources.set(e.path + lines(e), e);
   }
   const list = [...sources.values()];
@@ -343,8 +344,8 @@ function Download({ path, id, onClose }: { path: string; id: string; onClose: ()
   );
 }
 
-// Growing shows the conversation and keeps its end visible while it grows. One that
-// has ended is shown from its beginning.
+// Growing shows the conversation and keeps its end visible while it grows. An ended
+// conversation is shown from its beginning.
 function Growing({ follows, children }: { follows: boolean; children: ComponentChildren }) {
   const [at] = useAutoScroll(follows);
   return (

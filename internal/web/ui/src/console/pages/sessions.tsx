@@ -1,4 +1,4 @@
-// The sessions of an agent, and how to start one; and those of all agents.
+// The sessions of an agent, with a form to start one; and the sessions of all agents.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Agent, Session } from "../../lib/agents";
@@ -13,7 +13,7 @@ import { type Column, Pages, useList } from "../parts/table";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 
-// columns returns those of a list of sessions.
+// columns returns the columns of a list of sessions.
 function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
   return [
     {
@@ -48,8 +48,8 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
 
 const filters = ["agentId", "status", "trigger", "externalUserId"] as const;
 
-// AllSessions shows the sessions of all agents. The filters are in the address,
-// behind "#/sessions/".
+// AllSessions shows the sessions of all agents. The filters are in the address, after
+// "#/sessions/".
 export function AllSessions({ rest }: { rest: string }) {
   const { api, may, offers } = useSession();
   const now = new URLSearchParams(rest);

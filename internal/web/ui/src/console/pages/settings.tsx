@@ -1,5 +1,4 @@
-// The settings of an agent, and beside them a conversation that tries them before they
-// are saved.
+// The settings of an agent, next to a test conversation with the unsaved settings.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
@@ -18,10 +17,10 @@ import { TestChat } from "../parts/testchat";
 import { go, useUnsaved } from "../parts/router";
 import { useSession } from "../parts/session";
 
-// What a draft of an agent can differ in.
+// The settings that a draft of an agent can change.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
 
-// toolsIn reads the list of tools; undefined where the text is none.
+// toolsIn parses the list of tools; undefined if the text is not a list.
 function toolsIn(text: string): unknown[] | undefined {
   if (text.trim() === "") return [];
   try {
@@ -32,8 +31,8 @@ function toolsIn(text: string): unknown[] | undefined {
   }
 }
 
-// sorted is a value as JSON whose members are in the order of their names: the service
-// does not keep the order in which they are sent.
+// sorted returns a value as JSON with sorted members, because the service does not
+// preserve their order.
 const sorted = (value: unknown): string => JSON.stringify(value, (_, v) => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v));
 
 export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; onSaved: (a: Tagged<Agent>) => void; onStale: () => void }) {

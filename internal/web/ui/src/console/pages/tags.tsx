@@ -1,4 +1,4 @@
-// Script tags of the agent: launchers for pages that have no server.
+// Script tags of the agent: launchers for pages without a server.
 import { useState } from "preact/hooks";
 import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
@@ -13,7 +13,7 @@ import type { Ends, Resource } from "../parts/resource";
 import { useSession } from "../parts/session";
 import { toast } from "../parts/toast";
 
-// useTags declares the script tags at a path. The problem is that of enabling one.
+// useTags declares the script tags at a path. The problem is the error of enabling one.
 export function useTags(agentId: string, path: string, enabled: boolean) {
   const { api } = useSession();
   const { problem, run } = useAction({ repeats: true });
@@ -65,7 +65,7 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
   return { tags, problem };
 }
 
-// Refusals is a button with the number of refused requests.
+// Refusals is a button with the number of rejected requests.
 export function Refusals({ of: e, onOpen }: { of: { refusedRequests: number }; onOpen: () => void }) {
   if (e.refusedRequests === 0) return <span class="muted">none</span>;
   return (
@@ -77,18 +77,18 @@ export function Refusals({ of: e, onOpen }: { of: { refusedRequests: number }; o
 
 const languages: [string, string][] = [["auto", "That of the page"], ["en", "English"], ["de", "German"], ["fr", "French"], ["es", "Spanish"]];
 
-// useTag reads a script tag alone, which says what it has of its own.
+// useTag reads a single script tag, including its own credentials.
 function useTag(path: string, id: string) {
   const { api } = useSession();
   return useLoad((signal) => api.get<EmbedTag>(`${path}/${id}`, undefined, signal), [api, path, id]);
 }
 
-// Edit reads a script tag, and has the form change it.
+// Edit reads a script tag and shows the form to change it.
 function Edit({ agentId, path, id, onClose, onDone }: { agentId: string; path: string; id: string; onClose: () => void; onDone: (tag: EmbedTag) => void }) {
   return <States of={useTag(path, id)}>{(tag) => <TagForm agentId={agentId} path={path} tag={tag} onClose={onClose} onDone={onDone} />}</States>;
 }
 
-// TagForm makes a script tag, or changes one.
+// TagForm creates or changes a script tag.
 function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; path: string; tag?: EmbedTag; onClose: () => void; onDone: (tag: EmbedTag) => void }) {
   const { api } = useSession();
   const [origins, setOrigins] = useState(tag?.allowedOrigins.join("\n") ?? "");
@@ -149,7 +149,7 @@ function Snippet({ path, tag, onClose }: { path: string; tag: EmbedTag; onClose:
   );
 }
 
-// Blocked tells the owner which pages were refused.
+// Blocked shows the rejected pages to the owner.
 function Blocked({ tag, onClose }: { tag: EmbedTag; onClose: () => void }) {
   return (
     <Dialog title="Refused pages" onClose={onClose}>

@@ -27,7 +27,7 @@ const skips: Record<string, string> = {
 };
 const triggers: Record<TaskRun["trigger"], string> = { schedule: "by the clock", catch_up: "made up for", manual: "on demand" };
 
-const again = 3000; // milliseconds from one look at a run to the next
+const again = 3000; // polling interval of a run in milliseconds
 
 export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   const { api, may } = useSession();
@@ -51,8 +51,8 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
     return () => clearInterval(timer);
   }, [going]);
   useEffect(() => {
-    // Shortly after the next instant there is a run to show. Longer waits than a
-    // timer takes are not worth one.
+    // Shortly after the next instant there is a run to show. Waits beyond the maximum
+    // of a timer are ignored.
     const wait = next ? new Date(next).getTime() - Date.now() + 1500 : Infinity;
     if (wait > 86_400_000) return;
     const timer = setTimeout(reload, Math.max(wait, again));

@@ -1,4 +1,4 @@
-// The scheduled tasks of an agent, and the form that makes or changes one.
+// The scheduled tasks of an agent, and the form to create or change one.
 import { useRef, useState } from "preact/hooks";
 import { count } from "../../lib/format";
 import type { Task } from "../../lib/tasks";
@@ -70,7 +70,7 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
         onDone(await api.create<Task>(path, { ...body, schedule }, once));
         return;
       }
-      // A schedule that is sent begins anew, so it is sent only when it differs.
+      // A schedule that is sent starts again, so it is sent only if it has changed.
       if (JSON.stringify(schedule) !== was.current) body.schedule = schedule;
       if (reuse === (task.sessionPolicy === "reuse")) delete body.sessionPolicy;
       onDone((await api.patch<Task>(`${path}/${task.id}`, body)).data);

@@ -1,4 +1,4 @@
-// What was used: a metric by one group over a span of time, and the span before it.
+// Usage: a metric by one group over a time range, and the previous range.
 import { useMemo } from "preact/hooks";
 import type { Api } from "../../lib/api";
 import type { Account, Request, RequestList } from "../../lib/contract";
@@ -15,8 +15,8 @@ import { type Filter, go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { useKeys } from "./requests";
 
-// Sums of days come from the receipts, which are complete. Hours, errors and times
-// come from the request log, of which the latest rows are read.
+// Daily totals are from the receipts, which are complete. Hours, errors and durations
+// are from the latest rows of the request log.
 const metrics: (Choice & { log?: boolean; word: string })[] = [
   { id: "", title: "Credits", word: "credits" },
   { id: "calls", title: "Calls", word: "calls" },
@@ -45,9 +45,9 @@ const ranges: (Choice & { days?: number; hours?: number })[] = [
   { id: "custom", title: "From … to …" },
 ];
 const names = ["metric", "group", "range", "from", "to"];
-const most = 2000; // rows of the request log that are read for one span
+const most = 2000; // maximum rows of the request log for one range
 
-// A Cell is what one group had in one bar.
+// A Cell contains the values of one group in one bar.
 interface Cell {
   bar: number;
   group: string;
@@ -57,14 +57,14 @@ interface Cell {
 interface Answer {
   bars: { name: string; from: number; to: number }[];
   cells: Cell[];
-  by: Map<string, number>; // the value of each group over the whole span
+  by: Map<string, number>; // the value of each group over the whole range
   all: number;
   before: Map<string, number>;
-  allBefore?: number; // absent: not known
+  allBefore?: number; // absent if unknown
   cut: boolean; // the log has more rows than were read
 }
 
-// span is the filter's time in milliseconds. Days begin where those of UTC do.
+// span returns the filter's time range in milliseconds. Days are UTC days.
 function span(f: Filter, now = Date.now()): { from: number; to: number; log: boolean } {
   const range = ranges.find((r) => r.id === (f.range ?? "")) ?? ranges[0]!;
   const midnight = (at: number) => Math.floor(at / (24 * hour)) * 24 * hour;
@@ -84,7 +84,7 @@ function quantile(numbers: number[], q: number): number {
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;
 }
 
-// measure is a metric of rows of the request log.
+// measure computes a metric from rows of the request log.
 function measure(metric: string, rows: Request[]): number {
   const q = metric.endsWith("95") ? 0.95 : 0.5;
   switch (metric) {
@@ -268,7 +268,7 @@ export function Usage() {
   );
 }
 
-// compare says how a number stands to that of the time before.
+// compare describes the change of a number from the previous range.
 function compare(now: number, before: number, amount: (n: number) => string): string {
   if (before === 0) return "and nothing in the same time before";
   const part = Math.round((100 * (now - before)) / before);

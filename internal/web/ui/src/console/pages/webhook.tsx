@@ -1,4 +1,4 @@
-// One webhook: what it is, and what became of its deliveries.
+// One webhook: its settings and its deliveries.
 import { useState } from "preact/hooks";
 import type { Delivery, DeliverySummary, RecoverWebhook, Space, Webhook, WebhookRecovery, WebhookWithSecret } from "../../lib/contract";
 import { credits, duration, inputTime, of } from "../../lib/format";
@@ -31,7 +31,7 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
   const { api, may } = useSession();
   const w = hook.data;
   const path = "/webhooks/" + w.id;
-  const [sent, setSent] = useState(0); // counts what the list of deliveries does not show yet
+  const [sent, setSent] = useState(0); // counts deliveries that the list does not show yet
   const { busy, problem, run } = useAction({ repeats: true });
   const spaces = useLoad((signal) => (w.spaceIds.length > 0 ? api.get<List<Space>>("/spaces", { limit: 100 }, signal) : Promise.resolve(undefined)), [api, w.spaceIds.length > 0]);
   const writes = may("webhooks:write");
@@ -225,7 +225,7 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
   );
 }
 
-// pretty is JSON in lines; what is none is left as it is.
+// pretty formats JSON in lines; other text is unchanged.
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

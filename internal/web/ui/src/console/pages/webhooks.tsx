@@ -1,4 +1,4 @@
-// Webhooks: the addresses to which what happens is sent.
+// Webhooks: the addresses that receive events.
 import type { Webhook, WebhookWithSecret } from "../../lib/contract";
 import { Time } from "../parts/basic";
 import { ResourcePage } from "../parts/resource";

@@ -1,4 +1,4 @@
-// What requests of a connection carry: nothing, a secret, or tokens of OAuth.
+// The credentials of a connection's requests: none, a secret, or OAuth tokens.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Connection, ConnectionAuth, Secret } from "../../lib/contract";
@@ -18,16 +18,16 @@ const ways: Record<Way, string> = {
   client: "OAuth: a registered client, without a person",
 };
 
-// wayOf is how requests of a connection are authorized.
+// wayOf returns the kind of authorization of a connection's requests.
 export function wayOf(auth: ConnectionAuth): Way {
   if (auth.type !== "oauth") return auth.type;
   return auth.grant === "client_credentials" ? "client" : "oauth";
 }
 
-// secretSaid is a secret in a list to choose from.
+// secretSaid returns the text of a secret in a list of options.
 export const secretSaid = (s: Secret): string => s.name + (s.hint ? ` …${s.hint}` : "");
 
-// useSecrets returns the secrets that the key may see.
+// useSecrets returns the secrets that the key can list.
 export function useSecrets() {
   const { api, may } = useSession();
   return useLoad((signal) => (may("connections:read") ? api.get<List<Secret>>("/secrets", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
@@ -36,9 +36,9 @@ export function useSecrets() {
 interface Access {
   fields: ComponentChildren;
   ready: boolean;
-  changed: boolean; // from what the connection has
+  changed: boolean; // from the connection
   auth: ConnectionAuth;
-  storing: ComponentChildren; // the form of a new secret, which is then shown in place of this one
+  storing: ComponentChildren; // the form of a new secret, which replaces this one while it is open
 }
 
 interface Given {
@@ -48,10 +48,10 @@ interface Given {
   clientSecretId: string;
 }
 
-// given is what the fields hold of what a connection has.
+// given returns the field values of a connection.
 const given = (auth?: ConnectionAuth): Given => ({ secretId: auth?.secretId ?? "", scopes: auth?.scopes?.join(" ") ?? "", clientId: auth?.clientId ?? "", clientSecretId: auth?.clientSecretId ?? "" });
 
-// authOf is what the fields say.
+// authOf returns the auth settings of the fields.
 function authOf(way: Way, g: Given): ConnectionAuth {
   if (way === "none") return { type: "none" };
   if (way === "secret") return { type: "secret", secretId: g.secretId };
@@ -63,9 +63,9 @@ function authOf(way: Way, g: Given): ConnectionAuth {
   return auth;
 }
 
-// useAccess holds the fields, filled in with those of a connection that is there. origin is
-// where its requests go; empty: it is not known yet. onStored is told of a new secret for
-// requests, beside that it is chosen.
+// useAccess holds the fields, filled in from an existing connection. origin is the
+// origin of its requests; empty if unknown. onStored is called with a new secret for
+// requests, which is also selected.
 export function useAccess({ origin, name, was, first, onStored }: { origin: string; name: string; was?: Connection; first?: Way; onStored?: (s: Secret) => void }): Access {
   const { may } = useSession();
   const secrets = useSecrets();
@@ -123,7 +123,7 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
   const auth = authOf(way, { secretId, scopes, clientId, clientSecretId });
   const stored = (s: Secret) => {
     setMaking(undefined);
-    // A list that is chosen from has to have it at once.
+    // The list of options must contain it immediately.
     secrets.set({ nextCursor: null, hasMore: false, data: [s, ...(secrets.data?.data ?? [])] });
     if (making === "client") setClientSecretId(s.id);
     else {

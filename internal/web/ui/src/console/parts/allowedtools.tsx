@@ -1,5 +1,5 @@
-// The tools of connections that an agent may call: the approved ones, each allowed by
-// name, and asked for where the agent is to be stricter than the review.
+// The tools of connections that an agent can call: the approved ones, each allowed by
+// name, with optional settings that are stricter than the review.
 import { approvalWords } from "../../lib/connections";
 import type { AgentTool, Connection, ConnectionTool, ConnectionToolList, StricterTool } from "../../lib/contract";
 import type { List } from "../../lib/types";
@@ -37,7 +37,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
   const allow = entry?.allow ?? [];
   const stricter = entry?.stricter ?? [];
   const set = (allow: string[], kept = stricter) => onChange({ type: "connection", connectionId: c.id, allow, stricter: kept.filter((s) => allow.includes(s.name)) });
-  // be sets what is stricter for one tool than its review; undefined: no longer.
+  // be sets the stricter settings of one tool; undefined removes them.
   const be = (t: ConnectionTool, change: Partial<StricterTool>) => {
     const { name, ...rest } = { ...stricter.find((s) => s.name === t.name), ...change, name: t.name };
     const said = Object.entries(rest).filter(([, value]) => value !== undefined);

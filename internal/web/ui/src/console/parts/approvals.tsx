@@ -1,5 +1,4 @@
-// Calls of tools that a person decides about: what exactly would be sent, and the
-// decision.
+// Tool calls to approve: the exact request, and the decision.
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { PendingToolCall, ToolDecision } from "../../lib/contract";

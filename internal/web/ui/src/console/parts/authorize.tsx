@@ -8,9 +8,9 @@ import { Badge, Button, Notice } from "./basic";
 import { Dialog } from "./dialog";
 import { Failure, States, useLoad } from "./load";
 
-const pause = 2000; // milliseconds from one look at the connection to the next
+const pause = 2000; // polling interval in milliseconds
 
-// opens reports whether an address may be opened: https, or this machine.
+// opens reports whether an address can be opened: https, or this machine.
 export function opens(address: string): boolean {
   try {
     const { protocol, hostname } = new URL(address);
@@ -20,7 +20,7 @@ export function opens(address: string): boolean {
   }
 }
 
-// Address shows an address whole, and its origin before all.
+// Address shows a complete address with its origin highlighted.
 function Address({ of: address }: { of: string }) {
   let origin = "";
   try {
@@ -37,7 +37,7 @@ function Address({ of: address }: { of: string }) {
   );
 }
 
-// SignIn begins an authorization and waits for what becomes of it.
+// SignIn starts an authorization and waits for its outcome.
 export function SignIn({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
   const [round, setRound] = useState(0);
@@ -73,7 +73,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
   useEffect(() => {
     const stop = new AbortController();
     const ends = new Date(start.expiresAt).getTime();
-    let tag: string | undefined; // of the connection as it was when this began
+    let tag: string | undefined; // of the connection at the start
     let timer = 0;
     const look = async () => {
       clearTimeout(timer);
@@ -84,7 +84,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
           stop.abort();
           return done.current();
         }
-        // What failed is written down at the connection, which changes with it.
+        // The failure is stored in the connection, which changes with it.
         setFailed((was) => (tag !== undefined && tag !== etag ? now.lastError?.message : was));
         tag ??= etag;
       } catch {

@@ -1,8 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
 
-// useAutoScroll keeps the end of the page in sight while the element grows, until
-// somebody scrolls up; if it begins elsewhere, from when somebody scrolls to it.
-// Setting the second result to true brings the end back.
+// useAutoScroll keeps the end of the page in sight while the element grows, until the
+// user scrolls up; if it begins elsewhere, after the user scrolls to it. Setting the
+// second result to true scrolls to the end again.
 export function useAutoScroll(begins = true) {
   const grows = useRef<HTMLDivElement>(null);
   const stick = useRef(begins);

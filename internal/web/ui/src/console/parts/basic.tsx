@@ -24,7 +24,7 @@ export function Button(props: {
   );
 }
 
-// A Field wraps one input with its label, a hint and what is wrong with it.
+// A Field wraps one input with its label, a hint and its error.
 export function Field(props: { label: string; id: string; hint?: ComponentChildren; problem?: string; children: ComponentChildren }) {
   return (
     <div class="field">
@@ -77,15 +77,14 @@ export function Time({ at }: { at: string }) {
   );
 }
 
-// An Amount is of micro-credits, shown as credits: with at most four decimals; with
-// exactly four, for columns; or with all six where there is anything to show, for
-// sums that a reader may check.
+// An Amount shows micro-credits as credits: with at most four decimals, with exactly
+// four for columns, or with up to six for sums that a reader may check.
 export function Amount({ of, as }: { of: number; as?: "column" | "exact" }) {
   const text = as === "column" ? fixedCredits(of) : as === "exact" ? exactCredits(of) : credits(of);
   return <span title={micro(of)}>{text}</span>;
 }
 
-// An Id is shown whole, with a button that copies it.
+// An Id is shown completely, with a button that copies it.
 export function Id({ of }: { of: string }) {
   const [done, setDone] = useState(false);
   const copy = async () => {

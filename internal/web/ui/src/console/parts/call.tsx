@@ -1,4 +1,4 @@
-// One call of a tool: what was sent, what came of it, and who decided.
+// One tool call: the request, the result, and the decision.
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
@@ -14,7 +14,7 @@ import { States, useLoad } from "./load";
 import { EscapedText } from "./escapedtext";
 import { toast } from "./toast";
 
-// A ReadCall is a call with the text of its arguments as it is stored.
+// A ReadCall is a call with the stored text of its arguments.
 interface ReadCall {
   call: AgentToolCall;
   text: string;
@@ -31,9 +31,10 @@ function useCall(id: string) {
   );
 }
 
-const folded = 8192; // characters of arguments that are shown at once
+const folded = 8192; // characters of arguments that are shown initially
 
-// Arguments shows the arguments of a call whole, as they are sent. Long ones are folded.
+// Arguments shows the complete arguments of a call as they are sent. Long ones are
+// folded.
 export function Arguments({ callId, of: tool }: { callId: string; of: string }) {
   const call = useCall(callId);
   return <States of={call}>{({ text }) => <Text text={text} label={`Arguments of ${tool}`} />}</States>;
@@ -61,7 +62,7 @@ function Text({ text, label }: { text: string; label: string }) {
 
 const outcomes: Record<NonNullable<AgentToolCall["outcome"]>, Meaning> = { ok: "ok", error: "failed", denied: "none", unknown: "waiting", expired: "waiting", cancelled: "none" };
 
-// Outcome says what came of a call, or where it is.
+// Outcome shows the outcome of a call, or its state.
 export function Outcome({ of: c }: { of: AgentToolCall }) {
   return (
     <>
@@ -71,12 +72,12 @@ export function Outcome({ of: c }: { of: AgentToolCall }) {
   );
 }
 
-// inDoubt reports whether nobody knows what came of a call.
+// inDoubt reports whether the outcome of a call is unknown.
 export const inDoubt = (c: AgentToolCall): boolean => c.outcome === "unknown" || c.outcome === "expired";
 
 const decisions: Record<NonNullable<AgentToolCall["approval"]>["decision"], string> = { approve: "approved", reject: "rejected", expired: "nobody decided in time", remembered: "approved for the session before" };
 
-// CallFacts shows all that is known of a call.
+// CallFacts shows the details of a call.
 export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
   return (
     <>
@@ -138,7 +139,7 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
   );
 }
 
-// CallInLog is the part of a session's log that says what came of a call.
+// CallInLog shows the outcome of a call in a session's log.
 export function CallInLog({ id }: { id: string }) {
   const [shown, setShown] = useState(false);
   return (

@@ -1,5 +1,5 @@
-// Calls of tools that wait for a program: their arguments, and a form that gives their
-// outputs by hand.
+// Tool calls that wait for a program: their arguments, and a form to enter their
+// outputs.
 import { useState } from "preact/hooks";
 import type { PendingToolCall } from "../../lib/contract";
 import { moment } from "../../lib/format";

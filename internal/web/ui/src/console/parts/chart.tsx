@@ -3,11 +3,11 @@ import { day as dayName } from "../../lib/format";
 import { Table } from "./table";
 
 export interface Bar {
-  day: string; // a day of UTC, or any other span of time in words
+  day: string; // a UTC day, or another time range in words
   parts: Record<string, number>; // by series
 }
 
-const colours = 5; // and a sixth for all the rest
+const colours = 5; // and a sixth for the rest
 
 // series orders the names by their sums and folds the small ones into "others".
 export function series(bars: Bar[]): string[] {
@@ -16,7 +16,7 @@ export function series(bars: Bar[]): string[] {
   return [...sums].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([name]) => name);
 }
 
-// ticks are up to five round numbers from 0 to at least max.
+// ticks returns up to five round numbers from 0 to at least max.
 export function ticks(max: number): number[] {
   if (max <= 0) return [0, 1];
   const raw = max / 4;

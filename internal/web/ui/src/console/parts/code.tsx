@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 
-// A Code block shows a text as it is, with a button that copies it.
+// A Code block shows an unchanged text with a button that copies it.
 export function Code({ text, title, wraps }: { text: string; title?: string; wraps?: boolean }) {
   const [said, setSaid] = useState("Copy");
   const copy = async () => {

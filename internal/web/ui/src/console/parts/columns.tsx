@@ -3,7 +3,7 @@ import { count, duration } from "../../lib/format";
 import { Amount, Button } from "./basic";
 import type { Column } from "./table";
 
-// lastColumns are the numbers of a call and the button for its details.
+// lastColumns contains the numbers of a call and the button for its details.
 export function lastColumns<T extends { creditsMicro: number; durationMilliseconds: number }>(tokens: (row: T) => number, onPick: (row: T) => void): Column<T>[] {
   return [
     { title: "Tokens", number: true, show: (r) => count(tokens(r)) },

@@ -1,5 +1,5 @@
-// Where a connection goes, and how its tools are described: the fields that depend on its
-// kind.
+// The address of a connection and the source of its tools: the fields that depend on
+// its kind.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Kind } from "../../lib/connections";
@@ -21,7 +21,7 @@ const example = `[
   }
 ]`;
 
-// listIn reads a JSON list; undefined where the text is none.
+// listIn parses a JSON list; undefined if the text is not a list.
 function listIn(text: string): ConnectionOperation[] | undefined {
   try {
     const list: unknown = JSON.parse(text);
@@ -34,10 +34,11 @@ function listIn(text: string): ConnectionOperation[] | undefined {
 export interface ConnectionFields {
   fields: ComponentChildren;
   ready: boolean;
-  body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // what differs from before
+  body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // the changed fields
 }
 
-// useConnectionFields holds the fields of a kind, filled in with those of a connection that is there.
+// useConnectionFields holds the fields of a kind, filled in from an existing
+// connection.
 export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFields {
   const [url, setURL] = useState(was?.url ?? "");
   const [documentUrl, setDocumentURL] = useState(was?.documentUrl ?? "");

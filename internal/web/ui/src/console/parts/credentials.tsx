@@ -1,5 +1,5 @@
-// Secrets that sessions have of their own for connections: those that they have, and the
-// choice of them. Ids and names alone: nothing shows a value.
+// The sessions' own secrets for connections: the current ones, and their selection.
+// Only ids and names, never values.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { Api, Problem } from "../../lib/api";
@@ -11,13 +11,13 @@ import { secretSaid } from "./access";
 import { Badge, Field } from "./basic";
 import { asProblem, Failure, Skeleton, useLoad } from "./load";
 
-// Credentials are ids of secrets under those of connections.
+// Credentials maps ids of connections to ids of secrets.
 export type Credentials = Record<string, string>;
 
 // hasSecrets reports whether there is anything to show.
 export const hasSecrets = (of?: Credentials | null): of is Credentials => Object.keys(of ?? {}).length > 0;
 
-// found reads an object; undefined where there is none any more.
+// found reads an object; undefined if it no longer exists.
 async function found<T>(api: Api, path: string, signal: AbortSignal): Promise<T | undefined> {
   try {
     return await api.get<T>(path, undefined, signal);
@@ -27,7 +27,7 @@ async function found<T>(api: Api, path: string, signal: AbortSignal): Promise<T 
   }
 }
 
-// GivenSecrets says which secret each connection uses; nothing where there are none.
+// GivenSecrets shows the secret of each connection; nothing if there are none.
 export function GivenSecrets({ of }: { of?: Credentials | null }) {
   const { api, may } = useSession();
   const reads = may("connections:read");
@@ -70,7 +70,7 @@ export function GivenSecrets({ of }: { of?: Credentials | null }) {
   );
 }
 
-// useAgent reads an agent, whose tools say which connections there are.
+// useAgent reads an agent, whose tools determine the connections.
 export function useAgent(id: string) {
   const { api } = useSession();
   return useLoad((signal) => api.get<Agent>("/api-agents/" + id, undefined, signal), [api, id]);
@@ -90,9 +90,9 @@ async function allSecrets(api: Api, signal: AbortSignal): Promise<Secret[]> {
 
 const same = (a: Credentials, b: Credentials) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
 
-// useOwnSecrets holds a field for each connection of the agent's tools that takes secrets
-// of sessions. was is what there is already, users says whether the sessions can be those of
-// an end user, and problem is what the service said of the last attempt.
+// useOwnSecrets holds a field for each connection of the agent's tools that accepts
+// secrets of sessions. was contains the current ones, users reports whether the
+// sessions can belong to an end user, and problem is the error of the last attempt.
 export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pick<Agent, "spaceId" | "tools">; was?: Credentials | null; users: boolean; problem?: Problem }) {
   const { api, may } = useSession();
   const had = was ?? {};
@@ -111,9 +111,9 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
     [api, asks, writes, spaceId, [...used].sort().join()],
   );
   const takes = lists.data?.takes ?? [];
-  // What is there already can be taken out, whatever became of its connection.
+  // Existing secrets can be removed, regardless of the state of their connection.
   const ids = [...takes.map((c) => c.id), ...Object.keys(had).filter((id) => !takes.some((c) => c.id === id))];
-  const chosen = Object.fromEntries(Object.entries(now).filter(([id]) => ids.includes(id))); // of those that have a field
+  const chosen = Object.fromEntries(Object.entries(now).filter(([id]) => ids.includes(id))); // of the connections with a field
   const about = (id: string) => (problem?.param === "credentials." + id ? problem.message : undefined);
   const fit = (c?: Connection) => (lists.data?.secrets ?? []).filter((s) => c && s.kind !== "token" && s.origin === originOf(c.url) && (!s.spaceId || s.spaceId === c.spaceId) && (users || !s.externalUserId));
   const row = (id: string) => {
@@ -177,8 +177,8 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
     ) : null;
   return {
     fields,
-    forUsers: writes && users && takes.some((c) => fit(c).some((s) => s.externalUserId)), // some are for one end user alone
-    shown: ids.some((id) => !!about(id)), // a field says what is wrong
-    body: same(chosen, had) ? {} : { credentials: chosen }, // what a request has to say
+    forUsers: writes && users && takes.some((c) => fit(c).some((s) => s.externalUserId)), // some belong to one end user only
+    shown: ids.some((id) => !!about(id)), // a field shows the error
+    body: same(chosen, had) ? {} : { credentials: chosen }, // the value for the request
   };
 }

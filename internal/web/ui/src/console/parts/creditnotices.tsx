@@ -1,4 +1,4 @@
-// What is left to spend: notices above pages that spend, when it is little or nothing.
+// Notices about low or missing credits, above pages that spend them.
 import type { Contact } from "../../lib/contract";
 import { isLow } from "../../lib/format";
 import type { Credits, Me, Meta } from "../../lib/types";
@@ -6,7 +6,7 @@ import { useSession } from "./session";
 import { Amount, Notice } from "./basic";
 import { useLoad } from "./load";
 
-// CreditNotices reads anew what is left with each address.
+// CreditNotices reads the balance again with each address.
 export function CreditNotices({ path }: { path: string }) {
   const { api, me, may, offers } = useSession();
   const asks = may("usage:read") && offers("getCredits");
@@ -50,7 +50,7 @@ export function CreditNotices({ path }: { path: string }) {
   );
 }
 
-// TopUp says how the account gets more credits.
+// TopUp shows how to get more credits.
 function TopUp() {
   const { api, me, may } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);

@@ -11,7 +11,7 @@ export function Dialog({ title, wide, stays, onClose, footer, children }: { titl
     const dialog = at.current!;
     const before = document.activeElement as HTMLElement | null;
     dialog.showModal();
-    // Not the close button, unless nothing else asks for the focus.
+    // Not the close button, unless no other element requests the focus.
     if (!dialog.querySelector("[autofocus]")) dialog.focus();
     return () => {
       dialog.close();
@@ -43,7 +43,7 @@ export function Dialog({ title, wide, stays, onClose, footer, children }: { titl
   );
 }
 
-// Confirm asks before something is lost.
+// Confirm asks before a destructive action.
 export function Confirm({ title, action, busy, onConfirm, onClose, children }: { title: string; action: string; busy?: boolean; onConfirm: () => void; onClose: () => void; children: ComponentChildren }) {
   return (
     <Dialog

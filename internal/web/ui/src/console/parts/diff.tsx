@@ -1,8 +1,8 @@
 import { diffLines } from "../../lib/diff";
 import { EscapedText } from "./escapedtext";
 
-// Diff shows the lines of a text, and which are new or gone since the text before; those
-// of a server are shown as data.
+// Diff shows the lines of a text with added and removed ones marked; texts of a server
+// are shown as data.
 export function Diff({ was, now, data }: { was?: string; now: string; data?: boolean }) {
   if (was === undefined || was === now) return <p class="small">{now}</p>;
   return (

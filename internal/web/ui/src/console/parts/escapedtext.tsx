@@ -1,7 +1,7 @@
 // Texts of servers, shown as data.
 
-// EscapedText is a text in which characters that cannot be seen are written out, as the API
-// does it: those are marked.
+// EscapedText shows a text whose invisible characters the API has escaped, and marks
+// the escapes.
 export function EscapedText({ text }: { text: string }) {
   const parts = text.split(/(\\u\{[0-9a-f]+\})/);
   return (

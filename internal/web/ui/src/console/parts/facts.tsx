@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 
-// A Fact has a title, what is said under it, and the classes of that.
+// A Fact has a title, a content, and the classes of the content.
 export type Fact = readonly [title: string, said: ComponentChildren, look?: string];
 
-// Facts shows what is known of one thing. What is not a fact is left out.
+// Facts shows the details of one object. Falsy entries are omitted.
 export function Facts({ of, look }: { of: (Fact | false | "" | 0 | null | undefined)[]; look?: string }) {
   return (
     <dl class={"facts" + (look ? " " + look : "")}>

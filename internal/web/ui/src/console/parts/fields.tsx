@@ -15,7 +15,7 @@ interface Typed extends Labelled {
   code?: boolean; // shown with letters of one width
 }
 
-// common has the attributes that connect an input with its hint and its problem.
+// common returns the attributes that connect an input with its hint and its problem.
 function common(f: Labelled) {
   const described = [f.hint && f.id + "-hint", f.problem && f.id + "-problem"].filter(Boolean).join(" ");
   return { id: f.id, "aria-describedby": described || undefined, "aria-invalid": f.problem ? ("true" as const) : undefined };
@@ -23,8 +23,8 @@ function common(f: Labelled) {
 
 const look = (code?: boolean) => "input" + (code ? " code" : "");
 
-// TextField is a line of text, or a number or a time where its type says so. Further
-// attributes are those of the input.
+// TextField is a line of text, or a number or a time depending on its type. Further
+// attributes are passed to the input.
 export function TextField({ label, hint, problem, code, value, onChange, ...rest }: Typed & Omit<InputHTMLAttributes, "id" | "label" | "value" | "onChange"> & { type?: string }) {
   const field = { id: rest.id, label, hint, problem };
   return (
@@ -44,7 +44,7 @@ export function AreaField({ label, hint, problem, code, value, onChange, ...rest
   );
 }
 
-// Options are the values of a choice with their words. Numbers are values, too.
+// Options are the values of a choice with their texts. Values can be numbers.
 export type Options<V extends string | number> = readonly (readonly [value: V, words: string])[];
 
 // named returns objects with a name as options.

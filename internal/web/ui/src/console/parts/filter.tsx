@@ -5,7 +5,7 @@ import type { Filter } from "./router";
 import { Button } from "./basic";
 
 export interface Choice {
-  id: string; // "": no filter
+  id: string; // "" means no filter
   title: string;
 }
 
@@ -16,8 +16,8 @@ interface Shared {
   change: (by: Filter) => void;
 }
 
-// Filters is the bar above a list; its button takes all named filters out again. A
-// phone shows two of them and the others when asked.
+// Filters is the bar above a list; its button removes all filters. A phone shows two of
+// them, and the others on request.
 export function Filters({ names, filter, change, children }: { names: string[]; filter: Filter; change: (by: Filter) => void; children: ComponentChildren }) {
   const set = names.filter((name) => filter[name]).length;
   const [all, setAll] = useState(false);
@@ -51,7 +51,7 @@ export function Pick({ name, label, filter, change, choices }: Shared & { choice
   );
 }
 
-// Text is a filter that is typed. It counts when Enter is pressed or the field is left.
+// Text is a text filter. It applies when Enter is pressed or the field loses focus.
 export function Text({ name, label, filter, change, offers, kind = "text" }: Shared & { offers?: string[]; kind?: "text" | "search" }) {
   const value = filter[name] ?? "";
   const [typed, setTyped] = useState(value);
@@ -95,8 +95,8 @@ const ranges: (Choice & { milliseconds?: number })[] = [
   { id: "custom", title: "From … to …" },
 ];
 
-// Range is a filter by time: the members range, from and to, the latter two as the
-// clock of this computer shows them.
+// Range is a filter by time: the members range, from and to, the latter two in local
+// time.
 export function Range({ filter, change, any }: { filter: Filter; change: (by: Filter) => void; any?: string }) {
   return (
     <>
@@ -112,7 +112,7 @@ export function Range({ filter, change, any }: { filter: Filter; change: (by: Fi
   );
 }
 
-// spanOf is the span of a filter's time. Its ends are absent where they are open.
+// spanOf returns the time range of a filter. Open ends are absent.
 export function spanOf(filter: Filter, now = Date.now()): { from?: string; to?: string } {
   const instant = (local?: string) => {
     const at = local ? new Date(local) : undefined;

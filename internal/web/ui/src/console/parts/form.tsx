@@ -9,8 +9,8 @@ import { asProblem, Failure } from "./load";
 export interface Action {
   busy: boolean;
   problem?: Problem;
-  // run does the work, with an idempotency key for what it creates, and reports
-  // whether it succeeded.
+  // run does the work, with an idempotency key for created objects, and reports whether
+  // it succeeded.
   run: (work: (once: string) => Promise<unknown>) => Promise<boolean>;
 }
 
@@ -71,8 +71,8 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
   );
 }
 
-// ConfirmAction asks before something is lost, does it, and shows the problem where that
-// failed. said is what is said afterwards.
+// ConfirmAction asks before a destructive action, performs it, and shows the problem if
+// it failed. said is the note after success.
 export function ConfirmAction(props: { title: string; action: string; waits?: boolean; work: () => Promise<unknown>; said?: string; onDone: (said?: string) => void; onClose: () => void; children: ComponentChildren }) {
   const { busy, problem, run } = useAction();
   const confirm = () =>

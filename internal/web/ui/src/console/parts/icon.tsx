@@ -1,4 +1,4 @@
-// The few pictures there are, 16 by 16, drawn with the text's colour.
+// The icons, 16 by 16, drawn in the text's colour.
 const paths = {
   overview: "M2 14V8M6 14V3M10 14V9M14 14V5",
   playground: "M2 3h12v8H7l-3 3v-3H2z",

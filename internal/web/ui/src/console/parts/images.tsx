@@ -1,4 +1,4 @@
-// Images that go with a message of the playground.
+// Images of a message of the playground.
 import { useRef } from "preact/hooks";
 import { Button } from "./basic";
 
@@ -11,8 +11,8 @@ const kinds = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 const most = 20; // images in one message
 const largest = 3_750_000; // bytes of one
 
-// imagesOf reads files that were dropped, pasted or picked; refused says why some were
-// left out.
+// imagesOf reads files that were dropped, pasted or picked; refused contains the
+// reasons for rejected ones.
 export async function imagesOf(files: Iterable<File>, have: number): Promise<{ images: Image[]; refused?: string }> {
   const images: Image[] = [];
   let refused: string | undefined;
@@ -34,7 +34,7 @@ function dataURL(file: File): Promise<string> {
   });
 }
 
-// Images shows the images of the message that is written, and adds more.
+// Images shows the images of the current message, and adds more.
 export function Images({ images, onAdd, onRemove }: { images: Image[]; onAdd: (files: Iterable<File>) => void; onRemove: (at: number) => void }) {
   const input = useRef<HTMLInputElement>(null);
   return (

@@ -18,8 +18,8 @@ export function asProblem(error: unknown): Problem {
   return new Problem(200, { message: error instanceof Error ? error.message : String(error) });
 }
 
-// useLoad runs load whenever one of the inputs changes, and drops results that
-// come too late. The old data stays until the new data has arrived.
+// useLoad runs load whenever one of the inputs changes, and drops results that arrive
+// too late. The old data stays until the new data has arrived.
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
   const [state, setState] = useState<{ data?: T; problem?: Problem; loading: boolean }>({ loading: true });
   const [round, setRound] = useState(0);

@@ -4,8 +4,8 @@ import type { Api, Problem } from "../../lib/api";
 import { follow, sleep } from "../../lib/follow";
 import { asProblem } from "./load";
 
-// followLog reads the session's log from its beginning and continues with it.
-// Events that arrive together are told together.
+// followLog reads the session's log from its beginning and continues with it. Events
+// that arrive together are reported together.
 export function followLog(api: Api, path: string, signal: AbortSignal, tell: (events: SessionEvent[]) => void, live: (now: boolean, problem?: Problem) => void): Promise<void> {
   let after = 0;
   let pending: SessionEvent[] = [];
@@ -25,7 +25,7 @@ export function followLog(api: Api, path: string, signal: AbortSignal, tell: (ev
       if (signal.aborted) return false;
       const problem = error === undefined ? undefined : asProblem(error);
       live(false, problem);
-      return !problem || problem.status < 400 || problem.status >= 500 || problem.status === 429; // otherwise asking again does not help
+      return !problem || problem.status < 400 || problem.status >= 500 || problem.status === 429; // otherwise a retry does not help
     },
     going: () => !signal.aborted,
     pause: sleep,

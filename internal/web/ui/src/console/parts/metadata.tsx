@@ -5,8 +5,8 @@ export type Row = [name: string, value: string];
 
 export const rowsOf = (metadata: Record<string, string>): Row[] => Object.entries(metadata);
 
-// changedMetadata returns what a change has to send: what differs, and null for what
-// is gone; undefined if nothing differs. Rows without a name do not count.
+// changedMetadata returns the members to send: changed ones, and null for removed ones;
+// undefined if nothing differs. Rows without a name do not count.
 export function changedMetadata(was: Record<string, string>, rows: Row[]): Record<string, string | null> | undefined {
   const now = Object.fromEntries(rows.filter(([name]) => name !== ""));
   const changed: Record<string, string | null> = {};

@@ -1,7 +1,7 @@
 import { Empty } from "./load";
 import { useSession } from "./session";
 
-// MissingScope stands in the place of a page that this key may not see.
+// MissingScope replaces a page that this key cannot access.
 export function MissingScope({ title, scope, what }: { title: string; scope?: string; what?: string }) {
   const { me } = useSession();
   return (

@@ -1,8 +1,8 @@
 import type { Meta } from "../../lib/types";
 import { useSession } from "./session";
 
-// ModelSelect picks a model, by family, with what is not served or not in the
-// plan marked as such.
+// ModelSelect selects a model, by family, with unserved models and models outside of
+// the plan marked.
 export function ModelSelect({ id, none, meta, value, onChange }: { id: string; none?: string; meta: Meta; value: string; onChange: (model: string) => void }) {
   const { me } = useSession();
   const families = [...new Set(meta.models.map((m) => m.family))];

@@ -1,7 +1,8 @@
 // A picture of a drive. It is drawn, and nothing in it runs.
 import { useEffect, useState } from "preact/hooks";
 
-// pictures are the types that a browser draws and never runs. SVG is not one.
+// pictures contains the types that a browser draws and never executes, which excludes
+// SVG.
 export const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
 
 export function Picture({ of, name }: { of: Blob; name: string }) {

@@ -1,5 +1,5 @@
-// Prompts of the playground that are kept: under a name in this browser, or in a link.
-// Neither goes to the service.
+// Saved prompts of the playground: under a name in this browser, or in a link. Neither
+// is sent to the service.
 import { useState } from "preact/hooks";
 import type { Effort } from "../../lib/responses";
 import { useSession } from "./session";
@@ -9,18 +9,18 @@ import { Dialog } from "./dialog";
 
 export interface Settings {
   model: string;
-  compared: string; // a second model that gets the same; empty: none
+  compared: string; // a second model to compare; empty for none
   instructions: string;
   maxTokens: string;
-  effort: Effort | ""; // empty: not sent
-  temperature: string; // empty: not sent
-  tools: string; // JSON, an array; empty: none
-  schema: string; // JSON, an object that the reply has to fit; empty: plain text
+  effort: Effort | ""; // not sent if empty
+  temperature: string; // not sent if empty
+  tools: string; // JSON, an array; empty for none
+  schema: string; // JSON, the schema of the reply; empty for plain text
 }
 
 export const plain: Settings = { model: "auto", compared: "", instructions: "", maxTokens: "", effort: "", temperature: "", tools: "", schema: "" };
 
-// A Prompt is what is sent, but for the conversation before it.
+// A Prompt is the content of a call without the earlier conversation.
 export interface Prompt {
   settings: Settings;
   text: string;
@@ -35,8 +35,8 @@ const longestName = 80;
 const longestPrompt = 100_000; // characters, as JSON
 const longestLink = 8000; // characters of the prompt in an address
 
-// promptOf takes a prompt from what a link or the storage holds; undefined if it is
-// none. Every member has its kind, and nothing else is taken.
+// promptOf parses a prompt from a link or the storage; undefined if it is invalid. It
+// checks the type of every member and drops unknown ones.
 function promptOf(from: unknown): Prompt | undefined {
   const { settings, text } = (from ?? {}) as Partial<Prompt>;
   if (typeof settings !== "object" || settings === null || typeof text !== "string") return undefined;
@@ -56,7 +56,7 @@ export function linkOf(prompt: Prompt): string | undefined {
   return packed.length > longestLink ? undefined : `${location.origin}${location.pathname}#/playground?prompt=${packed}`;
 }
 
-// promptOfLink is the other way; undefined for what is no prompt.
+// promptOfLink is the inverse; undefined if it is not a prompt.
 export function promptOfLink(packed: string): Prompt | undefined {
   if (packed.length > longestLink) return undefined;
   try {
@@ -79,8 +79,8 @@ function read(place: string): Saved[] {
   }
 }
 
-// Prompts shows the saved prompts of this account in this browser, and saves the one
-// at hand.
+// Prompts shows the saved prompts of this account in this browser, and saves the
+// current one.
 export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt: Prompt) => void; onClose: () => void }) {
   const { me } = useSession();
   const place = "stoa-prompts-" + me.id;

@@ -7,7 +7,7 @@ import { Tabs } from "./tabs";
 
 const pretty = (value: unknown) => JSON.stringify(value, null, 2);
 
-// RawCall shows a call as it went over the wire.
+// RawCall shows a call in its wire format.
 export function RawCall({ raw, reply, onClose }: { raw: Raw; reply?: Reply; onClose: () => void }) {
   const [view, setView] = useState("request");
   return (

@@ -2,8 +2,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { markdown } from "../../lib/markdown";
 
-// withCopy gives each block of code a button that copies it, and lets the keyboard
-// scroll it.
+// withCopy adds a copy button to each block of code, and makes it scrollable with the
+// keyboard.
 function withCopy(text: DocumentFragment): DocumentFragment {
   for (const pre of text.querySelectorAll("pre")) {
     const code = pre.textContent ?? "";

@@ -14,14 +14,14 @@ import { toast } from "./toast";
 
 type Dialog = (ends: Ends) => ComponentChildren;
 
-// Ends are the ways in which a dialog ends.
+// Ends contains the ways to end a dialog.
 export interface Ends {
   onClose: () => void;
-  onDone: (said?: string) => void; // closes the dialog, says something and reads the data again
-  onNext: (dialog: Dialog) => void; // reads the data again and shows another dialog
+  onDone: (said?: string) => void; // closes the dialog, shows a note and reloads the data
+  onNext: (dialog: Dialog) => void; // reloads the data and shows another dialog
 }
 
-// useDialogs returns what opens one of several dialogs, and the one that is open.
+// useDialogs returns functions that open one of several dialogs, and the open one.
 export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (ends: Ends, about: A) => ComponentChildren>, reload: () => void) {
   const [open, setOpen] = useState<{ name: K; about: A } | { next: Dialog }>();
   const onClose = () => setOpen(undefined);
@@ -68,26 +68,26 @@ interface Nothing {
 
 export interface Resource<T> {
   path: string | undefined; // of the list operation; undefined: nothing is read
-  query?: Query; // what is always asked
+  query?: Query; // the fixed query
   limit: number; // rows of one page
   changed?: unknown; // the list is read again when it changes
   label: string;
   columns: Column<T>[] | ((show: (dialog: Dialog) => void) => Column<T>[]); // a cell may show a dialog
   shows?: (row: T) => boolean; // without it, all that were read
-  empty: Nothing | ((rows: T[]) => Nothing); // what stands in the place of the table
-  nothing?: string; // the title where the filters leave nothing
+  empty: Nothing | ((rows: T[]) => Nothing); // the replacement of the table
+  nothing?: string; // the title if no row matches the filters
   search?: Narrowing;
   filters?: (Narrowing & { choices: Choice[] })[];
   sort?: Narrowing & { choices: Choice[] };
-  total?: (page: List<T>) => number; // rows that there are on all pages
+  total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
   wraps?: boolean; // the buttons of a row may need more than one line
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
 
-// useResource returns the parts of a list: pages is what was read, create the button that
-// makes another object, list the table with its filters, dialog what is open.
+// useResource returns the parts of a list: pages contains the rows, create is the
+// button for a new object, list the table with its filters, and dialog the open dialog.
 export function useResource<T extends object>(r: Resource<T>) {
   const [filter, change] = useFilter();
   const narrowings = [...(r.search ? [r.search] : []), ...(r.filters ?? []), ...(r.sort ? [r.sort] : [])];

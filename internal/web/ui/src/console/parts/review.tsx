@@ -26,7 +26,7 @@ interface Policy {
 
 const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
 
-// policyOf is what is reviewed of a tool, or what its annotations suggest.
+// policyOf returns the review of a tool, or the suggestion from its annotations.
 const policyOf = (t: ConnectionTool): Policy => ({
   approval: t.approval ?? t.suggested.approval,
   effects: t.effects ?? t.suggested.effects,
@@ -37,7 +37,8 @@ const policyOf = (t: ConnectionTool): Policy => ({
   idempotencyArgument: t.idempotencyArgument !== null && idArguments(t).includes(t.idempotencyArgument) ? t.idempotencyArgument : null,
 });
 
-// sent is a policy as a review has it. What is for visitors who confirm goes with that alone.
+// sent returns a policy in the form of a review. Settings for confirming visitors are
+// only sent with that choice.
 const sent = ({ visitorTitle, publicFields, ...p }: Policy) => (p.visitors === "confirm" ? { ...p, publicFields, ...(visitorTitle.trim() ? { visitorTitle: visitorTitle.trim() } : {}) } : p);
 
 const most = 500; // tools of one review
@@ -61,7 +62,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
       setPolicies({});
     }
     setChosen([]);
-    onChanged(); // where it failed, the definitions may be others by now
+    onChanged(); // after a failure, the definitions may have changed
   };
   return (
     <section class="panel" aria-labelledby="tools">
@@ -260,7 +261,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
   );
 }
 
-// Confirms says what visitors are shown who confirm the calls of a tool.
+// Confirms shows the text and arguments for visitors who confirm the calls of a tool.
 function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionTool; policy: Policy; onPolicy: (p: Policy) => void }) {
   const known = pointers(t.inputSchema);
   const full = policy.publicFields.length >= maxPublic;
@@ -288,7 +289,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
   );
 }
 
-// Changed shows what differs from the definition that was approved.
+// Changed shows the differences from the approved definition.
 function Changed({ of: t }: { of: ConnectionTool }) {
   const text = (description: string, schema: unknown) => description + "\n\nArguments:\n" + pretty(schema);
   const was = text(t.previous!.description, t.previous!.inputSchema);

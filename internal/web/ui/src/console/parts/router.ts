@@ -7,10 +7,10 @@ const read = () => location.hash.replace(/^#\/?/, "");
 // unsaved counts the forms with work that is not saved.
 let unsaved = 0;
 
-// useUnsaved has the user asked before unsaved work is lost: here for another
-// address of the console, by the browser for another page.
+// useUnsaved asks the user before unsaved work is lost: the console asks for its own
+// addresses, the browser for other pages.
 export function useUnsaved(dirty: boolean): void {
-  // Not after the next paint: a click may come before it.
+  // Not after the next paint: a click may happen before it.
   useLayoutEffect(() => {
     if (!dirty) return;
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();
@@ -25,7 +25,7 @@ export function useUnsaved(dirty: boolean): void {
 
 export interface Address {
   path: string; // without its "#/" and its query
-  asked?: string; // the address to which the user wants to go, away from unsaved work
+  asked?: string; // the address that the user opens while there is unsaved work
   leave: (really: boolean) => void;
 }
 
@@ -67,9 +67,9 @@ export const go = (path: string): void => void (location.hash = "#/" + path);
 
 export type Filter = Record<string, string>;
 
-// useFilter returns what follows the "?" of the address, and what changes it:
-// members given as "" are taken out. The browser's list of pages stays as it is, and
-// a link to the address shows the same.
+// useFilter returns the query of the address, and a function that changes it: members
+// set to "" are removed. The browser's history is unchanged, and a link to the address
+// shows the same.
 export function useFilter(): [Filter, (change: Filter) => void] {
   const query = useAddress().split("?")[1] ?? "";
   const filter = useMemo(() => Object.fromEntries(new URLSearchParams(query)), [query]);
@@ -80,7 +80,7 @@ export function useFilter(): [Filter, (change: Filter) => void] {
   return [filter, change];
 }
 
-// withFilter is the address of a page with a filter.
+// withFilter returns the address of a page with a filter.
 export function withFilter(path: string, filter: Filter): string {
   const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "")).toString();
   return path + (query ? "?" + query : "");

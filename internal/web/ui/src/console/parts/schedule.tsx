@@ -9,8 +9,8 @@ import { Badge, Field, Notice } from "./basic";
 import { SelectField, TextField } from "./fields";
 import { asProblem, Skeleton } from "./load";
 
-// When shows a schedule in words; a cron expression that has none stays as it is, and
-// one that has is shown behind them if exact is set.
+// When shows a schedule in words; a cron expression without a short form is unchanged,
+// and other expressions are added after the words if exact is set.
 export function When({ of: s, exact }: { of: Schedule; exact?: boolean }) {
   switch (s.type) {
     case "cron": {
@@ -137,7 +137,7 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
 
 const pause = 250; // milliseconds after the last change
 
-// Runs asks the service when a schedule would run.
+// Runs shows the next runs of a schedule, computed by the service.
 function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
   const { api } = useSession();
   const [found, setFound] = useState<{ of: string; preview?: Preview; problem?: Problem }>();

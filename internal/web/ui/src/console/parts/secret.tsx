@@ -5,8 +5,8 @@ import { Button, Notice } from "./basic";
 import { Code } from "./code";
 import { Dialog } from "./dialog";
 
-// Secret shows a new secret, once, and says what it is for. Only its own button closes
-// it: a stray Escape must not lose the secret.
+// Secret shows a new secret once, with its purpose. Only its own button closes it: a
+// stray Escape must not lose the secret.
 export function Secret({ title, text, onClose, children }: { title: string; text: string; onClose: () => void; children: ComponentChildren }) {
   const [said, setSaid] = useState("Copy");
   const copy = async () => setSaid((await copyText(text)) ? "Copied" : "Not allowed");

@@ -18,13 +18,13 @@ const kinds: Record<Kind, string> = {
   token: "Not with requests: the secret of an OAuth client",
 };
 
-// A SecretUse is what a secret is stored for: requests of a connection, those of sessions,
-// or an OAuth client. It narrows what there is to choose.
+// A SecretUse is the purpose of a secret: requests of a connection, requests of
+// sessions, or an OAuth client. It limits the options.
 export type SecretUse = "requests" | "session" | "client";
 
 const kindsOf = (use?: SecretUse): Kind[] => (use === "client" ? ["token"] : use ? ["bearer", "header", "basic", "query"] : ["bearer", "header", "basic", "query", "token"]);
 
-// wrong is what the service says of one field.
+// wrong returns the service's error about one field.
 const wrong = (action: Action, param: string) => (action.problem?.param === param ? action.problem.message : undefined);
 
 // useValue holds the fields of a value and of its expiry.
@@ -54,7 +54,7 @@ function useValue(kind: Kind, action: Action) {
   };
 }
 
-// SecretForm stores a secret; for a given origin and external user where there are such.
+// SecretForm stores a secret, optionally for a given origin and external user.
 export function SecretForm(props: { use?: SecretUse; origin?: string; name?: string; user?: string; onDone: (s: Secret) => void; onClose: () => void }) {
   const { api } = useSession();
   const choices = kindsOf(props.use);

@@ -1,6 +1,6 @@
 // The key of the console: in sessionStorage, gone when the tab is closed, or in
 // localStorage if the user ticked so. Never in a cookie; in an address only as the
-// fragment of a link to sign in, which is removed at once and sent to nobody.
+// fragment of a sign-in link, which is removed immediately and never sent.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Api } from "../../lib/api";
@@ -9,7 +9,7 @@ import type { Me } from "../../lib/types";
 
 export const storedKey = keptKey;
 
-// playgroundName is where the playground keeps its conversation for this tab.
+// playgroundName is the storage key of the playground's conversation in this tab.
 export const playgroundName = "stoa-playground";
 
 // storeKey keeps a key for this tab or, if remember is set, for this browser; null
@@ -18,16 +18,16 @@ export function storeKey(key: string | null, remember = false): void {
   try {
     sessionStorage.removeItem(keyName);
     localStorage.removeItem(keyName);
-    if (key === null) sessionStorage.removeItem(playgroundName); // it belongs to whoever signed out
+    if (key === null) sessionStorage.removeItem(playgroundName); // it belongs to the user who signed out
     if (key !== null) (remember ? localStorage : sessionStorage).setItem(keyName, key);
   } catch {
-    // Without storage the key lives as long as the page.
+    // Without storage the key is kept until the page is closed.
   }
 }
 
-// offeredKey takes the key of a link to sign in, #key=sk_…, out of the address.
-// The form shows it and the user decides: a link must not sign anybody in to
-// another's account by itself.
+// offeredKey removes the key of a sign-in link, #key=sk_…, from the address and returns
+// it. The form shows it and the user decides: a link must not sign a user in to another
+// account automatically.
 export function offeredKey(): string {
   const key = /^#key=(sk_[\x21-\x7e]{1,200})$/.exec(location.hash)?.[1];
   if (!key) return "";

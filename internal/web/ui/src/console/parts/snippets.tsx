@@ -12,7 +12,7 @@ const kinds = [
   { id: "javascript", title: "JavaScript" },
 ];
 
-// Snippets shows a call as a program would make it. The key stays out of it.
+// Snippets shows a call as code, without the key.
 export function Snippets({ call, onClose }: { call: Call; onClose: () => void }) {
   const [kind, setKind] = useState("curl");
   const write = { curl, go, javascript, python }[kind]!;

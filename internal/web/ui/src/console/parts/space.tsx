@@ -1,4 +1,5 @@
-// The spaces of the account as far as the key may see them, and the choice of one. Nothing is to be chosen of one.
+// The spaces of the account that the key can list, and the choice of one. A single
+// space needs no choice.
 import type { Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
@@ -11,7 +12,7 @@ export function useSpaces(): Space[] {
   return spaces.data?.data ?? [];
 }
 
-// SpaceField chooses a space; none is the empty text, which none names.
+// SpaceField selects a space; none is the label of the empty value.
 export function SpaceField({ id, hint, none, value, onChange }: { id: string; hint: string; none: string; value: string; onChange: (id: string) => void }) {
   const spaces = useSpaces();
   if (spaces.length < 2) return null;

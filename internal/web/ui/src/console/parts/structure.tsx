@@ -1,12 +1,12 @@
-// Tools and a schema of the playground: what is defined, what was called, and the
-// results that are typed in.
+// Tools and a schema of the playground: the definitions, the calls, and the entered
+// results.
 import { useState } from "preact/hooks";
 import type { ToolCall } from "../../lib/responses";
 import type { Meta } from "../../lib/types";
 import { Badge, Button, Field } from "./basic";
 import type { Settings } from "./prompts";
 
-// A Result is what a tool call gave.
+// A Result is the result of a tool call.
 export interface Result {
   id: string; // of the call
   name: string;
@@ -18,7 +18,7 @@ interface Read<T> {
   problem?: string;
 }
 
-// arrayIn reads the JSON of tools; nothing in it is no problem.
+// arrayIn parses the JSON of tools; an empty text is allowed.
 export function arrayIn(text: string): Read<unknown[]> {
   return readJSON(text, (v) => (Array.isArray(v) ? v : undefined), "This has to be a JSON array of tools.");
 }
@@ -62,7 +62,7 @@ const exampleSchema = `{
   "additionalProperties": false
 }`;
 
-// Structure edits the tools and the schema, where the service offers them.
+// Structure edits the tools and the schema, if the service offers them.
 export function Structure({ meta, settings, onChange }: { meta: Meta; settings: Settings; onChange: (s: Partial<Settings>) => void }) {
   const on = (extension: string) => meta.extensions?.includes(extension) ?? false;
   return (
@@ -86,7 +86,7 @@ function JSONField(props: { id: string; label: string; hint: string; example: st
   );
 }
 
-// pretty is JSON in lines; what is none is left as it is.
+// pretty formats JSON in lines; other text is unchanged.
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -95,7 +95,8 @@ function pretty(text: string): string {
   }
 }
 
-// Calls shows the calls of a reply and, where they can be answered, takes the results.
+// Calls shows the calls of a reply and, if they can be answered, fields for the
+// results.
 export function Calls({ calls, onResults }: { calls: ToolCall[]; onResults?: (results: Result[]) => void }) {
   const [outputs, setOutputs] = useState<string[]>([]);
   const answers = onResults && !calls.some((c) => c.cut);

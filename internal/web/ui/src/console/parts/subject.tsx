@@ -1,5 +1,5 @@
-// The page of one thing, such as an agent: it is loaded with its entity tag, stands below
-// the list that it is from, and may be gone.
+// The page of one object, such as an agent: it is loaded with its entity tag, belongs
+// to a list, and may have been deleted.
 import type { ComponentChildren } from "preact";
 import { useSession } from "./session";
 import { type Loaded, useLoad } from "./load";
@@ -15,7 +15,7 @@ export function useSubject<T>(path: string): Loaded<Tagged<T>> {
   return useLoad((signal) => api.read<T>(path, signal), [api, path]);
 }
 
-// Lost stands in the place of a page that is not there.
+// Lost replaces a page that does not exist.
 export function Lost({ what, why, to, back }: { what: string; why: string; to: string; back: string }) {
   return (
     <div class="lost">
@@ -27,8 +27,8 @@ export function Lost({ what, why, to, back }: { what: string; why: string; to: s
   );
 }
 
-// Subject has the head of the page, and says so where there is no such thing. list is the
-// path of the list, and its name in small letters.
+// Subject shows the head of the page, or a notice if the object does not exist. list is
+// the path of the list and its name in lower case.
 export function Subject<T>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
   const { what, list } = props;
   if (props.of.problem?.status === 404) return <Lost what={what} why="It was deleted, or belongs to another account." to={list} back={list} />;

@@ -88,8 +88,8 @@ export function useList<T>(path: string | undefined, limit: number, changed?: un
   ]);
 }
 
-// Pages shows a list page by page. total is how the number of all rows is read, where the
-// API has it.
+// Pages shows a list page by page. total reads the number of all rows, if the API
+// provides it.
 export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void; total?: (page: List<T>) => number }) {
   const { of, columns, label, empty, onPick, total } = props;
   return (

@@ -1,5 +1,5 @@
-// A conversation with an agent as its settings stand, saved or not. Each is a session
-// of the agent like any other, so its drive and its tools are the real ones.
+// A conversation with an agent in its current settings, saved or not. Each is a normal
+// session of the agent, with its real drive and tools.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Agent, applyEvent, type Session, type SessionMessage } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
@@ -15,8 +15,8 @@ import { followLog } from "./log";
 import { ReplyText, Spoken } from "./reply";
 import { going, Status } from "./status";
 
-// TestChat talks with the agent; draft is what differs from the saved settings, and agent has
-// the tools as they stand.
+// TestChat chats with the agent; draft contains the differences from the saved
+// settings, and agent has the current tools.
 export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Record<string, unknown>; agent: Pick<Agent, "spaceId" | "tools"> }) {
   const { api, refresh } = useSession();
   const base = `/api-agents/${agentId}/sessions`;

@@ -12,7 +12,7 @@ interface Note {
 const listeners = new Set<(note: Note) => void>();
 let last = 0;
 
-// toast shows a short note that needs no answer, and may offer one action.
+// toast shows a short note, with an optional action.
 export function toast(text: string, meaning: "ok" | "failed" = "ok", action?: Note["action"]): void {
   const note = { id: ++last, text, meaning, action };
   for (const listener of listeners) listener(note);

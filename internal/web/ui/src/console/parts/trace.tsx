@@ -1,5 +1,5 @@
-// A session's log as a tree: turns, in them model calls, in those what their tools
-// did. Everything in it is text.
+// A session's log as a tree: turns contain model calls, which contain tool calls. All
+// content is shown as text.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Session, SessionEvent } from "../../lib/agents";
@@ -35,7 +35,7 @@ interface Turn {
   rows: Row[];
 }
 
-// turnsOf groups a log. An event without a turn of its own belongs to the last one.
+// turnsOf groups a log. An event without a turn belongs to the last one.
 export function turnsOf(events: SessionEvent[]): Turn[] {
   const turns: Turn[] = [];
   const steps = new Map<string, Row>();
@@ -78,7 +78,7 @@ export function turnsOf(events: SessionEvent[]): Turn[] {
     } else if (e.type === "tool.completed") {
       let row = calls.get(e.stepId + " " + e.callId);
       if (!row) {
-        // It was never called, as one that nobody approved.
+        // It was never called, for example because it was not approved.
         row = { id: String(e.seq), at: e.createdAt, title: "", call: { id: e.callId ?? "", name: e.name ?? "", arguments: "", row: e.toolCallId }, rows: [] };
         rows.push(row);
       }
@@ -95,8 +95,8 @@ export function turnsOf(events: SessionEvent[]): Turn[] {
   return turns;
 }
 
-// plain returns an event that is a row by itself; undefined for those that are shown
-// elsewhere, and for types that come later.
+// plain returns an event with its own row; undefined for events that are shown
+// elsewhere, and for unknown types.
 function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | undefined {
   switch (e.type) {
     case "session.created":
@@ -126,7 +126,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
 
 const since = (from: string, to: string) => Math.max(0, new Date(to).getTime() - new Date(from).getTime());
 
-// An At says when, from the start of the turn; the exact time is its title.
+// An At shows the time from the start of the turn; the exact time is its title.
 function At({ from, at, until }: { from: string; at: string; until?: string }) {
   return (
     <time dateTime={at} title={moment(at)} class="nowrap">
@@ -135,14 +135,13 @@ function At({ from, at, until }: { from: string; at: string; until?: string }) {
   );
 }
 
-// A Result is what a tool answered. One that shows an image has it as long as the file
-// is what it was then.
+// A Result is the answer of a tool. It shows an image only while the file is unchanged.
 export interface Result {
   text: string;
   image?: { path: string; blob?: Blob };
 }
 
-// ResultOf reads what a tool answered; undefined where it has not yet.
+// ResultOf reads the answer of a tool; undefined before the answer.
 export type ResultOf = (stepId: string, callId: string) => Promise<Result | undefined>;
 
 export function Trace({ turns, resultOf, running }: { turns: Turn[]; resultOf: ResultOf; running: boolean }) {
@@ -228,7 +227,7 @@ function Reads({ of }: { of: SessionEvent[] }) {
   );
 }
 
-// pretty indents JSON, with its numbers as they are; other text stays as it is.
+// pretty indents JSON without changing its numbers; other text is unchanged.
 function pretty(text: string): string {
   return visible(/^\s*[{[]/.test(text) ? indented(text) : text);
 }

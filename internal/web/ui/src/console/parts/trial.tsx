@@ -1,4 +1,4 @@
-// A call of a tool, to try it.
+// A test call of a tool.
 import { useMemo, useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { ConnectionTool, ConnectionToolTest } from "../../lib/contract";
@@ -21,7 +21,7 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
   const { api } = useSession();
   const fields = useMemo(() => fieldsOf(t.inputSchema), [t]);
   const [texts, setTexts] = useState<Record<string, string>>({});
-  const [json, setJSON] = useState(fields ? undefined : "{}"); // as JSON, in place of the fields
+  const [json, setJSON] = useState(fields ? undefined : "{}"); // as JSON, instead of the fields
   const [confirm, setConfirm] = useState(false);
   const [got, setGot] = useState<ConnectionToolTest>();
   const action = useAction({ repeats: true });

@@ -7,7 +7,7 @@ import { unzip } from "../../lib/unzip";
 import { Button } from "./basic";
 import { asProblem } from "./load";
 
-// A Piece is a file to upload, with its path below the folder that is shown.
+// A Piece is a file to upload, with its path below the current folder.
 export interface Piece {
   file: () => Promise<Blob>;
   path: string;
@@ -23,7 +23,7 @@ interface Upload {
 
 export interface Uploads {
   shown: Upload[]; // running, failed, and the latest that are done
-  total: number; // files, since there was last nothing to do
+  total: number; // files of the current batch
   ended: number; // of them; also those that failed
   failed: number;
   send: (pieces: Piece[]) => Promise<void>;
@@ -32,13 +32,13 @@ export interface Uploads {
 }
 
 const atOnce = 4;
-const mostDone = 8; // shown of those that are done
-const mostFailed = 50; // shown of those that failed
+const mostDone = 8; // finished ones to show
+const mostFailed = 50; // failed ones to show
 const shownFor = 2000; // milliseconds, once all have ended
 
 let ids = 0;
 
-// latest returns the uploads that are still worth a line.
+// latest returns the uploads to list.
 function latest(all: Upload[]): Upload[] {
   let done = 0;
   let failed = 0;
@@ -49,7 +49,7 @@ function latest(all: Upload[]): Upload[] {
 }
 
 // useUploads uploads files below a prefix of a drive and calls onEnd when all have
-// ended. Leaving the page stops what has not begun.
+// ended. Leaving the page cancels pending ones.
 export function useUploads(api: Api, root: string, prefix: string, onEnd: () => void): Uploads {
   const [shown, setShown] = useState<Upload[]>([]);
   const [sums, setSums] = useState({ total: 0, ended: 0, failed: 0 });
@@ -152,13 +152,13 @@ export function UploadList({ of: u }: { of: Uploads }) {
   );
 }
 
-const mostFiles = 10_000; // taken of what is dropped or picked at once
+const mostFiles = 10_000; // maximum number of files dropped or picked together
 
-// hidden reports whether a file lies in a folder as one whose name, or whose folder's
-// name, begins with a dot: such files are seldom meant.
+// hidden reports whether the name of a file, or of one of its folders, begins with a
+// dot: such files are rarely intended.
 const hidden = (path: string) => path.includes("/") && path.split("/").some((name) => name.startsWith("."));
 
-// picked returns the files of an input, with the paths that they have in a folder.
+// picked returns the files of an input, with their paths in a folder.
 export function picked(files: Iterable<File>): Piece[] {
   return [...files]
     .map((file) => ({ file: async () => file, path: file.webkitRelativePath || file.name }))
@@ -166,8 +166,8 @@ export function picked(files: Iterable<File>): Piece[] {
     .slice(0, mostFiles);
 }
 
-// unpacked returns the files of a zip archive. It throws an Error where that cannot be
-// read.
+// unpacked returns the files of a zip archive. It throws an Error if the archive cannot
+// be read.
 export async function unpacked(archive: File): Promise<Piece[]> {
   return (await unzip(archive))
     .filter((f) => !hidden(f.path))
@@ -175,8 +175,8 @@ export async function unpacked(archive: File): Promise<Piece[]> {
     .map((f) => ({ file: f.unpack, path: f.path }));
 }
 
-// dropped returns the files that were dropped, those of folders included. It is to be
-// called while the event is handled, because its items are gone afterwards.
+// dropped returns the dropped files, including those in folders. It must be called
+// during the event, because its items are not available afterwards.
 export async function dropped(data: DataTransfer): Promise<Piece[]> {
   const out: Piece[] = [];
   const files = [...data.files];

@@ -27,7 +27,7 @@ const reasons: Record<string, string> = {
   gone: "the address answered 410, gone",
 };
 
-// whyDisabled is the reason in words.
+// whyDisabled contains the reasons as texts.
 export const whyDisabled = (w: Webhook): string => reasons[w.disabledReason ?? ""] ?? w.disabledReason ?? "";
 
 const states: Record<string, [Meaning, string]> = { enabled: ["ok", "enabled"], disabled: ["failed", "disabled"], secret_unreadable: ["failed", "secret unreadable"] };
@@ -70,8 +70,8 @@ export const eventTypes = Object.keys(eventWords) as EventType[];
 
 const mostSpaces = 20; // of a webhook
 
-// WebhookForm makes a webhook, or changes the one that is given. The entity tag keeps
-// the changes of others.
+// WebhookForm creates a webhook, or changes the given one. The entity tag protects
+// changes of other users.
 export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; etag?: string; onDone: (w: Webhook | WebhookWithSecret) => void; onClose: () => void }) {
   const { api } = useSession();
   const [url, setURL] = useState(was?.url ?? "");

@@ -1,4 +1,4 @@
-// Tools that were not offered to a model, with what to do about it.
+// Tools that were not offered to a model, with advice.
 import type { WithheldTool } from "../../lib/contract";
 
 const reasons: Record<string, string> = {
