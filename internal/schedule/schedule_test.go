@@ -277,7 +277,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"** * * * *", `"minute" (**)`},
 		{"0 0 30 2 *", `"day of month" is wrong: none of the months has a day 30`},
 		{"0 0 31 4,6 */2", `none of the months has a day 31`},
-		{"@reboot", `"@reboot" is no word of cron`},
+		{"@reboot", `"@reboot" is not a word of cron`},
 		{"99999999999999999999 * * * *", `"minute"`},
 	} {
 		_, err := schedule.New(new(schedule.Zones), cron(tc.expression, "UTC"), schedule.Window{})
