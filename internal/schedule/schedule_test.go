@@ -271,7 +271,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"0 17-9 * * *", `is in the wrong order`},
 		{"*/0 * * * *", `"minute" (*/0) is wrong: a step`},
 		{"*/90 * * * *", `"minute" (*/90) is wrong: a step of 90 is longer than the field`},
-		{"*/-5 * * * *", `a step is a whole number`},
+		{"*/-5 * * * *", `a step must be a whole number`},
 		{"+5 * * * *", `"minute" (+5)`},
 		{"1,,2 * * * *", `"minute" (1,,2)`},
 		{"** * * * *", `"minute" (**)`},
