@@ -44,8 +44,8 @@ func aPostgres(t testing.TB) string {
 	return storetest.Postgres(t).Config.PostgresURL
 }
 
-// newToolAgent creates an agent that may call tools of a server. With the approval never
-// nobody is asked about them.
+// newToolAgent creates an agent that may call tools of a server. With the approval never no call
+// needs an approval.
 func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server, approval string) (id string) {
 	t.Helper()
 	must := func(path string, body, into any) {

@@ -32,7 +32,7 @@ func only(t testing.TB, all []receipt, mark string) receipt {
 	return found[0]
 }
 
-// TestNobodyOverspends makes two hundred calls at once for an account with credits
+// TestNobodyOverspends makes two hundred concurrent calls for an account with credits
 // for five.
 func TestNobodyOverspends(t *testing.T) {
 	t.Parallel()
