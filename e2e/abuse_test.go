@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// abuseMemory is the most memory (VmHWM, in MiB) that the process may ever have
-// used after every attack of this file. docs/operations.md promises it for the
-// default limits; the attacks took 2,400 to 10,300 MiB when nothing was bounded.
+// abuseMemory is the maximum memory (VmHWM, in MiB) of the process after every attack of this
+// file. docs/operations.md promises it for the default limits; without limits the attacks
+// used 2,400 to 10,300 MiB.
 const abuseMemory = 1024
 
-// TestAbuseLeavesOthersAlone attacks the service in the ways that once took
-// gigabytes of memory, from an address of its own, while two tenants call. The
-// tenants never see an error and the memory of the process stays bounded.
-// Latencies are logged, not judged: they are the machine's as well.
+// TestAbuseLeavesOthersAlone attacks the service in the ways that once used gigabytes of
+// memory, from a separate address, while two tenants call. The tenants never get an error and
+// the memory of the process stays bounded. Latencies are logged, not checked: they depend on
+// the machine too.
 func TestAbuseLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)
@@ -54,8 +54,8 @@ func TestAbuseLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// tenantCalls makes n calls for each tenant, whole and streamed in turn, and
-// returns how long each took. A call without its whole reply is an error.
+// tenantCalls makes n calls for each tenant, whole and streamed in turn, and returns their
+// durations. A call without a complete reply is an error.
 func (h *server) tenantCalls(t testing.TB, tenants []*account, n int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex

@@ -13,8 +13,8 @@ import (
 // actingKey is the first master key of a server of [newActingServer].
 const actingKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// newActingServer returns a server, not started, with the [actingSettings]; more is YAML
-// for their end, and postgres the URL of its database; empty: SQLite.
+// newActingServer returns a server, not started, with the [actingSettings]; more is YAML to
+// append, and postgres the URL of its database; empty means SQLite.
 func newActingServer(t testing.TB, postgres, more string) (*server, *vendor) {
 	t.Helper()
 	v := newVendor(t, nil)
@@ -34,7 +34,7 @@ func actingSettings(t testing.TB, more string) string {
 	return fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key) + more
 }
 
-// aPostgres returns the URL of a new PostgreSQL database. Without a server of it the
+// aPostgres returns the URL of a new PostgreSQL database. Without a PostgreSQL server the
 // test is skipped.
 func aPostgres(t testing.TB) string {
 	t.Helper()
@@ -44,8 +44,8 @@ func aPostgres(t testing.TB) string {
 	return storetest.Postgres(t).Config.PostgresURL
 }
 
-// newToolAgent creates an agent that may call tools of a server. With the approval never
-// nobody is asked about them.
+// newToolAgent creates an agent that may call tools of a server. With the approval never no call
+// needs an approval.
 func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server, approval string) (id string) {
 	t.Helper()
 	must := func(path string, body, into any) {

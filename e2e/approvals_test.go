@@ -12,11 +12,10 @@ import (
 	"stoa/internal/fakemcp"
 )
 
-// TestNoApprovalIsUsedTwiceThroughKills kills the server while it asks for approvals,
-// while they are given from the command line, and while the calls are carried out. The
-// server that is called is not killed and counts: nothing is sent before it was approved,
-// nothing twice for one approval, and nobody is asked again about a call that was not
-// begun.
+// TestNoApprovalIsUsedTwiceThroughKills kills the server while it requests approvals, while
+// they are given on the command line, and while the calls are carried out. The tool server is
+// not killed and counts: nothing is sent before its approval, nothing twice for one approval,
+// and a call that has not begun needs no second approval.
 func TestNoApprovalIsUsedTwiceThroughKills(t *testing.T) { approvalsThroughKills(t, "") }
 
 func TestNoApprovalIsUsedTwiceThroughKillsOnPostgreSQL(t *testing.T) {
@@ -32,7 +31,7 @@ func approvalsThroughKills(t *testing.T, postgres string) {
 	agent := h.newToolAgent(t, a, far, "always")
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
 	defer cancel()
-	// The process dies in the middle of a call, where a round says so.
+	// The process dies in the middle of a call, in the rounds that say so.
 	var mu sync.Mutex
 	fatal, again := false, make(chan struct{})
 	far.OnCall(func(fakemcp.Call) {
@@ -93,7 +92,7 @@ func approvalsThroughKills(t *testing.T, postgres string) {
 	if testing.Short() {
 		rounds = 2
 	}
-	asked := map[string]int{} // how often, by call
+	asked := map[string]int{} // number of requests, by call
 	unsure := 0
 	var sessions []string
 	for round := range rounds {
@@ -104,7 +103,7 @@ func approvalsThroughKills(t *testing.T, postgres string) {
 		}
 		sessions = append(sessions, s.ID)
 		aMoment(100_000)
-		h.kill() // before or after it asks
+		h.kill() // before or after it requests approvals
 		h.start()
 		calls, _ := waits(s.ID)
 		if n := len(far.Calls()); len(calls) != 2 || n != len(far.EffectsByKey()) {
@@ -122,7 +121,7 @@ func approvalsThroughKills(t *testing.T, postgres string) {
 		if n := len(far.Calls()); n != sent {
 			t.Errorf("%d requests with one of two decisions", n-sent)
 		}
-		_, code := try("approve", calls[1]) // it may not hear that it was taken
+		_, code := try("approve", calls[1]) // it may not receive the confirmation
 		if dies {
 			<-gone
 		} else {

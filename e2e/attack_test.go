@@ -15,8 +15,8 @@ import (
 // An attacker attacks the server at addr, in the account of key.
 type attacker struct{ addr, key string }
 
-// attacks are what the server is attacked with: each runs once, or holds on to
-// what it has until stop ends.
+// attacks are the attacks on the server: each runs once, or keeps its connections until stop
+// ends.
 var attacks = []struct {
 	name string
 	run  func(a attacker, stop context.Context)
@@ -62,7 +62,7 @@ var attacks = []struct {
 // attackerDialer dials from an address that no tenant has.
 var attackerDialer = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
 
-// dial returns nil where the connection is refused.
+// dial returns nil if the connection is refused.
 func (a attacker) dial() net.Conn {
 	c, err := attackerDialer.Dial("tcp", a.addr)
 	if err != nil {
@@ -71,10 +71,9 @@ func (a attacker) dial() net.Conn {
 	return c
 }
 
-// holdConnections opens n connections, sends that much on each, and neither
-// reads nor sends again until stop ends. Before that it closes half of them and
-// opens as many again six times, which makes a server touch memory that it has
-// only reserved.
+// holdConnections opens n connections, sends data on each, and neither reads nor sends again
+// until stop ends. Before that it closes half of them and opens the same number again six
+// times, which makes a server touch memory that it has only reserved.
 func (a attacker) holdConnections(stop context.Context, n int, request string) {
 	var open []net.Conn
 	fill := func() {
@@ -84,7 +83,7 @@ func (a attacker) holdConnections(stop context.Context, n int, request string) {
 				return
 			}
 			_ = c.(*net.TCPConn).SetReadBuffer(4096)
-			_, _ = io.WriteString(c, request) // one that is closed already is what we want
+			_, _ = io.WriteString(c, request) // an already closed connection is the goal
 			open = append(open, c)
 		}
 	}
@@ -102,7 +101,7 @@ func (a attacker) holdConnections(stop context.Context, n int, request string) {
 	}
 }
 
-// sendBodies sends the body n times at once and reads the replies.
+// sendBodies sends the body n times concurrently and reads the replies.
 func (a attacker) sendBodies(stop context.Context, n int, path, key string, body []byte) {
 	var all sync.WaitGroup
 	for range n {
@@ -119,7 +118,7 @@ func (a attacker) sendBodies(stop context.Context, n int, path, key string, body
 				head += "Authorization: Bearer " + key + "\r\n"
 			}
 			if _, err := io.WriteString(c, head+"\r\n"); err == nil {
-				_, _ = c.Write(body) // refused in its midst is fine
+				_, _ = c.Write(body) // a refusal in the middle is fine
 			}
 			_, _ = io.Copy(io.Discard, c)
 		})
@@ -127,8 +126,8 @@ func (a attacker) sendBodies(stop context.Context, n int, path, key string, body
 	all.Wait()
 }
 
-// attack is the program of an attacker: it repeats the attack of that name until
-// its standard input ends. Without a name it burns every processor.
+// attack is the program of an attacker: it repeats the named attack until its standard input
+// ends. Without a name it burns every processor.
 func attack(addr, key, name string) int {
 	stop, end := context.WithCancel(context.Background())
 	go func() {

@@ -48,7 +48,7 @@ func TestBackupUnderLoadIsExact(t *testing.T) {
 			t.Fatalf("backup exits with %d: %s%s", code, out, errOut)
 		}
 		files = append(files, file)
-		// It may be verified while the server runs, too.
+		// It may also be verified while the server runs.
 		h.verify(t)
 	}
 	stop()
@@ -85,8 +85,8 @@ func TestBackupUnderLoadIsExact(t *testing.T) {
 			t.Errorf("a later backup has %d receipts, an earlier one %d", n, last)
 		}
 		last = n
-		// The restored books are a prefix of the live ones. Only sessions that were
-		// running go on in the restored server.
+		// The restored books are a prefix of the live ones. Only sessions that were running
+		// continue in the restored server.
 		for i, r := range calls(other.receipts(t, l.accounts[0].key)) {
 			if d := cmp.Diff(live[i], r); d != "" {
 				t.Errorf("the restored receipt %d is not the live one:\n%s", i, d)
@@ -110,7 +110,7 @@ func TestBackupUnderLoadIsExact(t *testing.T) {
 	}
 }
 
-// calls returns the receipts that are not of sessions.
+// calls returns the receipts that do not belong to sessions.
 func calls(all []receipt) (of []receipt) {
 	for _, r := range all {
 		if strings.HasPrefix(r.ID, "resp_") {
@@ -160,7 +160,7 @@ func TestRestoreReplacesNothingWithoutForce(t *testing.T) {
 		}
 		refused(what, "is not a complete backup", "--data", h.data, "--force", bad)
 	}
-	// After all that the store is as it was.
+	// Afterwards the store is unchanged.
 	h.start()
 	h.checkConservation(t, a)
 	h.stop(t)
@@ -179,7 +179,7 @@ func TestRestoreReplacesNothingWithoutForce(t *testing.T) {
 	}
 	h.stop(t)
 
-	// A restore that was interrupted while it replaced files is noticed.
+	// A restore that was interrupted while it replaced files is detected.
 	marker := filepath.Join(h.data, "restore.unfinished")
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -269,8 +269,8 @@ func flip(b []byte, at int) []byte {
 	return c
 }
 
-// renamed returns a backup in which one file has another name, in the manifest too;
-// a file that does not exist is added.
+// renamed returns a backup in which one file has another name, in the manifest too; a missing
+// file is added.
 func renamed(t testing.TB, whole []byte, from, to string) []byte {
 	t.Helper()
 	var out bytes.Buffer

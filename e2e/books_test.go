@@ -99,8 +99,8 @@ func (h *server) idle(t testing.TB, a *account) bool {
 	return true
 }
 
-// quiet waits until no session of the account is queued or running (one may go on
-// after a restart) and no credits are held, and returns the credits.
+// quiet waits until no session of the account is queued or running (one may continue after a
+// restart) and no credits are held, and returns the credits.
 func (h *server) quiet(t testing.TB, a *account) credits {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
@@ -153,16 +153,16 @@ func (h *server) checkConservation(t testing.TB, a *account) []receipt {
 	return all
 }
 
-// A record has the replies that the callers of one mark got, by attempt.
+// A record contains the replies that the callers of one mark received, by attempt.
 type record struct {
 	mark     string
 	account  *account
-	key      string // of idempotency; empty: the call was made once
+	key      string // idempotency key; empty means that the call was made once
 	session  bool   // of an agent, not a call of the model endpoint
 	attempts []seen
 }
 
-// An audit has everything that the invariants are checked against.
+// An audit contains all data for the checks of the invariants.
 type audit struct {
 	records  map[string]*record
 	receipts map[*account][]receipt
@@ -170,7 +170,7 @@ type audit struct {
 	prices   map[string][3]int64        // by model: input, cached input, output
 }
 
-// markOf returns what follows "mark:" in a prompt.
+// markOf returns the text after "mark:" in a prompt.
 func markOf(prompt string) string {
 	for line := range strings.Lines(prompt) {
 		if word, ok := strings.CutPrefix(line, "mark: "); ok {
@@ -199,8 +199,8 @@ func (h *server) newAudit(t testing.TB, records map[string]*record, served []fak
 	return a
 }
 
-// check compares every receipt with what the provider served and what the callers
-// got (invariants 2 to 5).
+// check compares every receipt with the provider's records and the callers' results
+// (invariants 2 to 5).
 func (a *audit) check(t testing.TB) {
 	t.Helper()
 	byID := map[string]receipt{}
@@ -289,8 +289,7 @@ func checkSession(rec *record, charges []receipt) (errs []error) {
 	return errs
 }
 
-// checkReceipt compares one receipt with the price list and with what the provider
-// served.
+// checkReceipt compares one receipt with the price list and the provider's records.
 func (a *audit) checkReceipt(acc *account, r receipt) error {
 	if rec := a.records[r.mark()]; rec != nil && rec.account != acc {
 		return fmt.Errorf("it is charged to %s; the call was made by %s", acc.id, rec.account.id)
@@ -306,7 +305,7 @@ func (a *audit) checkReceipt(acc *account, r receipt) error {
 	}
 	accepted := false
 	for _, s := range a.served[r.mark()] {
-		writing := s.Status == 0 && !s.DisconnectedAt.IsZero() && s.Refused == "" // a reply in one piece
+		writing := s.Status == 0 && !s.DisconnectedAt.IsZero() && s.Refused == "" // a whole reply
 		if s.Status != http.StatusOK && !(writing && r.Status == "cancelled" && r.Usage.OutputTokens == 0) {
 			continue
 		}
@@ -333,7 +332,7 @@ func (h *server) verify(t testing.TB) {
 	}
 }
 
-// grant tops an account up once, however often the request has to be repeated.
+// grant tops an account up once, repeating the request as often as necessary.
 func (h *server) grant(ctx context.Context, a *account, amount int64, ref string) error {
 	for {
 		status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts/"+a.id+"/grants",

@@ -17,8 +17,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestNodesShareABucket: a large file that one node has put into the bucket of the
-// settings is read at another, also after a restart; a text stays in the database.
+// TestNodesShareABucket checks that a large file that one node has stored in the bucket is
+// read at another, also after a restart; a text stays in the database.
 func TestNodesShareABucket(t *testing.T) {
 	t.Parallel()
 	objects := s3mem.New()
@@ -68,7 +68,7 @@ func TestNodesShareABucket(t *testing.T) {
 	nodes[0].verify(t)
 }
 
-// contentOf is where the content of a file of the account's agent is.
+// contentOf returns the path of the content of a file of the account's agent.
 func contentOf(a *account, path string) string {
 	return "/api-agents/" + a.agent + "/drive/files/content?path=" + url.QueryEscape(path)
 }

@@ -23,9 +23,9 @@ type usage struct {
 	Total  int64 `json:"total_tokens"`
 }
 
-// seen is everything that a caller saw of one request.
+// seen contains everything that a caller received for one request.
 type seen struct {
-	status   int    // of HTTP; 0: no headers came
+	status   int    // HTTP status; 0 if no headers arrived
 	code     string // of an error, in the body or in the stream
 	noRetry  bool   // x-should-retry: false
 	replayed bool
@@ -33,16 +33,16 @@ type seen struct {
 
 	id                 string
 	model              string
-	end                string // completed, incomplete, failed; empty: the end was not seen
+	end                string // completed, incomplete, failed; empty if no end arrived
 	text               string
 	usage              usage
 	deltas             int
 	broken             error // the connection broke, or the caller disconnected
-	clientDisconnected bool  // the caller left
+	clientDisconnected bool  // the caller disconnected
 	refused            bool  // the connection was refused: no request was sent
 
 	began time.Time
-	took  time.Duration // until the headers came, or the request failed
+	took  time.Duration // until the headers arrived, or the request failed
 }
 
 // done reports whether the caller has a finished reply.
@@ -50,8 +50,8 @@ func (s seen) done() bool { return s.end == "completed" || s.end == "incomplete"
 
 type object = map[string]any
 
-// ask makes one request to the model endpoint. delta is called with the number of
-// each delta of a stream, and may be nil.
+// ask sends one request to the model endpoint. delta, which may be nil, is called with the
+// number of each delta of a stream.
 func (h *server) ask(ctx context.Context, key, idempotencyKey string, body object, delta func(n int)) seen {
 	s := seen{charge: -1}
 	text, err := json.Marshal(body)
@@ -106,7 +106,7 @@ func (h *server) ask(ctx context.Context, key, idempotencyKey string, body objec
 		s.broken = fmt.Errorf("a reply that is no JSON: %q", whole)
 		return s
 	}
-	s.take(r)
+	s.record(r)
 	return s
 }
 
@@ -126,7 +126,7 @@ type reply struct {
 	Error *struct{ Code string }
 }
 
-func (s *seen) take(r reply) {
+func (s *seen) record(r reply) {
 	s.id, s.model, s.end = r.ID, r.Model, r.Status
 	s.text = ""
 	for _, item := range r.Output {
@@ -176,13 +176,12 @@ func (s *seen) stream(ctx context.Context, body io.Reader, delta func(int)) {
 				delta(s.deltas)
 			}
 		case "response.completed", "response.incomplete", "response.failed":
-			s.take(*e.Response)
+			s.record(*e.Response)
 		}
 	}
 }
 
-// call makes one request to the control plane and returns the status, 0 where no
-// reply came.
+// call sends one request to the control plane and returns the status, 0 if no reply arrived.
 func (h *server) call(ctx context.Context, method, key, path string, body, into any) (int, error) {
 	return h.callOnce(ctx, method, key, "", path, body, into)
 }
@@ -243,11 +242,11 @@ type account struct {
 	id, key, plan string
 	granted       int64
 
-	// A second key with a daily limit; empty: there is none.
+	// A second key with a daily limit; may be empty.
 	cappedKey, cappedID string
 	cap                 int64
 
-	agent string // its id; empty: there is none
+	agent string // its id; may be empty
 }
 
 // newAgent creates an agent of the account.
@@ -276,7 +275,7 @@ func (h *server) newCappedKey(t testing.TB, a *account, perDay int64) {
 	a.cappedKey, a.cappedID, a.cap = made.Secret, made.ID, perDay
 }
 
-// newAccount creates an account with that much granted, in micro-credits.
+// newAccount creates an account with the given grant, in micro-credits.
 func (h *server) newAccount(t testing.TB, plan string, grant int64) *account {
 	t.Helper()
 	var made struct {

@@ -25,8 +25,8 @@ import (
 
 var chaosFor = flag.Duration("chaos", 0, "how long the test of a failing database goes on; 0: each fault once, as short as it can be")
 
-// A cluster is three nodes, each with a link of its own to one PostgreSQL server, and
-// what is done to them.
+// A cluster is three nodes, each with its own link to one PostgreSQL server, and the record
+// of their faults.
 type cluster struct {
 	t     *testing.T
 	db    *database
@@ -36,17 +36,17 @@ type cluster struct {
 	front *server
 	l     *load
 
-	probing *account // that pays the calls of serves
+	probing *account // pays the calls of serves
 
 	ending  atomic.Bool
 	running sync.WaitGroup // supervisors
 
 	mu      sync.Mutex
 	done    map[string]int
-	excused map[*server]int // a node that was killed, paused or cut off may end, and need not serve
-	pauses  [][2]time.Time  // of nodes, whose callers wait as long
-	exits   []string        // of nodes that served and ended by themselves
-	starts  int             // that failed
+	excused map[*server]int // nodes that were killed, paused or cut off may end, and need not serve
+	pauses  [][2]time.Time  // of nodes, whose callers wait for the same time
+	exits   []string        // nodes that were serving and ended without cause
+	starts  int             // failed starts
 	slowest map[string]time.Duration
 }
 
@@ -75,7 +75,7 @@ func newCluster(t *testing.T, v *vendor, deaf bool) *cluster {
 	return c
 }
 
-// supervise starts a node again whenever it ends, as a service manager would.
+// supervise restarts a node whenever it ends, as a service manager would.
 func (c *cluster) supervise(n *server) {
 	for !c.ending.Load() {
 		p := n.spawn()
@@ -112,7 +112,7 @@ func (c *cluster) end() {
 	c.running.Wait()
 }
 
-// upset does something to a node that it may end by, and waits until it serves again.
+// upset does something to a node that may end it, and waits until it serves again.
 func (c *cluster) upset(n *server, how string, do func(p *process)) {
 	c.mu.Lock()
 	c.excused[n]++
@@ -131,8 +131,8 @@ func (c *cluster) slow(what string, d time.Duration) {
 	c.slowest[what] = max(c.slowest[what], d)
 }
 
-// serves returns after a call of that node that has begun since was served. A call that
-// waits does not keep the next from being tried.
+// serves returns after the node has served a call that began later. A waiting call does not
+// block the next attempt.
 func (c *cluster) serves(ctx context.Context, n *server) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
@@ -163,7 +163,8 @@ func (c *cluster) serves(ctx context.Context, n *server) bool {
 	return false
 }
 
-// recovered waits until each node serves again that nothing else has happened to.
+// recovered waits until each node serves again, except those that something else has happened
+// to.
 func (c *cluster) recovered(what string) {
 	var all sync.WaitGroup
 	for _, n := range c.nodes {
@@ -311,10 +312,10 @@ var faults = []fault{
 }
 
 // TestBooksOutliveAFailingDatabase runs three nodes under a mixed load, with sessions,
-// schedules and embeds, on a PostgreSQL server that is restarted, stopped, slowed
-// down, filled with connections and cut off in the middle of COMMIT, while nodes are
-// killed, stopped and paused and no notice reaches them. At the end all invariants of
-// the books hold, every session has stopped once, and every task has run once.
+// schedules and embeds, on a PostgreSQL server that is restarted, stopped, slowed down,
+// filled with connections and cut off in the middle of COMMIT, while nodes are killed,
+// stopped and paused and no notices reach them. At the end all invariants of the books hold,
+// every session has stopped once, and every task has run once.
 func TestBooksOutliveAFailingDatabase(t *testing.T) {
 	t.Parallel()
 	var l *load
@@ -356,7 +357,7 @@ func TestBooksOutliveAFailingDatabase(t *testing.T) {
 			var at sync.WaitGroup
 			first := rand.IntN(len(faults))
 			at.Go(func() { c.strike(faults[first], between) })
-			if rand.IntN(4) == 0 { // a node dies or stops meanwhile
+			if rand.IntN(4) == 0 { // a node dies or stops in the meantime
 				at.Go(func() { c.strike(faults[rand.IntN(3)], between) })
 			}
 			at.Wait()
@@ -386,7 +387,7 @@ func (c *cluster) strike(f fault, within func(short, long time.Duration) time.Du
 	c.t.Logf("%s %s, %v", began.Format("15:04:05.000"), f.name, time.Since(began).Round(time.Millisecond))
 }
 
-// report logs what was done and how long it took.
+// report logs the faults and their durations.
 func (c *cluster) report(served map[string][]fakeup.Served) {
 	var waits []time.Duration
 	var worst []string
@@ -494,8 +495,7 @@ func (h *server) stoppedOnce(t testing.TB, a *account, agent string) (completed 
 	}
 }
 
-// An aside is schedules and embeds that run beside the load, each with an account of
-// its own.
+// An aside runs schedules and embeds alongside the load, each with a separate account.
 type aside struct {
 	t              testing.TB
 	h              *server
@@ -519,7 +519,7 @@ func (a *aside) until(ctx context.Context, method, key, idempotencyKey, path, or
 			return true
 		}
 		if status != 0 && status < 500 && status != http.StatusConflict && status != http.StatusTooManyRequests {
-			if !strings.Contains(err.Error(), "This moment has passed") { // before any node could make the task
+			if !strings.Contains(err.Error(), "This time has passed") { // before any node could create the task
 				a.t.Errorf("%s %s: %v", method, path, err)
 			}
 			return false
@@ -578,7 +578,7 @@ func (a *aside) schedule(ctx context.Context) {
 	}
 }
 
-// chat lets visitors of an embed say something until ctx ends, each once.
+// chat lets visitors of an embed send a message each until ctx ends.
 func (a *aside) chat(ctx context.Context) {
 	const origin = "http://localhost:3000"
 	for i := 0; ctx.Err() == nil; i++ {
@@ -598,7 +598,7 @@ func (a *aside) chat(ctx context.Context) {
 	}
 }
 
-// finish waits until all that was begun has ended, and compares it with the receipts.
+// finish waits until everything has ended, and compares it with the receipts.
 func (a *aside) finish() {
 	t := a.t
 	for what, of := range map[string]struct {

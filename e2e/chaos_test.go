@@ -15,8 +15,8 @@ import (
 
 var rounds = flag.Int("rounds", 4, "how often the test of several nodes disturbs one of them")
 
-// A balancer passes connections on to nodes at random, as one in front of a
-// service does: not to those that are paused or cannot be reached.
+// A balancer passes connections on to nodes at random, like a load balancer: not to nodes
+// that are paused or cannot be reached.
 type balancer struct {
 	mu     sync.Mutex
 	nodes  []*server
@@ -30,7 +30,7 @@ func newBalancer(t *testing.T, vendorURL string, nodes []*server) (*server, *bal
 	address := storetest.Listen(t, func(c net.Conn) { go b.serve(c) })
 	front := newServer(t, vendorURL, "")
 	front.postgres, front.url = nodes[0].postgres, "http://"+address
-	close(front.up) // it never goes
+	close(front.up) // it never goes down
 	return front, b
 }
 
@@ -86,7 +86,7 @@ func TestBooksAreExactAcrossNodes(t *testing.T) {
 	}
 	front, b := newBalancer(t, v.url, nodes)
 	l = newLoad(front, v)
-	for _, n := range nodes { // all at once: one creates the tables
+	for _, n := range nodes { // all at the same time: one creates the tables
 		n.spawn()
 	}
 	for _, n := range nodes {
@@ -164,7 +164,7 @@ func TestBooksAreExactAcrossNodes(t *testing.T) {
 	front.verify(t)
 }
 
-// node returns the id that the process has as a node.
+// node returns the process's node id.
 func (h *server) node(t testing.TB) string {
 	t.Helper()
 	var list struct {
@@ -183,7 +183,7 @@ func (h *server) node(t testing.TB) string {
 	return ""
 }
 
-// ready waits until the process that was spawned takes requests.
+// ready waits until the spawned process accepts requests.
 func (h *server) ready(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A screen is a command on a terminal of its own.
+// A screen is a command on a separate terminal.
 type screen struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	ctx  context.Context
-	end  *os.File // the side of whoever types and looks
-	seen []byte   // and not yet waited for
+	end  *os.File // the user's side
+	seen []byte   // output that was not yet waited for
 }
 
 // onTerminal starts a command on a new terminal of 100 columns.
@@ -60,7 +60,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *screen {
 	return s
 }
 
-// sees waits until a text is shown, and forgets what came up to its end.
+// sees waits until a text is shown, and drops the output up to its end.
 func (s *screen) sees(text string) {
 	s.t.Helper()
 	b := make([]byte, 4096)
@@ -80,7 +80,7 @@ func (s *screen) sees(text string) {
 // types waits for a line to be read and types into it.
 func (s *screen) types(keys string) {
 	s.t.Helper()
-	s.sees("\x1b[?2004h") // a terminal is told that a line is read
+	s.sees("\x1b[?2004h") // the terminal is put into the mode for reading a line
 	s.sees("> ")
 	if _, err := s.end.WriteString(keys); err != nil {
 		s.t.Fatal(err)
@@ -90,7 +90,7 @@ func (s *screen) types(keys string) {
 // ends waits for the end and returns the exit code.
 func (s *screen) ends() int {
 	s.t.Helper()
-	go func() { // so that nothing waits to be looked at
+	go func() { // so that output is always read
 		b := make([]byte, 4096)
 		for {
 			if _, err := s.end.Read(b); err != nil {
@@ -105,8 +105,8 @@ func (s *screen) ends() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// A chat on a terminal has lines that are edited, a history that outlives it, and
-// pasted text that is one message.
+// A chat on a terminal has editable lines, a persistent history, and pasted text that is one
+// message.
 func TestAChatIsEdited(t *testing.T) {
 	t.Parallel()
 	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))

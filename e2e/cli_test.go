@@ -18,10 +18,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestCommands runs the scripts in testdata/cli: the real command line against a
-// real server, which is served by the sandbox. Each script has a server of its
-// own. Beside the usual commands there are "exits CODE COMMAND...", which wants
-// that exit code, and "keep NAME", which keeps what was printed as a variable.
+// TestCommands runs the scripts in testdata/cli: the real command line against a real server
+// with the sandbox. Each script has its own server. In addition to the usual commands there
+// are "exits CODE COMMAND...", which expects that exit code, and "keep NAME", which stores
+// the output in a variable.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	program := self(t)
@@ -58,7 +58,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// exits runs a command that has to end with an exit code.
+// exits runs a command that must end with an exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")
@@ -80,7 +80,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// keep sets a variable to what the last command printed.
+// keep sets a variable to the output of the last command.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: keep NAME")
@@ -88,7 +88,7 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// sandboxServer starts a server in a process of its own and returns its URL.
+// sandboxServer starts a server in a separate process and returns its URL.
 func sandboxServer(program, data string, args ...string) (url string, stop func(), err error) {
 	cmd := exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
 	cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
@@ -124,8 +124,8 @@ func sandboxServer(program, data string, args ...string) (url string, stop func(
 	}
 }
 
-// Ctrl-C stops a reply half-way: what came is printed. It ends respond, with the
-// exit code that says so, and leaves a chat at its next line.
+// Ctrl-C stops a reply half-way: the received part is printed. It ends respond, with the
+// corresponding exit code, and returns a chat to its next line.
 func TestCtrlCStopsAReply(t *testing.T) {
 	t.Parallel()
 	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
@@ -194,7 +194,7 @@ func (p *typing) sees(text string) {
 	}
 }
 
-// ends returns what is printed until the end, and the exit code.
+// ends returns the output until the end, and the exit code.
 func (p *typing) ends() (rest string, code int) {
 	p.t.Helper()
 	b, _ := io.ReadAll(p.out)

@@ -15,14 +15,14 @@ func TestTheOfficialJavaScriptClient(t *testing.T) { drive(t, "client.test.mjs",
 // allExtensions are settings that switch all of them on.
 const allExtensions = "extensions: {tools: true, formats: true, images: true, files: true, models: true, inputTokens: true, v1Alias: true, chatCompletions: true, messages: true}\n"
 
-// Clients of the Responses format that call tools and want JSON.
+// Clients of the Responses format that call tools and request JSON.
 func TestClientsCallTools(t *testing.T) { drive(t, "extensions.test.mjs", allExtensions) }
 
 // Clients of chat completions and of Messages.
 func TestClientsOfOtherFormats(t *testing.T) { drive(t, "compat.test.mjs", allExtensions) }
 
-// drive runs a file of tests of openai-js against a server with these settings. It needs
-// Node, and packages that "npm ci" in e2e/openai-js fetches.
+// drive runs a test file of openai-js against a server with these settings. It requires Node,
+// and packages that "npm ci" in e2e/openai-js installs.
 func drive(t *testing.T, file, settings string) {
 	t.Helper()
 	node, err := exec.LookPath("node")

@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestTheConsoleOnARealService does in a browser what an owner does first:
-// an agent, a session, a schedule that is run at once, an embed. The pages' own
-// tests, with all their appearance, are in internal/web on a stub.
+// TestTheConsoleOnARealService performs an owner's first actions in a browser: an agent, a
+// session, a schedule that is run immediately, an embed. The pages' own tests are in
+// internal/web with a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -94,7 +94,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.press("Make the link")
 	p.see(`!!document.querySelector("#embed-origins[aria-invalid=true]")`)
 	p.see(`(() => { const f = document.querySelector("#embed-origins"); f.value = ""; f.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
-	// A page elsewhere that has only what the console says.
+	// A page elsewhere that only has the console's snippet.
 	var element atomic.Value
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -146,7 +146,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.shot("providers")
 }
 
-// A page is what the browser shows.
+// A page is the page in the browser.
 type page struct {
 	t   *testing.T
 	ctx context.Context
@@ -185,7 +185,7 @@ func (p page) fill(selector, text string) {
 	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// shot keeps a picture where STOA_TEST_SCREENSHOTS names a folder.
+// shot saves a picture if STOA_TEST_SCREENSHOTS names a folder.
 func (p page) shot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("STOA_TEST_SCREENSHOTS")

@@ -16,8 +16,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A service goes on where it was after its store was copied to PostgreSQL and back:
-// keys, receipts, sessions, drives with their search, tasks, and stored replies.
+// A service continues after its store was copied to PostgreSQL and back: keys, receipts,
+// sessions, drives with their search, tasks, and stored replies.
 func TestServiceGoesOnAfterACopy(t *testing.T) {
 	t.Parallel()
 	target := storetest.EmptyPostgres(t).Config.PostgresURL
@@ -53,7 +53,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 		agent + "/drive/search?q=" + url.QueryEscape("東京"), agent + "/scheduled-tasks", agent + "/sessions", agent + "/sessions/" + session.ID + "/turns",
 		agent + "/sessions/" + session.ID + "/messages", agent + "/sessions/" + session.ID + "/receipts", agent + "/sessions/" + session.ID + "/export",
 	}
-	lastUsed := regexp.MustCompile(`"lastUsedAt":"[^"]+"`) // looking is a use of the key
+	lastUsed := regexp.MustCompile(`"lastUsedAt":"[^"]+"`) // reading counts as a use of the key
 	look := func() map[string]string {
 		seen := map[string]string{}
 		for _, path := range looks {
@@ -104,7 +104,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 		if again := h.ask(ctx, a.key, "replayed", call, nil); again.id != first.id || !again.replayed || again.text != first.text {
 			t.Errorf("the stored reply is %+v, it was %+v", again, first)
 		}
-		// What is written next gets numbers of its own.
+		// New rows get their own numbers.
 		must("PUT", "", agent+"/drive/files", object{"path": "notes/new.md", "content": "The windmill " + step.to, "mimeType": "text/markdown"}, nil)
 		if found := h.text(t, a.key, agent+"/drive/search?q=windmill"); !strings.Contains(found, "notes/new.md") {
 			t.Errorf("a new text is not found: %s", found)
@@ -124,7 +124,7 @@ func TestServiceGoesOnAfterACopy(t *testing.T) {
 	}
 }
 
-// stoa migrate says what there is to do, does it, and says that there is nothing.
+// stoa migrate lists the pending migrations, applies them, and then lists none.
 func TestMigrateCommand(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -28,8 +28,8 @@ func TestBooksAreExactThroughKills(t *testing.T) {
 	crash(t, "", "", n)
 }
 
-// TestBooksAreExactThroughKillsWithoutSync uses durability "process", which promises
-// the same as long as the machine runs.
+// TestBooksAreExactThroughKillsWithoutSync uses durability "process", which has the same
+// guarantee as long as the machine runs.
 func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
 	t.Parallel()
 	n := max(*kills/5, 5)
@@ -77,7 +77,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 	var early []receipt // as listed at a moment in between
 	started := time.Now()
 	for i := range kills {
-		if i%10 == 9 { // some die before they take their first request
+		if i%10 == 9 { // some die before they accept their first request
 			h.kill()
 			h.spawn()
 			aMoment(400_000)
@@ -86,14 +86,14 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 			aMoment(20_000)
 		}
 		if i == kills/2 {
-			// What has settled so far may be all other accounts'.
+			// The settled charges may all belong to other accounts.
 			for range 1000 {
 				if early = h.receipts(t, l.accounts[0].key); len(early) > 0 {
 					break
 				}
 				l.happens(t, 1)
 			}
-			h.verify(t) // beside the running server
+			h.verify(t) // while the server runs
 		}
 		h.kill()
 		h.start()
@@ -128,12 +128,12 @@ func checkUnchanged(t *testing.T, early, late []receipt) {
 	}
 }
 
-// happens waits until n more events have happened at the callers or the provider.
+// happens waits for n more events at the callers or the provider.
 func (l *load) happens(t testing.TB, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
 	defer cancel()
-	for len(l.events) > 0 { // of before
+	for len(l.events) > 0 { // earlier ones
 		<-l.events
 	}
 	for range n {
@@ -154,8 +154,8 @@ func (h *server) describe() string {
 	return fmt.Sprintf("the server's last lines: %q", l.tail(5))
 }
 
-// aMoment yields to the scheduler up to that many times, so that a kill comes at
-// a random moment. Nothing is waited for.
+// aMoment yields to the scheduler up to yields times, so that a kill happens at a random
+// moment. It does not wait for anything.
 func aMoment(yields int) {
 	for range rand.IntN(yields) {
 		runtime.Gosched()

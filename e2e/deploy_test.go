@@ -20,7 +20,7 @@ import (
 	"stoa/internal/config"
 )
 
-// An image is what the last stage of a Dockerfile makes.
+// An image is the result of the last stage of a Dockerfile.
 type image struct {
 	root string // its file system
 	env  []string
@@ -29,9 +29,9 @@ type image struct {
 	health, entrypoint, cmd []string
 }
 
-// The image has everything that the service needs, and its health check works:
-// the last stage of the Dockerfile is laid out in a directory, and the program
-// runs in it as the image's user, with nothing else to be seen.
+// The image contains everything that the service needs, and its health check works: the last
+// stage of the Dockerfile is laid out in a directory, and the program runs in it as the
+// image's user, without access to anything else.
 func TestImageRuns(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
@@ -127,7 +127,7 @@ func readImage(t *testing.T) image {
 	}
 	im := image{root: t.TempDir()}
 	for above := im.root; above != filepath.Dir(os.TempDir()) && above != "/"; above = filepath.Dir(above) {
-		os.Chmod(above, 0o755) // the image's user has to pass
+		os.Chmod(above, 0o755) // the image's user needs access
 	}
 	for line := range strings.Lines(last) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -162,7 +162,7 @@ func readImage(t *testing.T) image {
 	return im
 }
 
-// copy does what a COPY of the last stage does; this test binary is the program.
+// copy performs a COPY of the last stage; this test binary is the program.
 func (im image) copy(t *testing.T, args []string) {
 	t.Helper()
 	var owned bool
@@ -202,7 +202,7 @@ func words(t *testing.T, form string) (all []string) {
 	return all
 }
 
-// The compose files name files that exist and variables that mean something.
+// The compose files name files that exist and variables that have an effect.
 func TestComposeFilesFit(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../deploy/compose*.yaml")
@@ -231,7 +231,7 @@ func TestComposeFilesFit(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(filepath.Dir(name), s.Build, "Dockerfile")); err != nil {
 					t.Errorf("%s: %s: %v", name, service, err)
 				}
-				// Metrics are reached from other containers, and from nowhere else.
+				// Metrics can be reached from other containers, but from nowhere else.
 				if at := s.Environment["STOA_ADMIN_LISTEN"]; at != "0.0.0.0:9090" {
 					t.Errorf("%s: %s has its admin listener on %q, which other containers do not reach", name, service, at)
 				}
@@ -260,7 +260,7 @@ func TestComposeFilesFit(t *testing.T) {
 	}
 }
 
-// The unit that is shipped is the one that the documentation shows.
+// The shipped unit is the documented one.
 func TestUnitIsTheDocumentedOne(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../deploy/stoa.service")

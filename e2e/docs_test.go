@@ -15,7 +15,7 @@ import (
 	"stoa/internal/fakeup"
 )
 
-// A snippet is a fenced block of a page. Indented blocks are for looking at.
+// A snippet is a fenced block of a page. Indented blocks are not run.
 type snippet struct{ language, text string }
 
 // snippets reads a page of docs, or the README.
@@ -32,8 +32,8 @@ func snippets(t *testing.T, page string) []snippet {
 	return all
 }
 
-// A shell is where snippets are run: a directory, and an environment with the
-// address of a running server and a key.
+// A shell is the environment for snippets: a directory, and variables with the address of a
+// running server and a key.
 type shell struct {
 	url string
 	env []string
@@ -56,7 +56,7 @@ func newShell(t *testing.T, url string) *shell {
 	return d
 }
 
-// sandboxShell returns a shell for a new server that the sandbox serves; args are more
+// sandboxShell returns a shell for a new server with the sandbox; args are further arguments
 // of its command line.
 func sandboxShell(t *testing.T, args ...string) *shell {
 	t.Helper()
@@ -68,7 +68,7 @@ func sandboxShell(t *testing.T, args ...string) *shell {
 	return newShell(t, url)
 }
 
-// try runs a program in a directory and returns all that it printed.
+// try runs a program in a directory and returns its output.
 func (d *shell) try(t *testing.T, dir, program string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -79,7 +79,7 @@ func (d *shell) try(t *testing.T, dir, program string, args ...string) (string, 
 	return string(out), err
 }
 
-// run is try for what has to work and to print something.
+// run is try for a program that must succeed and print something.
 func (d *shell) run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	out, err := d.try(t, dir, program, args...)
@@ -92,7 +92,7 @@ func (d *shell) run(t *testing.T, dir, program string, args ...string) string {
 	return out
 }
 
-// tool skips the test where a program is not installed.
+// tool skips the test if a program is not installed.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -120,8 +120,8 @@ func (d *shell) bash(t *testing.T, text string) string {
 	return d.run(t, d.dir, bash, "-euo", "pipefail", "-c", text)
 }
 
-// node runs a module beside the packages of e2e/openai-js. It lies in a folder
-// there, because packages are looked for from the module's own place upward.
+// node runs a module next to the packages of e2e/openai-js. The module is in a folder there,
+// because packages are resolved from the module's own location upward.
 func (d *shell) node(t *testing.T, text string) (string, error) {
 	t.Helper()
 	program := tool(t, "node")
@@ -196,8 +196,8 @@ func TestDocsClients(t *testing.T) {
 	}
 }
 
-// deltas returns what was printed and the texts of events joined, so that a reply
-// can be found in a stream too.
+// deltas returns the output and the joined texts of its events, so that a reply can be found
+// in a stream too.
 func deltas(out string) []string {
 	parts := []string{out}
 	for _, m := range regexp.MustCompile(`"delta":"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(out, -1) {
@@ -293,7 +293,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// What the console copies as code runs as it is.
+// The code that the console copies runs unchanged.
 func TestConsoleSnippetsRun(t *testing.T) {
 	t.Parallel()
 	bundle := api.Build(api.BuildOptions{
@@ -334,7 +334,7 @@ func TestConsoleSnippetsRun(t *testing.T) {
 	}
 }
 
-// The snippets of the guide to extensions, against a server that has them all.
+// The snippets of the guide to extensions, against a server with all extensions.
 func TestDocsExtensions(t *testing.T) {
 	t.Parallel()
 	d := sandboxShell(t, "--extensions", "all")

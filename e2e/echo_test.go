@@ -16,7 +16,7 @@ import (
 	"stoa/internal/oauth"
 )
 
-// A witness keeps what came by. It is safe for concurrent use.
+// A witness records data. It is safe for concurrent use.
 type witness struct {
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -34,7 +34,7 @@ func (w *witness) String() string {
 	return w.seen.String()
 }
 
-// watched returns a handler that keeps all of a request before another one answers it.
+// watched returns a handler that records the whole request before next answers it.
 func (w *witness) watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -44,9 +44,9 @@ func (w *witness) watched(next http.Handler) http.Handler {
 	})
 }
 
-// echoed is the text that a request gives away, in every spelling: its address and
-// headers in plain, as parts of addresses, as JSON, as JSON within JSON, in base64 piece
-// by piece and all of it at once.
+// echoed returns the content of a request in every spelling: its address and headers in
+// plain, as parts of addresses, as JSON, as JSON within JSON, in base64 piece by piece and as
+// a whole.
 func echoed(r *http.Request, body []byte) string {
 	var dump bytes.Buffer
 	fmt.Fprintf(&dump, "%s %s %s\n", r.Method, r.URL, body)
@@ -76,12 +76,12 @@ func echoed(r *http.Request, body []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// hows are the places where an echo puts what a request gives away.
+// hows are the places in which an echo repeats the content of a request.
 var hows = []string{"result", "error", "structured", "refused", "failed", "400", "result", "500", "type", "result", "redirect", "drop", "result", "cut", "another", "result"}
 
-// An echo is a server of tools that repeats what its requests carry in every part of a
-// reply. Its tool act is ordered how. Paths below /act are for connections of the
-// kind http.
+// An echo is a server of tools that repeats the content of its requests in every part of a
+// reply. The argument of its tool act selects the place. Paths below /act are for connections
+// of the kind http.
 type echo struct {
 	*httptest.Server
 	asked sync.Map // how: true
@@ -154,13 +154,13 @@ func (e *echo) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A teller is an authorization server that keeps the tokens that it gives, and where it
-// is told to, refuses a request for one with all that the request carried.
+// A teller is an authorization server that records the issued tokens and, on demand, refuses
+// a token request with all the content of the request.
 type teller struct {
 	*oauth.Demo
 	mu     sync.Mutex
 	tokens []string
-	refuse []int // the statuses of the next answers; 0: as it should be
+	refuse []int // the statuses of the next answers; 0 means a normal answer
 }
 
 func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -10,21 +10,20 @@ import (
 	"time"
 )
 
-// BenchmarkCallsUnderAttack measures how long the calls of two tenants take while
-// the server is attacked, apart from what an attacker on the same machine takes
-// of its processors by itself. Each round has four phases of the same calls:
+// BenchmarkCallsUnderAttack measures how long the calls of two tenants take while the server
+// is attacked, excluding the processor time of the attacker on the same machine. Each round
+// has four phases of the same calls:
 //
 //	quiet      nothing else happens
 //	burning    a process of the lowest priority burns every processor
 //	elsewhere  a second server, which the tenants do not call, is attacked
 //	attacked   the server that they call is attacked
 //
-// The attacker is a process of the lowest priority and repeats its attack until
-// the phase is over. What attacked has beyond elsewhere is made inside of the
-// server. It reports the 99th percentile of each phase in milliseconds and the
-// ratios of the last three to quiet; run it with -benchtime=5x for five rounds,
-// with its temporary directory in memory, and on a machine that does other things in
-// a session of its own whose group comes first:
+// The attacker is a process of the lowest priority and repeats its attack until the phase is
+// over. The difference between attacked and elsewhere is caused inside the server. It reports
+// the 99th percentile of each phase in milliseconds and the ratios of the last three to
+// quiet; run it with -benchtime=5x for five rounds, with its temporary directory in memory,
+// and on a machine with other work, in a separate session whose group has priority:
 //
 //	setsid -w sh -c 'echo -20 >/proc/self/autogroup; TMPDIR=/dev/shm go test -run=- -bench=UnderAttack -benchtime=5x ./e2e'
 func BenchmarkCallsUnderAttack(b *testing.B) {
@@ -56,7 +55,7 @@ func BenchmarkCallsUnderAttack(b *testing.B) {
 					}
 					took[i] = append(took[i], h.tenantCalls(b, tenants, calls)...)
 					end()
-					h.tenantCalls(b, tenants, calls/4) // what is left of the attack is not the next phase's
+					h.tenantCalls(b, tenants, calls/4) // the rest of the attack must not affect the next phase
 				}
 			}
 			ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -71,8 +70,8 @@ func BenchmarkCallsUnderAttack(b *testing.B) {
 	}
 }
 
-// attackBeside starts this program as an attacker of the lowest priority; see
-// [attack]. The function it returns ends it.
+// attackBeside starts this program as an attacker of the lowest priority; see [attack]. The
+// returned function ends it.
 func attackBeside(b *testing.B, args ...string) (end func()) {
 	b.Helper()
 	cmd := exec.Command("nice", append([]string{"-n", "19", self(b)}, args...)...)

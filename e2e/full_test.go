@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestFullDiskChargesExactly lets the server reach a limit of its file sizes under
-// load. Calls that are refused then are free, no caller gets a complete reply
-// without a charge, and with disk space again everything goes on.
+// TestFullDiskChargesExactly lets the server reach a limit of its file sizes under load.
+// Refused calls are free, no caller gets a complete reply without a charge, and once there is
+// disk space again everything continues.
 func TestFullDiskChargesExactly(t *testing.T) {
 	t.Parallel()
 	var l *load

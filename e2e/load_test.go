@@ -15,7 +15,7 @@ import (
 	"stoa/internal/fakeup"
 )
 
-// A load is callers of every kind, working until they are told to stop.
+// A load is a group of callers of every kind that work until they are stopped.
 type load struct {
 	h        *server
 	vendor   *vendor
@@ -26,11 +26,11 @@ type load struct {
 
 	mu      sync.Mutex
 	records map[string]*record
-	faults  []string // what a caller saw that no caller may see
+	faults  []string // forbidden results of callers
 	tops    int
 }
 
-// A vendor is the fake provider, which reports to the load what happens there.
+// A vendor is the fake provider, which reports its events to the load.
 type vendor struct {
 	*fakeup.Handler
 	url string
@@ -54,7 +54,7 @@ func newVendor(t testing.TB, event func()) *vendor {
 	return v
 }
 
-// models are what the callers ask for: every wire, gated ones, aliases, auto.
+// models are the requested models: every wire, gated ones, aliases, auto.
 var models = []string{
 	"alpha-haiku-4-5", "alpha-sonnet-5-5", "alpha-sonnet-5", "alpha-opus-5-5", "alpha-fable-5-1", "alpha-opus-5",
 	"beta-3.1-pro", "beta-3.1-flash", "beta-3.8-flash",
@@ -73,8 +73,8 @@ func (l *load) happened() {
 	}
 }
 
-// run works with that many callers until ctx ends; it returns when the last of
-// them has what it wants.
+// run works with the given number of callers until ctx ends; it returns when the last of them
+// has finished.
 func (l *load) run(ctx context.Context, callers int) {
 	var all sync.WaitGroup
 	for range callers {
@@ -162,8 +162,8 @@ func (l *load) one(ctx context.Context) {
 	case kind < 62: // disconnects at any moment, whole or streamed
 		l.leaving(a, rand.IntN(2) == 0)
 	case kind < 65 && a.cappedKey != "":
-		// The prompt is long enough that the fake, which counts all of a request's
-		// bytes, tells less than was set aside: above that a cap is not hard.
+		// The prompt is so long that the fake, which counts all of a request's bytes, reports
+		// less than was held: above that a cap is not exact.
 		l.onceAs(a, a.cappedKey, "tokens: 8\n"+strings.Repeat("and on ", 200), rand.IntN(2) == 0, nil)
 	case kind < 70: // an upstream that fails
 		l.once(a, failing(), rand.IntN(2) == 0, nil)
@@ -178,8 +178,8 @@ func (l *load) one(ctx context.Context) {
 	}
 }
 
-// once makes a call once, whatever comes of it. Each call runs to its end, so
-// that at most the kill of the server can hide what happened.
+// once makes a call once, regardless of its outcome. Each call runs to its end, so that only
+// the kill of the server can hide the outcome.
 func (l *load) once(a *account, order string, stream bool, onDelta func(n int, leave func())) {
 	l.onceAs(a, a.key, order, stream, onDelta)
 }
@@ -200,7 +200,7 @@ func (l *load) onceAs(a *account, key, order string, stream bool, onDelta func(n
 	}
 }
 
-// leaving makes a call whose caller leaves at some moment.
+// leaving makes a call whose caller disconnects at a random moment.
 func (l *load) leaving(a *account, stream bool) {
 	ctx, leave := context.WithTimeout(context.Background(), time.Duration(rand.IntN(12_000))*time.Microsecond)
 	defer leave()
@@ -208,8 +208,8 @@ func (l *load) leaving(a *account, stream bool) {
 	l.saw(r, l.h.ask(ctx, a.key, "", l.body(r, "slow: 1ms\ntokens: 30", stream), nil))
 }
 
-// untilAnswered makes a call under an idempotency key again and again until it
-// has its reply, as a careful client would, and then once more.
+// untilAnswered repeats a call under an idempotency key until it has its reply, as a careful
+// client would, and then once more.
 func (l *load) untilAnswered(ctx context.Context, a *account) {
 	r := l.record(a, "key-")
 	body := l.body(r, orders(), rand.IntN(2) == 0)
@@ -218,7 +218,7 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 	defer cancel()
 	for limit.Err() == nil {
 		attempt, leave := context.WithTimeout(context.Background(), 60*time.Second)
-		if rand.IntN(5) == 0 { // the caller of this attempt leaves early
+		if rand.IntN(5) == 0 { // the caller of this attempt disconnects early
 			leave()
 			attempt, leave = context.WithTimeout(context.Background(), time.Duration(rand.IntN(20_000))*time.Microsecond)
 		}
@@ -243,8 +243,8 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 	l.fault("%s was never answered under its key; at last: %+v", r.mark, r.attempts[len(r.attempts)-3:])
 }
 
-// session starts one session of the account's agent, however often the request
-// has to be repeated, and follows it until it stops.
+// session starts one session of the account's agent, repeating the request as often as
+// necessary, and follows it until it stops.
 func (l *load) session(ctx context.Context, a *account) {
 	r := l.record(a, "session-")
 	r.session = true
@@ -339,7 +339,7 @@ func (l *load) finish(t testing.TB) *audit {
 	return audit
 }
 
-// tally counts what happened, for the log of the test.
+// tally counts the outcomes for the log of the test.
 func (l *load) tally() string {
 	var calls, completed, failed, clientDisconnected, cut, refused, replayed, quota, budget, sessions, unfinished int
 	for _, r := range l.records {
@@ -373,11 +373,11 @@ func (l *load) tally() string {
 		calls, completed, replayed, failed, clientDisconnected, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
 }
 
-// retryAfter is how long callers wait after a 503: less than they are told to.
+// retryAfter is the pause of callers after a 503, shorter than the requested one.
 const retryAfter = 200 * time.Millisecond
 
-// pass waits until d is over or ctx ends. It is for how long a fault lasts, and between
-// the attempts of a caller who was told to come back; nothing is expected of it.
+// pass waits until d is over or ctx ends. It is used for the duration of a fault and the
+// pause between attempts of a caller; no result depends on it.
 func pass(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

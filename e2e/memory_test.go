@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnIdleServerTakesLittleMemory bounds what a process has for itself once it
-// takes requests: what only the start needed was given back. It is 13 MB.
+// TestAnIdleServerTakesLittleMemory limits the memory of an idle process that accepts
+// requests: memory that only the start needed was released. It uses 13 MB.
 func TestAnIdleServerTakesLittleMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")

@@ -32,7 +32,7 @@ func only(t testing.TB, all []receipt, mark string) receipt {
 	return found[0]
 }
 
-// TestNobodyOverspends makes two hundred calls at once for an account with credits
+// TestNobodyOverspends makes two hundred concurrent calls for an account with credits
 // for five.
 func TestNobodyOverspends(t *testing.T) {
 	t.Parallel()
@@ -52,8 +52,7 @@ func TestNobodyOverspends(t *testing.T) {
 		if !sample.done() || sample.charge <= 0 {
 			t.Fatalf("the sample: %+v", sample)
 		}
-		// What is held for a call is a little more than it costs: its input is
-		// estimated above the truth.
+		// A call holds a little more than it costs: its input is overestimated.
 		poor := h.newAccount(t, "pro", sample.charge*5+sample.charge/5)
 		const crowd = 200
 		results := make([]seen, crowd)
@@ -113,8 +112,8 @@ func TestLowBalanceShortensTheReply(t *testing.T) {
 		h.start()
 		prices := h.newAudit(t, nil, nil).prices
 		for wire, model := range wires {
-			// The prompt is long enough that the fake, which counts all of a request's
-			// bytes, reports less than the estimate.
+			// The prompt is so long that the fake, which counts all of a request's bytes,
+			// reports less than the estimate.
 			input := "mark: short-" + wire + "\ntokens: 5000\n" + strings.Repeat("and on ", 300)
 			p := prices[model]
 			a := h.newAccount(t, "pro", (int64(len(input)/3+5)*p[0]+600*p[2])/1_000_000)
@@ -184,8 +183,8 @@ func TestDisconnectIsCancelledAndCharged(t *testing.T) {
 			t.Errorf("a call that was left before the headers: %+v", early)
 		}
 
-		// Under a key a disconnect cancels nothing: the call is finished, charged once,
-		// and its reply is there for a repeated request.
+		// With a key a disconnect cancels nothing: the call is finished, charged once, and a
+		// repeated request receives its reply.
 		keyed := object{"model": "alpha-haiku-4-5", "user": "keyed", "stream": true, "input": "mark: keyed\nslow: 2ms\ntokens: 60"}
 		ctx, leave = context.WithCancel(context.Background())
 		h.ask(ctx, a.key, "a-key", keyed, func(n int) {
@@ -212,7 +211,7 @@ func TestDisconnectIsCancelledAndCharged(t *testing.T) {
 	})
 }
 
-// of returns what the provider served for the call with that mark.
+// of returns the provider's record of the call with the given mark.
 func of(all []fakeup.Served, mark string) *fakeup.Served {
 	for i := range all {
 		if markOf(all[i].Prompt) == mark {
@@ -222,7 +221,7 @@ func of(all []fakeup.Served, mark string) *fakeup.Served {
 	return nil
 }
 
-// TestImpossibleUsageIsEstimated has usage that cannot be true, on every wire.
+// TestImpossibleUsageIsEstimated reports impossible usage, on every wire.
 func TestImpossibleUsageIsEstimated(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

@@ -13,7 +13,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// nodes starts servers on one new PostgreSQL database, all at once.
+// nodes starts servers on one new PostgreSQL database, all at the same time.
 func nodes(t *testing.T, vendorURL string, n int) (storetest.Database, []*server) {
 	t.Helper()
 	database := storetest.Postgres(t)
@@ -40,9 +40,9 @@ func nodes(t *testing.T, vendorURL string, n int) (storetest.Database, []*server
 	return database, all
 }
 
-// TestAPausedNodeWritesNothing stops a node in the middle of a reply, for longer than
-// a node lives without a renewal. The provider ends the reply meanwhile, so that it is
-// all there when the node goes on: it must not charge it, and must end.
+// TestAPausedNodeWritesNothing stops a node in the middle of a reply, for longer than a node
+// lives without a renewal. The provider ends the reply in the meantime, so that all of it is
+// available when the node continues: it must not charge the reply, and must end.
 func TestAPausedNodeWritesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)
@@ -59,7 +59,7 @@ func TestAPausedNodeWritesNothing(t *testing.T) {
 	database.Expire() // as if it had been stopped for longer
 	wait(t, "the declaration of death", declared)
 
-	// What it had is free: its idempotency key, and the credits.
+	// Its idempotency key and credits are free.
 	again := other.ask(t.Context(), a.key, "a-key", call, nil)
 	if !again.done() || again.replayed {
 		t.Errorf("the same request at the other node: %+v", again)
@@ -77,8 +77,8 @@ func TestAPausedNodeWritesNothing(t *testing.T) {
 	other.verify(t)
 }
 
-// TestAShortPauseEndsNothing: a node that was stopped and still lives goes on, and
-// the reply that it was sending is complete and charged once.
+// TestAShortPauseEndsNothing checks that a node that was stopped but is not dead continues,
+// and that the reply it was sending is complete and charged once.
 func TestAShortPauseEndsNothing(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)
@@ -107,8 +107,8 @@ func TestAShortPauseEndsNothing(t *testing.T) {
 	h.verify(t)
 }
 
-// TestSessionsOutliveTheirNode kills one of two nodes that run sessions: all of them
-// come to their end, each step is charged once.
+// TestSessionsOutliveTheirNode kills one of two nodes that run sessions: all sessions finish,
+// and each step is charged once.
 func TestSessionsOutliveTheirNode(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)
@@ -149,8 +149,8 @@ func TestSessionsOutliveTheirNode(t *testing.T) {
 	other.verify(t)
 }
 
-// TestTasksRunOnceOnThreeNodes: tasks that fall due run once each, whoever starts
-// them and whoever runs them.
+// TestTasksRunOnceOnThreeNodes checks that due tasks run once each, regardless of the nodes
+// that start and run them.
 func TestTasksRunOnceOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)

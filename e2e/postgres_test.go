@@ -21,23 +21,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A database is a PostgreSQL server of a test's own, which it may restart, stop and
-// fill with connections. It ends with the test, also where the test is killed.
+// A database is a separate PostgreSQL server for one test, which may restart, stop and fill
+// it with connections. It ends with the test, even if the test is killed.
 type database struct {
 	t     testing.TB
 	bin   string // directory of its programs
 	dir   string
 	port  int
-	owner *syscall.SysProcAttr // it does not run as root
+	owner *syscall.SysProcAttr // it must not run as root
 	most  int                  // max_connections
 
 	mu    sync.Mutex
 	shell *exec.Cmd
-	stdin io.Closer // of shell; closed, the server stops at once
+	stdin io.Closer // of the shell; when closed, the server stops immediately
 }
 
-// newDatabase starts a server with a role and a database for nodes. The test is
-// skipped where PostgreSQL is not installed.
+// newDatabase starts a server with a role and a database for nodes. The test is skipped if
+// PostgreSQL is not installed.
 func newDatabase(t testing.TB, connections int) *database {
 	t.Helper()
 	d := &database{t: t, port: freePort(t), most: connections}
@@ -72,7 +72,7 @@ func newDatabase(t testing.TB, connections int) *database {
 	return d
 }
 
-// postgres returns the user that PostgreSQL is installed with.
+// postgres returns the user of the PostgreSQL installation.
 func (d *database) postgres() *syscall.Credential {
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *database) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts the server and waits until it takes connections.
+// start starts the server and waits until it accepts connections.
 func (d *database) start() {
 	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *database) start() {
 	}
 }
 
-// stop stops the server at once, as pg_ctl stop -m immediate does: nothing is
-// finished, nothing is written any more.
+// stop stops the server immediately, like pg_ctl stop -m immediate: nothing is finished, and
+// nothing more is written.
 func (d *database) stop() {
 	d.signal(syscall.SIGCONT, d.pid())
 	d.mu.Lock()
@@ -167,7 +167,7 @@ func (d *database) admin(statement string, args ...any) {
 	}
 }
 
-// pid returns the id of the server's first process; 0: it is not known.
+// pid returns the id of the server's first process; 0 if unknown.
 func (d *database) pid() int {
 	text, err := os.ReadFile(filepath.Join(d.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -178,8 +178,8 @@ func (d *database) pid() int {
 	return pid
 }
 
-// children returns the ids of the server's other processes: one for each connection,
-// and those that write.
+// children returns the ids of the server's other processes: one for each connection, and the
+// writers.
 func (d *database) children() (pids []int) {
 	parent := d.pid()
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -206,8 +206,8 @@ func (d *database) signal(s syscall.Signal, pids ...int) {
 	}
 }
 
-// fill takes all connections that are left, ends those of the nodes, and takes these
-// as well, until ctx ends.
+// fill uses all remaining connections, ends those of the nodes, and uses these as well, until
+// ctx ends.
 func (d *database) fill(ctx context.Context) {
 	var all sync.WaitGroup
 	for range 8 {

@@ -17,7 +17,7 @@ import (
 	"stoa/internal/vault"
 )
 
-// written returns how long the logs of the databases in a directory are.
+// written returns the total length of the logs of the databases in a directory.
 func written(dir string) (n int64) {
 	logs, _ := filepath.Glob(filepath.Join(dir, "*-wal"))
 	for _, name := range logs {
@@ -28,11 +28,11 @@ func written(dir string) (n int64) {
 	return n
 }
 
-// How many rows of each kind an account has that are encrypted.
+// Numbers of encrypted rows of an account, by kind.
 const (
 	sealedSecrets  = 400
 	sealedTokens   = 120 // of OAuth, and clients that registered themselves
-	sealedStates   = 3   // authorizations that have begun
+	sealedStates   = 3   // started authorizations
 	sealedWebhooks = store.MaxWebhooks
 	sealedRows     = sealedSecrets + 2*sealedTokens + sealedStates + sealedWebhooks
 )
@@ -69,9 +69,10 @@ func sealRows(ctx context.Context, tx *store.Tx, v *vault.Vault, accountID strin
 	return err
 }
 
-// TestRekeySurvivesKills kills `stoa secrets rekey` with SIGKILL again and again, each time when
-// a little more is written, until one run reaches its end. No secret is unreadable at any time, whether
-// it is one of a connection, of OAuth or of a webhook, and in the end all are under the newest key alone.
+// TestRekeySurvivesKills kills `stoa secrets rekey` with SIGKILL repeatedly, each time after
+// a little more progress, until one run completes. No secret of a connection, of OAuth or of
+// a webhook is unreadable at any time, and in the end all are encrypted under the newest key
+// only.
 func TestRekeySurvivesKills(t *testing.T) {
 	t.Parallel()
 	const accounts, each = 3, sealedRows
@@ -100,7 +101,7 @@ func TestRekeySurvivesKills(t *testing.T) {
 		}
 		return all
 	}
-	// opens returns how many secrets keys open.
+	// opens returns the number of secrets that keys can decrypt.
 	opens := func(keys ...[]byte) (n int) {
 		t.Helper()
 		text := ""
@@ -146,7 +147,7 @@ func TestRekeySurvivesKills(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			var err error
-			for over := false; !over; { // until so much is written, or it comes to its end
+			for over := false; !over; { // until the amount is written, or it completes
 				select {
 				case err = <-ended:
 					over = true

@@ -23,20 +23,19 @@ import (
 	"stoa/internal/oauth"
 )
 
-// TestNoSecretIsFoundAnywhere has secrets of every kind sent to servers that repeat them
-// in every part of a reply, and then looks for them in everything that leaves
-// the process or stays behind: replies of every endpoint, streams, the log, the trace of
-// a crash, metrics, spans, requests to the vendor of the model, webhooks, a backup and
-// the database.
+// TestNoSecretIsFoundAnywhere sends secrets of every kind to servers that repeat them in
+// every part of a reply, and then searches for them in everything that leaves the process or
+// remains: replies of every endpoint, streams, the log, the trace of a crash, metrics, spans,
+// requests to the vendor of the model, webhooks, a backup and the database.
 func TestNoSecretIsFoundAnywhere(t *testing.T) { secretsEverywhere(t, "") }
 
 func TestNoSecretIsFoundAnywhereOnPostgreSQL(t *testing.T) { secretsEverywhere(t, aPostgres(t)) }
 
-// A hidden is a value that may be nowhere.
+// A hidden is a value that must not occur anywhere.
 type hidden struct{ what, value string }
 
-// forms returns what would give the value away: itself, in hexadecimal, and in base64
-// wherever it begins.
+// forms returns the texts that would reveal the value: itself, in hexadecimal, and in base64
+// at any offset.
 func (v hidden) forms() (all [][]byte) {
 	all = append(all, []byte(v.value), []byte(hex.EncodeToString([]byte(v.value))))
 	for _, name := range []func(string) string{url.QueryEscape, url.PathEscape} {
@@ -84,7 +83,8 @@ func secretsEverywhere(t *testing.T, postgres string) {
 		return value
 	}
 
-	// Who is told of all: its secret is shown once, and once more to whoever asks again.
+	// The webhook for all events: its secret is shown once, and once more for a repeated
+	// request.
 	var hook struct{ ID, Secret string }
 	unheard := context.WithValue(ctx, quiet{}, true)
 	for range 2 {
@@ -174,7 +174,7 @@ func secretsEverywhere(t *testing.T, postgres string) {
 	must("PATCH", "/connections/"+ids["own"], object{"credentialsPerSession": "optional"}, nil)
 	ofUser := keep("of a user", plain.URL, secret{"bearer", hide("the session's own", `seven-77b1d3f0c6`+odd), "", ""})
 	connect("person", "mcp", behind.URL+"/", object{"type": "oauth"})
-	authorize := func(want int) { // the status of the page that people end on; 0: they leave the question open
+	authorize := func(want int) { // the status of the final page; 0 means that the question stays open
 		t.Helper()
 		var begun struct{ AuthorizeURL string }
 		must("POST", "/connections/"+ids["person"]+"/authorize", nil, &begun)
@@ -224,7 +224,7 @@ func secretsEverywhere(t *testing.T, postgres string) {
 	authorize(200)
 	review["person"]()
 
-	// An agent calls all of them, whatever they answer; so do people who try them.
+	// An agent calls all of them, regardless of their answers; so do people in trial calls.
 	tools := []object{}
 	for _, name := range connections {
 		tools = append(tools, object{"type": "connection", "connectionId": ids[name], "allow": []string{"act"}})
@@ -339,7 +339,7 @@ func secretsEverywhere(t *testing.T, postgres string) {
 		if res, err := h.http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", admin, path)); err != nil {
 			t.Error(err)
 		} else {
-			io.Copy(io.Discard, res.Body) // it is kept on its way
+			io.Copy(io.Discard, res.Body) // it is recorded on its way
 			res.Body.Close()
 		}
 	}
@@ -358,7 +358,7 @@ func secretsEverywhere(t *testing.T, postgres string) {
 		t.Errorf("only %d secrets were blanked: the servers do not repeat them", echoes)
 	}
 
-	// What stays behind: a backup, the log with the trace of a crash, the database.
+	// The remaining data: a backup, the log with the trace of a crash, the database.
 	behindIt := map[string][]byte{}
 	if postgres == "" {
 		file := filepath.Join(t.TempDir(), "backup.tar")
@@ -439,7 +439,7 @@ func dumped(t testing.TB, postgres string) string {
 	return all.String()
 }
 
-// A listener is a transport that keeps all replies, but while its server is quiet.
+// A listener is a transport that records all replies, except in quiet contexts.
 type listener struct {
 	http.RoundTripper
 	said *witness
@@ -458,5 +458,5 @@ func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// quiet is the key of a context whose replies nobody keeps.
+// quiet is the context key that disables recording.
 type quiet struct{}

@@ -1,26 +1,23 @@
-// Package e2e tests the whole service from outside: the real program as a process
-// of its own, real HTTP, and a fake provider behind it. The process is killed,
-// stopped and reconfigured, and afterwards its books are compared with what the
-// provider served and what the callers saw.
+// Package e2e tests the whole service from outside: the real program as a separate process,
+// real HTTP, and a fake provider behind it. The process is killed, stopped and reconfigured,
+// and afterwards its books are compared with the records of the provider and of the callers.
 //
-// Nothing here looks inside the process. Start with crash_test.go for the load,
-// books_test.go for what must hold; server_test.go is how the process is run.
+// Nothing here reads the state of the process. Start with crash_test.go for the load,
+// books_test.go for the invariants; server_test.go runs the process.
 //
 // # How crashes are judged
 //
-// The promise is exact books through kill -9, and a test that looks into the
-// process would share its mistakes. The test binary runs itself as the real
-// program, before a fake provider that keeps books of its own, and callers of every
-// kind note what they saw. The server is killed at random moments, some of them
-// during its start. Afterwards three books are compared: the provider's, the
-// callers', and the receipts that the service returns over its API; last, stoa
-// ledger verify reads the rows. Each call has a mark that all three carry: an order
-// in the prompt, and the member user that the receipt repeats.
+// The promise is exact books through kill -9, and a test that looks into the process would
+// share its mistakes. The test binary runs itself as the real program, in front of a fake
+// provider that keeps its own books, and callers of every kind record their results. The
+// server is killed at random moments, some of them during its start. Afterwards three books
+// are compared: the provider's, the callers', and the receipts that the service returns over
+// its API; finally, stoa ledger verify reads the rows. Each call has a mark that occurs in
+// all three: an order in the prompt, and the member user that the receipt repeats.
 //
-// Crash points inside the code were rejected, since they test the known
-// places only; so was a simulated disk, since SQLite's durability is not
-// what is doubted here. It would be wrong if a customer ever found a double charge
-// that a thousand kills did not.
+// Crash points inside the code were rejected, since they only test the known places; so was a
+// simulated disk, since SQLite's durability is not in doubt here. Reconsider this if a
+// customer ever finds a double charge that a thousand kills did not.
 package e2e
 
 import (
@@ -81,7 +78,7 @@ func run(t testing.TB, args ...string) (out, errOut string, code int) {
 	return runWith(t, nil, args...)
 }
 
-// runWith is run with more in the environment.
+// runWith is run with additional environment variables.
 func runWith(t testing.TB, env []string, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	cmd := exec.Command(self(t), args...)
@@ -115,25 +112,25 @@ type server struct {
 	t        testing.TB
 	url      string // without a path
 	data     string
-	postgres string   // its URL; empty: SQLite in data
+	postgres string   // its URL; empty means SQLite in data
 	config   string   // the file
-	program  string   // empty: this version's, which the test binary is
-	maxFile  int      // KiB that a file of the next process may have; 0: no limit
-	env      []string // of the next process, beside what every one has
-	log      *witness // gets what processes log; nil: nobody does
+	program  string   // empty means this version's, which is the test binary
+	maxFile  int      // maximum size of a file of the next process, in KiB; 0 means no limit
+	env      []string // of the next process, in addition to the common ones
+	log      *witness // receives the logs of processes; may be nil
 	http     *http.Client
 
 	port int
 
 	mu      sync.Mutex
 	process *process
-	up      chan struct{} // closed while a process takes requests
+	up      chan struct{} // closed while a process accepts requests
 }
 
 // A process is one run of the server.
 type process struct {
 	cmd   *exec.Cmd
-	stdin io.Closer // open as long as the test wants it
+	stdin io.Closer // open as long as the process should run
 	ready chan struct{}
 	ended chan struct{} // closed after the process is gone
 	state *os.ProcessState
@@ -159,8 +156,8 @@ rateLimits: off
 firstGrantMicro: 1000000000000
 `
 
-// newServer returns a server, not started, whose providers are at vendorURL; more
-// is YAML for the end of its settings.
+// newServer returns a server, not started, whose providers are at vendorURL; more is YAML to
+// append to its settings.
 func newServer(t testing.TB, vendorURL, more string) *server {
 	t.Helper()
 	h := &server{t: t, data: filepath.Join(t.TempDir(), "data"), config: filepath.Join(t.TempDir(), "stoa.yaml"), up: make(chan struct{})}
@@ -192,12 +189,11 @@ func (h *server) configure(vendorURL, more string) {
 	}
 }
 
-// givenPorts are the ports that tests have: that of a server that was killed is free for
-// a moment.
+// givenPorts are the ports of the tests: the port of a killed server is free for a moment.
 var givenPorts sync.Map
 
-// freePort finds a port below those that the system hands out by itself, so
-// that nobody takes it while the server is down.
+// freePort returns a port below those that the system assigns, so that no other program uses
+// it while the server is down.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -288,9 +284,9 @@ func (h *server) spawn() *process {
 	return l
 }
 
-// start starts a process and waits until it takes requests. On PostgreSQL the
-// lock of a process that was killed may outlive it for a moment; then it is
-// started again, as whoever supervises it would.
+// start starts a process and waits until it accepts requests. On PostgreSQL the lock of a
+// killed process may outlive it for a moment; then it is started again, as a supervisor
+// would.
 func (h *server) start() *process {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), safetyNet)
@@ -313,16 +309,16 @@ func (h *server) start() *process {
 	}
 }
 
-// down notes that no process takes requests. The caller has mu.
+// down records that no process accepts requests. The caller must hold mu.
 func (h *server) down() {
 	select {
 	case <-h.up:
 		h.up = make(chan struct{})
-	default: // those who wait already go on waiting
+	default: // waiters keep waiting
 	}
 }
 
-// await blocks until a process takes requests, or ctx ends.
+// await blocks until a process accepts requests, or ctx ends.
 func (h *server) await(ctx context.Context) {
 	h.mu.Lock()
 	up := h.up
@@ -350,7 +346,7 @@ func (h *server) stop(t testing.TB) int {
 	h.mu.Lock()
 	h.down()
 	h.mu.Unlock()
-	h.http.CloseIdleConnections() // one that was never used holds a stop up for five seconds
+	h.http.CloseIdleConnections() // an unused one would delay the stop by five seconds
 	l.signal(t, syscall.SIGTERM)
 	return l.exit(t)
 }
@@ -405,8 +401,7 @@ func (l *process) tail(n int) []string {
 	return append([]string(nil), l.lines[max(0, len(l.lines)-n):]...)
 }
 
-// safetyNet ends tests that hang. No test measures it: what is waited for is an
-// event.
+// safetyNet ends tests that hang. No test measures it: tests wait for events.
 const safetyNet = 3 * time.Minute
 
 // wait blocks until an event.

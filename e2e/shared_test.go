@@ -20,14 +20,14 @@ import (
 // shared are three nodes of one database.
 type shared struct {
 	nodes []*server
-	price int64 // of a call that asks for three hundred tokens, in micro-credits
+	price int64 // of a call with three hundred tokens, in micro-credits
 
-	repeating sync.Mutex // callers repeat one after the other: there is no hurry
-	again     int        // calls that were repeated
+	repeating sync.Mutex // callers repeat their calls one after the other: there is no hurry
+	again     int        // number of repeated calls
 }
 
-// TestThreeNodesAreOneService: what is done at one node counts at all of them, with
-// notices between them and, later, when every notice is lost.
+// TestThreeNodesAreOneService checks that an action on one node takes effect on all of them,
+// with notices between them and, later, when every notice is lost.
 func TestThreeNodesAreOneService(t *testing.T) {
 	for name, settings := range map[string]struct {
 		lost           bool
@@ -56,8 +56,8 @@ func TestThreeNodesAreOneService(t *testing.T) {
 	}
 }
 
-// newShared starts the nodes. With lost they listen in another database, so that no
-// notice reaches them.
+// newShared starts the nodes. With lost they listen in another database, so that they receive
+// no notices.
 func newShared(t *testing.T, lost bool) *shared {
 	t.Helper()
 	v := newVendor(t, nil)
@@ -81,8 +81,8 @@ func newShared(t *testing.T, lost bool) *shared {
 	return s
 }
 
-// ask makes a call at a node, again while it answers that another node has not yet
-// said what it can spare.
+// ask makes a call at a node, and repeats it while the answer says that another node has not
+// yet returned credits.
 func (s *shared) ask(node int, key, mark string) seen {
 	call := func() seen {
 		return s.nodes[node%len(s.nodes)].ask(context.Background(), key, "", object{
@@ -102,14 +102,14 @@ func (s *shared) ask(node int, key, mark string) seen {
 	return got
 }
 
-// newAccount makes an account with credits for that many calls. What is held for a call
-// is a little more than it costs.
+// newAccount creates an account with credits for the given number of calls. A call holds a
+// little more than it costs.
 func (s *shared) newAccount(t *testing.T, calls int) *account {
 	t.Helper()
 	return s.nodes[0].newAccount(t, "pro", s.price*int64(calls)+s.price/5)
 }
 
-// spent checks that an account has that many charges and nothing is missing.
+// spent checks that an account has the given number of charges and nothing is missing.
 func (s *shared) spent(t *testing.T, a *account, calls int) {
 	t.Helper()
 	if list := s.nodes[1].checkConservation(t, a); len(list) != calls {
@@ -119,7 +119,7 @@ func (s *shared) spent(t *testing.T, a *account, calls int) {
 
 func refused(s seen) bool { return s.status == 429 && s.code == "insufficient_quota" }
 
-// nearZero has two accounts call the nodes in turn until their last credit.
+// nearZero lets two accounts call the nodes in turn until their last credit.
 func (s *shared) nearZero(t *testing.T, calls int) {
 	t.Helper()
 	list := []*account{s.newAccount(t, calls), s.newAccount(t, calls)}
@@ -140,8 +140,8 @@ func (s *shared) nearZero(t *testing.T, calls int) {
 	}
 }
 
-// crowd has many callers of one account, with credits for five calls, at all nodes at
-// once.
+// crowd starts many callers of one account, with credits for five calls, at all nodes at the
+// same time.
 func (s *shared) crowd(t *testing.T, callers int) {
 	t.Helper()
 	a := s.newAccount(t, 5)
@@ -164,8 +164,8 @@ func (s *shared) crowd(t *testing.T, callers int) {
 	s.spent(t, a, 5)
 }
 
-// grants tops an account up at one node and spends it at the others, which had said
-// that nothing is left.
+// grants tops an account up at one node and spends it at the others, which had reported that
+// nothing is left.
 func (s *shared) grants(t *testing.T) {
 	t.Helper()
 	a := s.newAccount(t, 0)
@@ -179,7 +179,7 @@ func (s *shared) grants(t *testing.T) {
 	}
 	a.granted += 3 * s.price
 	for n := range s.nodes {
-		for { // the refusal is remembered for less than a second
+		for { // the refusal is cached for less than a second
 			got := s.ask(n, a.key, fmt.Sprintf("rich-%d", n))
 			if got.done() {
 				break
@@ -208,7 +208,7 @@ func (s *shared) keys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range s.nodes {
-		for status := 0; status != http.StatusUnauthorized; { // it is remembered for less than a second
+		for status := 0; status != http.StatusUnauthorized; { // it is cached for less than a second
 			var err error
 			if status, err = n.call(t.Context(), http.MethodGet, made.Secret, "/users/me", nil, &me); status != http.StatusOK && status != http.StatusUnauthorized {
 				t.Fatalf("a revoked key: %d %v", status, err)
@@ -240,7 +240,8 @@ func (s *shared) events(t *testing.T) {
 	}
 }
 
-// looks asks every node who serves, and for a request that another node has answered.
+// looks queries every node for the list of nodes, and for a request that another node has
+// answered.
 func (s *shared) looks(t *testing.T) {
 	t.Helper()
 	got := s.ask(0, s.nodes[0].newAccount(t, "pro", 1_000_000_000).key, "looked-for")

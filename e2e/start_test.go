@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The first start prints what a newcomer needs, ready to paste: a link that signs
-// in to the console, the login of the command line, and a call.
+// The first start prints a newcomer's next steps, ready to paste: a link that signs in to the
+// console, the login of the command line, and a call.
 func TestTheFirstStartSaysWhereToGo(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
@@ -63,7 +63,7 @@ func TestTheFirstStartSaysWhereToGo(t *testing.T) {
 	}
 }
 
-// The service goes on when what reads its log ends, as a pipe to logger or tee may.
+// The service continues when the reader of its log ends, such as a pipe to logger or tee.
 func TestTheServiceOutlivesItsLogsReader(t *testing.T) {
 	t.Parallel()
 	admin := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -119,7 +119,7 @@ func TestTheServiceOutlivesItsLogsReader(t *testing.T) {
 	}
 	dropped := regexp.MustCompile(`(?m)^stoa_log_lines_dropped_total [1-9]`)
 	for !dropped.MatchString(get("http://" + admin + "/metrics")) {
-		get(url + "/api/v1/users/me") // which is a line of the log
+		get(url + "/api/v1/users/me") // which adds a line to the log
 	}
 	get(url + "/api/v1/users/me")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestAStopEndsCallsOfServers stops the server by SIGTERM while calls are at a server that
-// does not answer: after the drain what may happen once is not known to have happened, and
-// is not sent again; what may be repeated is repeated by the next process, with its id.
+// does not answer: after the drain a call that may happen once has an unknown outcome, and is
+// not sent again; a repeatable one is repeated by the next process, with the same id.
 func TestAStopEndsCallsOfServers(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

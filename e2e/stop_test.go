@@ -8,8 +8,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestAStopIsOrderly stops the server by SIGTERM under load, several times:
-// what is in flight finishes, or ends as failed and free, and the books are exact.
+// TestAStopIsOrderly stops the server by SIGTERM under load, several times: calls in flight
+// finish, or end as failed and free, and the books are exact.
 func TestAStopIsOrderly(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -41,7 +41,7 @@ func TestAStopIsOrderly(t *testing.T) {
 		for _, r := range l.records {
 			for _, s := range r.attempts {
 				// No reply is cut off half-way: one that began has an end, unless its caller
-				// disconnected or its provider broke.
+				// disconnected or its provider broke the connection.
 				if s.broken != nil && !s.clientDisconnected && !s.refused && s.status != 0 {
 					t.Errorf("%s was cut off by an orderly stop: %+v", r.mark, s)
 				}
@@ -55,8 +55,8 @@ func TestAStopIsOrderly(t *testing.T) {
 	})
 }
 
-// TestAStopEndsWhatDoesNotFinish: a reply that is longer than the drain ends as
-// failed, tells its caller so, and is free; meanwhile new calls are refused.
+// TestAStopEndsWhatDoesNotFinish checks that a reply that is longer than the drain ends as
+// failed, with an error for its caller, and is free; in the meantime new calls are refused.
 func TestAStopEndsWhatDoesNotFinish(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -89,8 +89,7 @@ func TestAStopEndsWhatDoesNotFinish(t *testing.T) {
 		}
 		v.WaitDeltas(t, 3)
 
-		// The replies would take half an hour: that they and the process end at all is
-		// the drain's work.
+		// The replies would last half an hour: only the drain can end them and the process.
 		p.signal(t, syscall.SIGTERM)
 		for range 3 {
 			s := <-results
@@ -124,8 +123,8 @@ func TestAStopEndsWhatDoesNotFinish(t *testing.T) {
 	})
 }
 
-// TestASecondSignalEndsAtOnce: a second SIGTERM ends the process without waiting
-// for calls in flight, and the books stay exact.
+// TestASecondSignalEndsAtOnce checks that a second SIGTERM ends the process without waiting
+// for calls in flight, and that the books stay exact.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -142,9 +141,9 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 		stopping := p.logs("stopping")
 		p.signal(t, syscall.SIGTERM)
 		wait(t, "the stop", stopping)
-		// The handler of the first signal may not have restored the default for the
-		// second yet, so the signal is sent until the process has ended; the request in
-		// between takes its time.
+		// The handler of the first signal may not have restored the default for the second
+		// yet, so the signal is sent until the process has ended; the request in between
+		// takes some time.
 		ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
 		defer cancel()
 		for ended := false; !ended; {

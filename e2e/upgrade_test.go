@@ -20,8 +20,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// earlier builds the program as it was before the newest migration. The test is skipped
-// where the history of the repository is not there, or Go.
+// earlier builds the program of the time before the newest migration. The test is skipped
+// without the history of the repository, or without Go.
 func earlier(t *testing.T) (program string) {
 	t.Helper()
 	git := func(args ...string) string {
@@ -59,14 +59,14 @@ func earlier(t *testing.T) (program string) {
 	return program
 }
 
-// A frontEnd is what passes requests on to nodes: nginx with the settings of deploy/,
-// or the test's own balancer where nginx is not installed.
+// A frontEnd passes requests on to nodes: nginx with the settings of deploy/, or the test's
+// own balancer if nginx is not installed.
 type frontEnd struct {
 	t     *testing.T
 	nodes []*server
-	out   map[*server]bool // taken out
+	out   map[*server]bool // nodes taken out
 
-	balancer *balancer // nil: nginx
+	balancer *balancer // nil for nginx
 	nginx    *exec.Cmd
 	file     string
 	port     int
@@ -136,7 +136,7 @@ func (f *frontEnd) write() {
 	}
 }
 
-// workers returns the processes of nginx that take requests.
+// workers returns the nginx processes that accept requests.
 func (f *frontEnd) workers() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", f.nginx.Process.Pid))
 	if err != nil {
@@ -145,8 +145,8 @@ func (f *frontEnd) workers() string {
 	return string(text)
 }
 
-// take takes a node out, or puts it in again, and waits until that is so.
-func (f *frontEnd) take(n *server, out bool) {
+// switchOut removes a node, or adds it again, and waits until that has taken effect.
+func (f *frontEnd) switchOut(n *server, out bool) {
 	f.t.Helper()
 	f.out[n] = out
 	if f.balancer != nil {
@@ -158,7 +158,7 @@ func (f *frontEnd) take(n *server, out bool) {
 	f.nginx.Process.Signal(syscall.SIGHUP)
 	ctx, cancel := context.WithTimeout(f.t.Context(), safetyNet)
 	defer cancel()
-	for ctx.Err() == nil { // the workers of before finish what they have
+	for ctx.Err() == nil { // the old workers finish their requests
 		now := strings.Fields(f.workers())
 		left := len(now) == 0
 		for _, pid := range before {
@@ -174,10 +174,10 @@ func (f *frontEnd) take(n *server, out bool) {
 	f.t.Fatal("nginx does not take the new settings")
 }
 
-// TestNodesOfTwoVersionsServeTogether replaces two nodes of the program before the
-// newest migration one after another, as docs/nodes.md says: the first new one
-// migrates the tables while the other old one serves. Callers and sessions go on
-// meanwhile, and none fails.
+// TestNodesOfTwoVersionsServeTogether replaces two nodes of the program before the newest
+// migration one after another, as docs/nodes.md describes: the first new one migrates the
+// tables while the other old one serves. Callers and sessions continue in the meantime, and
+// none fails.
 func TestNodesOfTwoVersionsServeTogether(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -243,13 +243,13 @@ func TestNodesOfTwoVersionsServeTogether(t *testing.T) {
 	}
 	more(20)
 	for _, n := range nodes {
-		f.take(n, true)
+		f.switchOut(n, true)
 		if code := n.stop(t); code != 0 {
 			t.Errorf("a node exits with %d: %q", code, n.current().tail(5))
 		}
 		n.program = ""
 		n.start()
-		f.take(n, false)
+		f.switchOut(n, false)
 		for _, n := range nodes { // of both versions, the first time
 			served(n)
 		}

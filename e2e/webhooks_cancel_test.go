@@ -15,10 +15,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// TestEveryCancelIsSentThroughKills cancels sessions that run, that are queued and that
-// wait for their user, and kills the server at any moment around it: whatever was taken as
-// a cancel, and whatever became one, was told of, each time under the same id and with a
-// signature.
+// TestEveryCancelIsSentThroughKills cancels sessions that run, are queued or wait for their
+// user, and kills the server at any moment around it: every accepted cancellation and every
+// cancelled session was reported, each time under the same id and with a signature.
 func TestEveryCancelIsSentThroughKills(t *testing.T) { cancelsThroughKills(t, "") }
 
 func TestEveryCancelIsSentThroughKillsOnPostgreSQL(t *testing.T) {
@@ -53,7 +52,7 @@ func cancelsThroughKills(t *testing.T, postgres string) {
 		events[e.Data.SessionID][e.ID] = true
 		if !refused[e.ID] && rand.IntN(4) == 0 {
 			refused[e.ID] = true
-			w.WriteHeader(http.StatusServiceUnavailable) // five seconds later it comes again
+			w.WriteHeader(http.StatusServiceUnavailable) // five seconds later it is sent again
 			delete(events[e.Data.SessionID], e.ID)
 			return
 		}
@@ -79,7 +78,7 @@ func cancelsThroughKills(t *testing.T, postgres string) {
 	if testing.Short() {
 		rounds = 2
 	}
-	found := map[string]int{} // what was cancelled, by its status just before
+	found := map[string]int{} // cancelled sessions, by their previous status
 	var sessions []string
 	path := func(id string) string { return "/api-agents/" + a.agent + "/sessions/" + id }
 	type state struct{ ID, Status string }
@@ -101,7 +100,7 @@ func cancelsThroughKills(t *testing.T, postgres string) {
 			now = append(now, begin(`call: ask_user {"question":"Well?"}`, "waiting_for_input"))
 		}
 		now = append(now, begin("wait: 10m", "running"))
-		for range 22 { // more than an account may run at a time
+		for range 22 { // more than an account may run at the same time
 			now = append(now, begin("wait: 10m"))
 		}
 		for _, id := range now {
@@ -119,7 +118,7 @@ func cancelsThroughKills(t *testing.T, postgres string) {
 		h.kill()
 		asked.Wait()
 		h.start()
-		for _, id := range now { // what was not taken is asked for again
+		for _, id := range now { // refused cancellations are repeated
 			asked.Go(func() {
 				if code, err := h.call(ctx, "POST", a.key, path(id)+"/cancel", nil, nil); err != nil || code >= 300 {
 					t.Errorf("%d %v", code, err)
@@ -132,7 +131,7 @@ func cancelsThroughKills(t *testing.T, postgres string) {
 		var list []string
 		for _, id := range sessions {
 			var s state
-			if h.get(t, a.key, path(id), &s); s.Status != "completed" { // one that was queued may have been done before its cancel came
+			if h.get(t, a.key, path(id), &s); s.Status != "completed" { // a queued one may have completed before its cancellation arrived
 				list = append(list, id)
 			}
 		}

@@ -17,10 +17,10 @@ import (
 	"stoa/internal/fakemcp"
 )
 
-// TestEveryEndIsSentThroughKills kills the server around commits and requests: every
-// session that has ended was told of, each time under the same id and with a signature.
-// Every other session calls tools of a server that is not killed: what may happen once
-// has not happened twice.
+// TestEveryEndIsSentThroughKills kills the server around commits and requests: every ended
+// session was reported, each time under the same id and with a signature. Every other session
+// calls tools of a server that is not killed: calls that may happen once have not happened
+// twice.
 func TestEveryEndIsSentThroughKills(t *testing.T) { hooksThroughKills(t, "") }
 
 func TestEveryEndIsSentThroughKillsOnPostgreSQL(t *testing.T) {
@@ -55,7 +55,7 @@ func hooksThroughKills(t *testing.T, postgres string) {
 		}
 		if !refused[e.ID] && rand.IntN(4) == 0 {
 			refused[e.ID] = true
-			w.WriteHeader(http.StatusServiceUnavailable) // five seconds later it comes again
+			w.WriteHeader(http.StatusServiceUnavailable) // five seconds later it is sent again
 			return
 		}
 		if events[e.Data.SessionID] == nil {

@@ -19,10 +19,10 @@ import (
 )
 
 // TestEveryWaitIsSentThroughKills kills the server around commits and requests, while
-// sessions begin to wait: for their user, for an approval, and for a program of the
-// account. Every one was told of, each time under the same id and with the same body,
-// with a signature that the published library accepts; once the secret was rotated, by
-// either secret.
+// sessions begin to wait: for their user, for an approval, and for a program of the account.
+// Every wait was reported, each time under the same id and with the same body, with a
+// signature that the published library accepts; after the rotation of the secret, by either
+// secret.
 func TestEveryWaitIsSentThroughKills(t *testing.T) { waitsThroughKills(t, "") }
 
 func TestEveryWaitIsSentThroughKillsOnPostgreSQL(t *testing.T) {
@@ -30,14 +30,14 @@ func TestEveryWaitIsSentThroughKillsOnPostgreSQL(t *testing.T) {
 	waitsThroughKills(t, aPostgres(t))
 }
 
-// A waitReceiver gets the events of waiting sessions.
+// A waitReceiver receives the events of waiting sessions.
 type waitReceiver struct {
 	t       *testing.T
 	news    chan struct{}
 	mu      sync.Mutex
-	secrets []string                     // that every request has to be signed with
+	secrets []string                     // with which every request must be signed
 	events  map[string]map[string]string // bodies by the id of the event, by session
-	inputs  map[string]string            // ids of what is waited for, by session
+	inputs  map[string]string            // ids of the pending inputs, by session
 	refused map[string]bool
 	asked   int
 }
@@ -48,7 +48,7 @@ func (w *waitReceiver) sign(secrets ...string) {
 	w.secrets = secrets
 }
 
-// ServeHTTP takes an event, or refuses it the first time.
+// ServeHTTP receives an event, or refuses it the first time.
 func (w *waitReceiver) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.mu.Lock()
@@ -83,7 +83,7 @@ func (w *waitReceiver) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	of[e.ID] = string(body)
 	if !w.refused[e.ID] && rand.IntN(4) == 0 {
 		w.refused[e.ID] = true
-		out.WriteHeader(http.StatusServiceUnavailable) // five seconds later it comes again
+		out.WriteHeader(http.StatusServiceUnavailable) // five seconds later it is sent again
 		return
 	}
 	w.inputs[e.Data.SessionID] = e.Data.PendingInput.Kind + " " + e.Data.PendingInput.ID
@@ -135,7 +135,7 @@ func waitsThroughKills(t *testing.T, postgres string) {
 			wants[s.ID] = k.kind
 		}
 		if round == rounds/2 {
-			w.sign() // requests that are on their way may have the signature of before alone
+			w.sign() // requests in flight may only have the previous signature
 			var rotated struct{ Secret string }
 			post("/webhooks/"+hook.ID+"/rotate-secret", object{}, &rotated, http.StatusCreated)
 			h.kill()

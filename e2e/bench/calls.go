@@ -16,8 +16,8 @@ import (
 	"stoa/e2e/bench/internal/raw"
 )
 
-// A sample is what one measurement of one gateway found. What a mode does not
-// measure is zero.
+// A sample is the result of one measurement of one gateway. Values that a mode does not
+// measure are zero.
 type sample struct {
 	Mode    string `json:"mode"`
 	Gateway string `json:"gateway"`
@@ -28,7 +28,7 @@ type sample struct {
 	Requests int64 `json:"requests,omitempty"` // in the measured time
 	Deltas   int64 `json:"deltas,omitempty"`
 
-	CPURequest float64 `json:"cpuPerRequestMicros,omitempty"` // of the gateway alone
+	CPURequest float64 `json:"cpuPerRequestMicros,omitempty"` // of the gateway only
 	CPUDelta   float64 `json:"cpuPerDeltaMicros,omitempty"`
 	CPUStore   float64 `json:"cpuOfPostgresPerRequestMicros,omitempty"` // of a PostgreSQL on this machine, all of its processes
 	Calls      float64 `json:"systemCalls,omitempty"`                   // reads and writes per request, in slow per delta
@@ -42,13 +42,12 @@ type sample struct {
 	EachKB     float64 `json:"eachKB,omitempty"` // what a stream or connection adds
 }
 
-// body returns a model call as a caller sends it. Its limit is one that callers
-// set: with a much larger one Stoa may choose to ask a vendor for a stream that
-// seems slow because the machine is busy.
+// body returns a model call of a caller. Its limit is a typical one: with a much larger one
+// Stoa may request a stream from a vendor that seems slow because the machine is busy.
 func body(model string, plan null.Plan, stream bool) []byte {
 	text, err := json.Marshal(map[string]any{"model": model, "input": null.Prompt(plan), "stream": stream, "max_output_tokens": max(1000, 2*plan.Deltas)})
 	if err != nil {
-		panic(err) // strings and numbers alone
+		panic(err) // only strings and numbers
 	}
 	return text
 }
@@ -65,11 +64,12 @@ type caller struct {
 
 	last  time.Time // of the delta before
 	first time.Duration
-	gap   func(time.Duration) // gets the time between two deltas; nil: nobody
+	gap   func(time.Duration) // receives the time between two deltas; may be nil
 	sent  time.Time
 }
 
-// newCaller connects a caller to a gateway, to its nodes in turn. A slow stream needs a small buffer.
+// newCaller connects a caller to a gateway, to its nodes in turn. A slow stream needs only a
+// small buffer.
 func newCaller(r *running, wire string, plan null.Plan, stream bool, buffer int) (*caller, error) {
 	r = r.node()
 	conn, err := raw.Dial(r.address, buffer)
@@ -142,7 +142,7 @@ func (c *caller) call() error {
 	return err
 }
 
-// times are durations that can be added to by one goroutine each.
+// times are durations; each goroutine may add to its own.
 type times struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -190,8 +190,7 @@ func (d *driver) fast(r *running, wire string, stream bool) (s sample, err error
 	return s, err
 }
 
-// busy measures a gateway while callers do the same again and again, from the end
-// of the warm-up on.
+// busy measures a gateway while callers repeat their call, from the end of the warm-up on.
 func (d *driver) busy(r *running, newCaller func() (*caller, func() error, error)) (s sample, err error) {
 	var phase atomic.Int32
 	var requests atomic.Int64
@@ -258,8 +257,7 @@ func (d *driver) busy(r *running, newCaller func() (*caller, func() error, error
 	return s, nil
 }
 
-// storeTime returns the processor time of the PostgreSQL that a service uses; 0: it
-// uses none, or one that is elsewhere.
+// A machine that is busy with other work gets more time.
 func (r *running) storeTime() (time.Duration, error) {
 	if r.postmaster == 0 {
 		return 0, nil
@@ -293,8 +291,8 @@ func (f *failures) err() error {
 	return fmt.Errorf("%d callers failed, the first: %w", f.count, errors.Join(f.first...))
 }
 
-// slow measures a gateway under streams whose deltas come seldom: what a delta
-// costs, and what a stream holds in memory.
+// slow measures a gateway under streams with rare deltas: the cost of a delta, and the memory
+// of a stream.
 func (d *driver) slow(r *running, wire string) (s sample, err error) {
 	delay := d.slowDelay
 	if delay == 0 { // 10,000 deltas a second in all
@@ -316,8 +314,7 @@ func (d *driver) slow(r *running, wire string) (s sample, err error) {
 	var all sync.WaitGroup
 	start := time.Now()
 	for i := range d.streams {
-		// Streams begin evenly over the ramp, as callers do who know nothing of
-		// each other.
+		// Streams begin evenly over the ramp, like those of independent callers.
 		time.Sleep(time.Until(start.Add(ramp * time.Duration(i) / time.Duration(d.streams))))
 		c, err := newCaller(r, wire, plan, true, 4<<10)
 		if err != nil {
@@ -377,7 +374,7 @@ func (d *driver) slow(r *running, wire string) (s sample, err error) {
 	return s, nil
 }
 
-// idle measures what connections hold that are kept after one call each.
+// idle measures the memory of connections that are kept after one call each.
 func (d *driver) idle(r *running, wire string) (s sample, err error) {
 	before, err := r.settled(d.settle)
 	if err != nil {

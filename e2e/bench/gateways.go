@@ -19,26 +19,26 @@ import (
 // A gateway is a program between the callers and the vendor.
 type gateway struct {
 	name  string // as it is printed: proxy, stoa/full, base/full
-	base  string // name of the gateway of the older binary that it is compared with; empty: none
+	base  string // name of the gateway of the older binary for comparison; may be empty
 	isOld bool   // the older binary
 	wires []string
 	start func(vendor string, env ...string) (*running, error) // before a vendor of allVendors
 }
 
-// A running gateway takes requests.
+// A running gateway accepts requests.
 type running struct {
 	*proc.Process
 	address string // host:port
-	home    string // directory of a service; empty: no service
+	home    string // directory of a service; empty for other programs
 	log     string // its log
 	path    string // of a model call
 	key     string
 	model   func(wire string) string
 
-	postmaster int // process id of the service's PostgreSQL; 0: none on this machine
+	postmaster int // process id of the service's PostgreSQL; 0 if it is not on this machine
 
 	others []*running   // nodes of the same store
-	turn   atomic.Int64 // which node is next
+	turn   atomic.Int64 // index of the next node
 }
 
 // node returns the nodes of the service in turn.
@@ -50,7 +50,7 @@ func (r *running) node() *running {
 	return r.others[n-1]
 }
 
-// Usage returns what all nodes have used.
+// Usage returns the resources used by all nodes.
 func (r *running) Usage() (sum proc.Usage, err error) {
 	sum, err = r.Process.Usage()
 	for _, o := range r.others {
@@ -87,8 +87,8 @@ func (d *driver) self(args ...string) (*proc.Process, string, error) {
 	return proc.Start(proc.Command{Path: path, Args: args, Env: append(os.Environ(), d.trust), Log: filepath.Join(d.dir, args[0]+".log"), Ready: listens})
 }
 
-// stoaConfig has a provider and a model per wire, and no limit that a measurement
-// could meet: what is measured is a call, not its refusal.
+// stoaConfig has a provider and a model per wire, and no limit that a measurement could
+// reach: a call is measured, not its refusal.
 const stoaConfig = `
 providers:
   - {name: null-chat, wire: chat, dialect: openai, baseURL: "%[1]s/v1", apiKey: k, maxInFlight: 100000}
@@ -119,9 +119,9 @@ func isListening(line string) (string, bool) {
 	return strings.TrimPrefix(strings.TrimSpace(after), "http://"), ok
 }
 
-// stoa is a service of a binary on a store: full and process are durabilities of
-// SQLite. Its store is kept from one round to the next. On PostgreSQL it may have
-// several nodes; then what it has used is the sum of all, and its memory that of one.
+// stoa returns the gateway for a service of a binary on a store: full and process are
+// durabilities of SQLite. Its store is kept from one round to the next. On PostgreSQL it may
+// have several nodes; its usage is then the sum of all, and its memory that of one.
 func (d *driver) stoa(name, binary, store string, nodes int) (*gateway, error) {
 	home := filepath.Join(d.dir, strings.ReplaceAll(name, "/", "-"))
 	if err := os.MkdirAll(home, 0o700); err != nil {

@@ -39,7 +39,7 @@ import (
 	"stoa/e2e/bench/internal/proc"
 )
 
-// A driver is one run.
+// A driver is the state of one run.
 type driver struct {
 	modes    []string
 	vendors  []string
@@ -48,8 +48,8 @@ type driver struct {
 	stores   []string
 	nodes    []int // on PostgreSQL
 	rounds   int
-	binary   string // of Stoa; empty: built
-	compare  string // an older one; empty: none
+	binary   string // of Stoa; empty means built
+	compare  string // an older one; may be empty
 	asJSON   bool
 	postgres string
 	stoaEnv  []string
@@ -63,7 +63,7 @@ type driver struct {
 	soak                 time.Duration
 	soakRate             float64
 
-	dir       string            // for everything that is written
+	dir       string            // for all files written
 	files     int               // limit of open files
 	vendorURL map[string]string // of each of allVendors
 	trust     string            // environment variable with the vendor's authority
@@ -104,7 +104,7 @@ func command(args []string) error {
 	if err != nil {
 		return err
 	}
-	// The vendor and the proxy end on SIGTERM; only the driver has something to remove.
+	// The vendor and the proxy end on SIGTERM; only the driver has to clean up.
 	if len(args) == 2 && args[0] == "vendor" {
 		return runVendor(args[1])
 	}
@@ -161,7 +161,7 @@ func run(ctx context.Context, args []string, files int) (err error) {
 	return d.print(results(samples, gateways))
 }
 
-// allModes are what can be measured, in the order in which it is.
+// allModes are the modes, in order of execution.
 var allModes = []string{"whole", "stream", "slow", "idle", "sessions"}
 
 func (d *driver) flags(args []string) error {
@@ -243,8 +243,8 @@ func (d *driver) flags(args []string) error {
 	return nil
 }
 
-// gateways returns what is measured, in the order of a round: a binary and the one
-// that it is compared with are neighbours.
+// gateways returns the gateways to measure, in the order of a round: a binary and the one for
+// comparison are neighbours.
 func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 	for _, t := range d.targets {
 		switch t {
@@ -321,8 +321,8 @@ func (d *driver) database(name string) (string, error) {
 	return d.postgres + separator + "search_path=" + schema, nil
 }
 
-// postmaster returns the process id of the PostgreSQL that STOA_TEST_POSTGRES
-// names; 0: it is not on this machine, or cannot be asked.
+// postmaster returns the process id of the PostgreSQL that STOA_TEST_POSTGRES names; 0 if it
+// is not on this machine, or unknown.
 func (d *driver) postmaster() int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -356,7 +356,7 @@ func (d *driver) measure(ctx context.Context, gateways []*gateway) (all []sample
 		for round := range d.rounds {
 			for _, vendor := range vendors {
 				order := slices.Clone(gateways)
-				if round%2 == 1 { // the first one has cold caches: not always the same
+				if round%2 == 1 { // the first one has cold caches: alternate
 					slices.Reverse(order)
 				}
 				for _, g := range order {
@@ -411,7 +411,7 @@ func (d *driver) sample(g *gateway, mode, vendor, wire string) (s sample, err er
 	}
 }
 
-// settled returns the memory of a process after it was left alone for a while.
+// settled returns the memory of a process after a pause.
 func (r *running) settled(t time.Duration) (int64, error) {
 	time.Sleep(t)
 	return r.Memory()

@@ -14,7 +14,7 @@ type metric struct {
 	name   string
 	format string
 	value  func(sample) float64
-	modes  []string // that show its ratio; others show the value alone
+	modes  []string // that show its ratio; others show only the value
 }
 
 var metrics = []metric{
@@ -32,7 +32,7 @@ var metrics = []metric{
 	{"KB each", "%.1f", func(s sample) float64 { return s.EachKB }, []string{"slow", "idle"}},
 }
 
-// line is a sample as it is shown while the run goes on.
+// line formats a sample for display during the run.
 func (s sample) line() string {
 	var parts []string
 	for _, m := range metrics {
@@ -51,13 +51,13 @@ type result struct {
 	Wire    string  `json:"wire"`
 	Metric  string  `json:"metric"`
 	Median  float64 `json:"median"`
-	// Ratio is the median of the ratios to the proxy in the same round, ToBase that
-	// of the ratios to the older binary; 0: not measured.
+	// Ratio is the median of the ratios to the proxy in the same round, ToBase the median of
+	// the ratios to the older binary; 0 if not measured.
 	Ratio  float64 `json:"ratioToProxy,omitempty"`
 	ToBase float64 `json:"ratioToBase,omitempty"`
 }
 
-// results summarizes samples, in their order of modes and gateways.
+// results summarizes samples, in order of modes and gateways.
 func results(samples []sample, gateways []*gateway) (out []result) {
 	find := func(mode, vendor, gateway, wire string, round int) (sample, bool) {
 		i := slices.IndexFunc(samples, func(s sample) bool {
@@ -114,7 +114,7 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// titles say what a mode is.
+// title describes a mode.
 func (d *driver) title(mode string) string {
 	switch mode {
 	case "whole":
@@ -168,7 +168,7 @@ func sameRow(a, b result) bool {
 	return a.Vendor == b.Vendor && a.Gateway == b.Gateway && a.Wire == b.Wire
 }
 
-// cell is the text of one metric of the gateway and wire of a row.
+// cell formats one metric of the gateway and wire of a row.
 func cell(rows []result, of result, m metric) string {
 	i := slices.IndexFunc(rows, func(r result) bool {
 		return sameRow(r, of) && r.Metric == m.name

@@ -12,7 +12,7 @@ import (
 	"stoa/e2e/bench/internal/raw"
 )
 
-// A plane makes requests of the control plane and of agents on one connection.
+// A plane sends requests to the control plane and for agents on one connection.
 type plane struct {
 	*caller
 	r *running
@@ -27,8 +27,8 @@ func newPlane(r *running) (*plane, error) {
 	return &plane{caller: &caller{conn: conn}, r: r}, nil
 }
 
-// do makes a request with a body of JSON; nil: none. The response's body is valid
-// until the next one.
+// do sends a request with a JSON body, which may be nil. The response's body is valid until
+// the next request.
 func (p *plane) do(want int, method, path string, in any) ([]byte, error) {
 	var body []byte
 	if in != nil {
@@ -72,7 +72,7 @@ func (p *plane) newAgent(model string) (string, error) {
 	return id(body)
 }
 
-// session starts a session and waits for its answer, which has to have the text.
+// session starts a session and waits for its answer, which must contain the text.
 func (p *plane) session(agent, message, text string) error {
 	body, err := p.do(202, "POST", "/api-agents/"+agent+"/sessions", object{"message": message, "mode": "once"})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"stoa/e2e/bench/internal/raw"
 )
 
-// A soak is work of every kind at an even rate, far below what the service
-// carries: what grows then is kept, not busy.
+// A soak is work of every kind at an even rate, far below the capacity of the service: growth
+// is then a leak, not load.
 type soak struct {
 	d     *driver
 	r     *running
@@ -49,7 +49,7 @@ var works = []struct {
 	{"connect", 5, (*soak).connect},
 }
 
-// errLeft ends a stream whose caller has seen enough.
+// errLeft ends a stream whose caller has received enough.
 var errLeft = errors.New("the caller disconnects")
 
 func (s *soak) callOn(c *raw.Conn, plan null.Plan, stream bool, leaveAfter int) (bool, error) {
@@ -91,7 +91,7 @@ func (s *soak) disconnect(c *raw.Conn) (bool, error) {
 	return s.callOn(c, null.Plan{Deltas: 500, Bytes: 5000, Delay: 20 * time.Millisecond}, true, 1+rand.IntN(20))
 }
 
-// connect makes a request on a connection of its own.
+// connect sends a request on a separate connection.
 func (s *soak) connect(c *raw.Conn) (bool, error) {
 	return false, s.plane(c, 200, "GET", "/health", nil)
 }
@@ -106,8 +106,7 @@ func (s *soak) session(c *raw.Conn) (bool, error) {
 	return true, p.session(s.agent, null.Prompt(null.Plan{Deltas: 20, Bytes: 200, Delay: 5 * time.Millisecond}), null.Text(200))
 }
 
-// drive writes one of a few files, so that versions are kept and dropped, or
-// removes it.
+// drive writes one of a few files, so that versions are stored and dropped, or removes it.
 func (s *soak) drive(c *raw.Conn) (bool, error) {
 	path := fmt.Sprintf("notes/%02d.md", rand.IntN(40))
 	p := &plane{caller: &caller{conn: c}, r: s.r}
@@ -123,7 +122,7 @@ func (s *soak) drive(c *raw.Conn) (bool, error) {
 	return true, err
 }
 
-// status makes a request whose status is the caller's to judge.
+// status sends a request and returns its status for the caller to check.
 func (p *plane) status(method, path string, in any) (int, error) {
 	_, err := p.do(200, method, path, in)
 	for _, status := range []int{201, 409} {
@@ -167,7 +166,7 @@ func (s *soak) one() {
 	s.mu.Unlock()
 }
 
-// conn returns a connection that is free, or a new one.
+// conn returns a free connection, or a new one.
 func (s *soak) conn(fresh bool) (*raw.Conn, error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 && !fresh {
@@ -189,7 +188,7 @@ func (s *soak) closeIdle() {
 	s.idle = nil
 }
 
-// A state is what must not grow.
+// A state contains the values that must not grow.
 type state struct {
 	at          time.Duration
 	rss         float64 // MB
@@ -198,8 +197,8 @@ type state struct {
 	wal         float64 // MB, of all write-ahead logs; 0 on PostgreSQL
 }
 
-// grows are the parts of a state with what they may grow by from the second
-// quarter of a soak to its last: a share of the value, and something beside it.
+// grows are the values of a state with their allowed growth from the second quarter of a soak
+// to its last: a share of the value, plus a constant.
 var grows = []struct {
 	name  string
 	value func(state) float64
@@ -225,8 +224,7 @@ func (s *soak) state(since time.Time) (state, error) {
 	return out, errors.Join(err1, err2, err3)
 }
 
-// runSoak works on the first service for the time that was asked for, and fails
-// when something has grown.
+// runSoak works on the first service for the requested time, and fails if a value has grown.
 func (d *driver) runSoak(ctx context.Context, gateways []*gateway) (err error) {
 	i := slices.IndexFunc(gateways, func(g *gateway) bool { return strings.Contains(g.name, "/") && !g.isOld })
 	if i < 0 {
@@ -240,7 +238,7 @@ func (d *driver) runSoak(ctx context.Context, gateways []*gateway) (err error) {
 }
 
 func (d *driver) refuseGrown(ctx context.Context, g *gateway) error {
-	// A process that has done everything once is what the last one is compared with.
+	// A process that has done everything once is the reference for the last one.
 	short, _, err := d.soakOnce(ctx, g, max(d.soak/60, 5*time.Second))
 	if err != nil {
 		return err
@@ -353,8 +351,8 @@ func (s *soak) counts() string {
 // goroutine is the first line of a stack.
 var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[.*\]:$`)
 
-// goroutines ends the process by a signal upon which Go prints all stacks, and
-// returns the function that each goroutine was started with.
+// goroutines ends the process by a signal that makes Go print all stacks, and returns the
+// function with which each goroutine was started.
 func (r *running) goroutines() ([]string, error) {
 	before, err := os.Stat(r.log)
 	if err != nil {
@@ -381,7 +379,7 @@ func (r *running) goroutines() ([]string, error) {
 	return out, nil
 }
 
-// commonest lists what goroutines were started with, the most frequent first.
+// commonest lists the functions with which goroutines were started, the most frequent first.
 func commonest(stacks []string) string {
 	count := map[string]int{}
 	for _, s := range stacks {

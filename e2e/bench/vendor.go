@@ -25,15 +25,15 @@ import (
 	"stoa/e2e/bench/internal/null"
 )
 
-// allVendors are the protocols that the vendor speaks, each at its own address:
-// HTTP/2 over TLS, as the public vendors do, HTTP/1.1 over TLS, and plain HTTP/1.1.
+// allVendors are the protocols of the vendor, each at its own address: HTTP/2 over TLS, as
+// the public vendors use it, HTTP/1.1 over TLS, and plain HTTP/1.1.
 var allVendors = []string{"h2", "tls", "plain"}
 
 // listens reads the line that the commands vendor and proxy print.
 func listens(line string) (string, bool) { return strings.CutPrefix(line, "listening on ") }
 
-// startVendor starts the vendor with a certificate of a new authority, which is the
-// one that the gateways trust, and fills d.vendorURL and d.trust.
+// startVendor starts the vendor with a certificate of a new authority, which the gateways
+// trust, and sets d.vendorURL and d.trust.
 func (d *driver) startVendor() (stop func() error, err error) {
 	dir := filepath.Join(d.dir, "certificates")
 	if err := newCertificates(dir); err != nil {
@@ -130,9 +130,9 @@ func runProxy(vendor string) error {
 		return err
 	}
 	fmt.Println("listening on", l.Addr())
-	// Without full duplex the server closes the request's body when the response
-	// begins, which cuts the stream of a vendor that answers before the transport has
-	// read the body's end.
+	// Without full duplex the server closes the request's body when the response begins,
+	// which cuts the stream of a vendor that answers before the transport has read the whole
+	// body.
 	duplex := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

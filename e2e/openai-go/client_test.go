@@ -1,5 +1,5 @@
-// Package openaigo tests a running Stoa with the official Go client of the
-// Responses format, of which only the base URL and the key are changed.
+// Package openaigo tests a running Stoa with the official Go client of the Responses format;
+// only the base URL and the key are changed.
 package openaigo
 
 import (

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// One process asks for an approval and is gone; it is given while none runs. The next one
-// asks nobody again, and carries out the call once.
+// One process asks for an approval and is gone; the approval arrives while no process runs.
+// The next process does not ask again, and carries out the call once.
 func TestAnApprovalOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -45,9 +45,9 @@ func TestAnApprovalOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// A process is gone in the middle of an approved call. Its approval is used up: people
-// are asked whether to carry it out again, whatever the effects of the tool are, and
-// although they said that they need not be asked.
+// A process dies in the middle of an approved call. Its approval is used up: people are asked
+// whether to carry it out again, regardless of the effects of the tool, even if they chose
+// not to be asked again.
 func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]stoa.Decision{fakemcp.Act: stoa.DecisionReject, fakemcp.Put: stoa.DecisionApprove, fakemcp.Read: stoa.DecisionReject} {
@@ -99,8 +99,8 @@ func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
 	}
 }
 
-// What is remembered is of one tool: the same tool of another connection, which has the
-// same definition, is asked about.
+// A remembered approval applies to one tool: the same tool of another connection, with the
+// same definition, needs its own.
 func TestAnApprovalIsRememberedByConnection(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -135,7 +135,7 @@ func TestAnApprovalIsRememberedByConnection(t *testing.T) {
 	}
 }
 
-// An approval is of one call: the next one of the same tool is asked about again.
+// An approval applies to one call: the next call of the same tool needs its own.
 func TestAnApprovalIsOfOneCall(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -162,7 +162,7 @@ func TestAnApprovalIsOfOneCall(t *testing.T) {
 	h.Until(r, s, stoa.SessionWaiting)
 }
 
-// A session that is cancelled before a call is asked about waits for nobody.
+// A session that is cancelled before the approval of a call is requested does not wait.
 func TestACancelComesBeforeTheQuestion(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -178,7 +178,7 @@ func TestACancelComesBeforeTheQuestion(t *testing.T) {
 	sessiontest.Run(t, r)
 	s := h.Begin(r, a, "go")
 	calledTimes(f, fakemcp.Read, 1)
-	h.Write(func(ctx context.Context, tx *store.Tx) error { // by another process, of which the worker is not told
+	h.Write(func(ctx context.Context, tx *store.Tx) error { // by another process, without notice to the worker
 		_, err := tx.Exec(ctx, `UPDATE sessions SET cancel_at = 1 WHERE id = $1`, s.ID)
 		return err
 	})
@@ -189,7 +189,7 @@ func TestACancelComesBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// A call that may have been carried out, and is being asked about again, is unknown and
+// A call that may have been carried out, and waits for a second decision, becomes unknown and
 // not cancelled when its session is cancelled.
 func TestACancelLeavesADoubt(t *testing.T) {
 	t.Parallel()
@@ -220,8 +220,8 @@ func TestACancelLeavesADoubt(t *testing.T) {
 	}
 }
 
-// A tool that was approved in another definition while the turn runs is not called by a
-// call of before.
+// A tool that gets another approved definition during the turn is not called by an earlier
+// call.
 func TestAnotherDefinitionIsNotCalled(t *testing.T) {
 	t.Parallel()
 	var results told

@@ -18,14 +18,14 @@ import (
 
 func needsApproval(t *stoa.AgentTool) { t.Approval = stoa.ApprovalAlways }
 
-// approver is a caller who may decide.
+// approver returns a caller who may decide.
 func approver(h *sessiontest.Fixture, id string) stoa.Caller {
 	c := h.Caller()
 	c.Key = stoa.Key{ID: "key_" + id, Scopes: []string{"sessions:write", session.ScopeApprovals}}
 	return c
 }
 
-// decide decides about what a session waits for.
+// decide decides about the calls that a session waits for.
 func decide(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, list ...session.CallDecision) (stoa.Session, error) {
 	return r.Answer(h.T.Context(), approver(h, "a"), s.AgentID, s.ID, session.AnswerRequest{InputID: s.Pending.ID, Decisions: list})
 }
@@ -52,7 +52,7 @@ func TestCallsWaitForTheirApproval(t *testing.T) {
 	if at := in.ExpiresAt.Sub(in.CreatedAt); at != session.ApprovalTime {
 		t.Errorf("it expires after %v", at)
 	}
-	// Who may only write sessions decides nothing.
+	// A key that may only write sessions cannot decide.
 	weak := approver(h, "w")
 	weak.Key.Scopes = []string{"sessions:write"}
 	if _, err := r.Answer(t.Context(), weak, a.ID, s.ID, session.AnswerRequest{InputID: in.ID, Decision: "approve"}); stoa.CodeOf(err) != stoa.CodeScope {
@@ -109,7 +109,7 @@ func TestCallsWaitForTheirApproval(t *testing.T) {
 	if len(results) != 3 || results[0].Content != "found" || !results[1].IsError || !strings.Contains(results[1].Content, "Not approved") || !strings.Contains(results[1].Content, "use staging") {
 		t.Errorf("the model was told %+v", results)
 	}
-	// What was decided may be said again when all is over.
+	// A decision may be repeated when everything is over.
 	for _, again := range []session.AnswerRequest{all, {InputID: in.ID, Decisions: []session.CallDecision{no}}} {
 		if s, err := r.Answer(t.Context(), approver(h, "b"), a.ID, s.ID, again); err != nil || s.LastSeq != got.LastSeq {
 			t.Errorf("again: %s, %v", s.Status, err)
@@ -239,7 +239,7 @@ func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
 	}
 	turn(stoa.InputToolCall)
 	again()
-	turn(stoa.InputToolCall) // nobody was asked
+	turn(stoa.InputToolCall) // no approval was needed
 	if c := s.Pending.Calls[0]; c.Decision != stoa.DecisionRemembered || c.DecidedBy != "key_a" {
 		t.Errorf("the second call is %+v", c)
 	}
@@ -266,7 +266,7 @@ func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
 	})
 }
 
-// A message refuses the calls that nobody has decided about, and no others.
+// A message refuses the undecided calls, and no others.
 func TestAMessageLeavesWhatIsApproved(t *testing.T) {
 	t.Parallel()
 	var results []stoa.ToolResult

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// BenchmarkSessions is what a session of one step costs from its start to its
-// answer, with many of them under way.
+// BenchmarkSessions measures the cost of a session of one step from its start to its answer,
+// with many sessions in progress.
 func BenchmarkSessions(b *testing.B) {
 	h := sessiontest.Build(b, storetest.New(b), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		sessiontest.Say(yield, "yes")
@@ -46,8 +46,8 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// BenchmarkLook is the cost of reading the queue of a store with many
-// sessions, most of them long over.
+// BenchmarkLook measures the cost of reading the queue of a store with many sessions, most of
+// them long over.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{100, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

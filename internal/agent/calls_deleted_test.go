@@ -17,7 +17,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// What sessions of a deleted agent wait for is handed to nobody, although their rows are
+// Calls that sessions of a deleted agent wait for are not handed out, although their rows are
 // removed later.
 func TestADeletedAgentsCallsAreNotHandedOut(t *testing.T) {
 	t.Parallel()
@@ -46,9 +46,9 @@ func TestADeletedAgentsCallsAreNotHandedOut(t *testing.T) {
 	})
 }
 
-// heard adds a webhook for all events, and returns the data of those of a type that it
-// got, each with what comes after it in the order of a session.
-func heard(h *sessiontest.Fixture) func(kind string) []string {
+// received adds a webhook for all events, and returns a function that returns the received
+// data of one type, each with the following events of the session.
+func received(h *sessiontest.Fixture) func(kind string) []string {
 	var hook stoa.Webhook
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 		hook, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
@@ -71,7 +71,7 @@ func heard(h *sessiontest.Fixture) func(kind string) []string {
 	}
 }
 
-// countOf returns how many rows a condition has.
+// countOf returns the number of rows that match a condition.
 func countOf(h *sessiontest.Fixture, from string, args ...any) (n int) {
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		n = 0
@@ -81,8 +81,8 @@ func countOf(h *sessiontest.Fixture, from string, args ...any) (n int) {
 	return n
 }
 
-// Sessions that wait for anybody end with their agent: the first of them with its
-// deletion, which is one transaction, the others before their rows go.
+// Waiting sessions end with their agent: the first of them with its deletion, which is one
+// transaction, the others before their rows are removed.
 func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
 	t.Parallel()
 	const first, all = 50, 52
@@ -90,7 +90,7 @@ func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
 		var results []stoa.ToolResult
 		h := sessiontest.Build(t, home, toolbox(&results, order("1")))
 		a, r := h.Agent(withTools(needsApproval)), h.Service()
-		told := heard(h)
+		told := received(h)
 		stop := sessiontest.Run(t, r)
 		waiting := map[string]bool{}
 		for range all {
@@ -132,8 +132,8 @@ func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
 	})
 }
 
-// A session is deleted while a server has its call, and its worker does not notice in
-// time: the row of the call goes, so it is told first that nobody knows what came of it.
+// A session is deleted while a server has its call, and its worker does not react in time:
+// before the row of the call is removed, its unknown outcome is reported.
 func TestADeletedSessionTellsOfItsCalls(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{fakemcp.Act, fakemcp.Read} {
@@ -145,11 +145,11 @@ func TestADeletedSessionTellsOfItsCalls(t *testing.T) {
 				a := h.Agent(using(connect(h, f, "far")))
 				var log bytes.Buffer
 				first, second := h.Service(shared), h.Service(shared, func(c *sessiontest.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-				heardOf := heard(h)
+				heardOf := received(h)
 				stop := sessiontest.Run(t, first)
 				s := h.Begin(first, a, name+` {"order":"hold"}`)
 				calledTimes(f, name, 1)
-				h.Write(func(ctx context.Context, tx *store.Tx) error { // it is a worker's that lives, and looks at nothing
+				h.Write(func(ctx context.Context, tx *store.Tx) error { // its worker lives but does not react
 					if _, err := tx.Exec(ctx, `INSERT INTO runners (id, expires_at, node_id) SELECT 'slow', 0, node_id FROM runners`); err != nil {
 						return err
 					}
@@ -166,7 +166,7 @@ func TestADeletedSessionTellsOfItsCalls(t *testing.T) {
 					t.Errorf("%d rows are left", n)
 				}
 				want := 1
-				if name == fakemcp.Read { // as if it had not been made
+				if name == fakemcp.Read { // counts as not carried out
 					want = 0
 				}
 				unknown := heardOf("tool_call.unknown")

@@ -33,17 +33,17 @@ func order(id string) stoa.ToolCall {
 	return stoa.ToolCall{ID: "c" + id, Name: "lookup_order", Arguments: `{"orderId":"` + id + `"}`}
 }
 
-// withTools is an agent with the tool lookup_order.
+// withTools adds the tool lookup_order to an agent.
 func withTools(change ...func(*stoa.AgentTool)) func(*stoa.Agent) {
 	return func(a *stoa.Agent) { a.Tools = []stoa.AgentTool{orderTool(change...)} }
 }
 
-// give gives outputs for what a session waits for.
+// give sends outputs for the calls that a session waits for.
 func give(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, outputs ...session.Output) (stoa.Session, error) {
 	return r.Answer(h.T.Context(), h.Caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: s.Pending.ID, Outputs: outputs})
 }
 
-// callsOf returns the calls of a session, the oldest first.
+// callsOf returns the calls of a session, oldest first.
 func callsOf(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session) []stoa.ExternalCall {
 	h.T.Helper()
 	list, _, err := r.SessionCalls(h.T.Context(), h.Account.ID, s.AgentID, s.ID, store.Page{Limit: 100, Asc: true})
@@ -82,7 +82,8 @@ func TestCallsAreAnsweredInReverseAndPartly(t *testing.T) {
 	if want := []string{"c1 output 0 false", "c2 it was lost true", "c3 output 2 false"}; !slices.Equal(lines, want) {
 		t.Errorf("the model was told %q", lines)
 	}
-	// The same output again is no error, also when all is over; another one is.
+	// The same output is accepted again, even when everything is over; a different one is an
+	// error.
 	if again, err := give(h, r, s, last); err != nil || again.Status != stoa.SessionCompleted || again.LastSeq != got.LastSeq {
 		t.Errorf("the same output again: %s, %v", again.Status, err)
 	}
@@ -101,8 +102,8 @@ func TestCallsAreAnsweredInReverseAndPartly(t *testing.T) {
 	h.CheckBooks(r, got)
 }
 
-// Calls are taken in the order of their step: the service's own in between are made
-// when their turn comes, and neighbours wait together.
+// Calls are answered in the order of their step: calls of built-in tools in between are
+// executed in turn, and neighbours wait together.
 func TestNeighboursWaitTogetherInOrder(t *testing.T) {
 	t.Parallel()
 	var results []stoa.ToolResult
@@ -205,7 +206,7 @@ func TestAMessageWhileToolsAreWaitedForQueues(t *testing.T) {
 	if _, err := give(h, r, s, session.Output{CallID: s.Pending.Calls[0].ID, Text: "found"}); err != nil {
 		t.Fatal(err)
 	}
-	// The second turn calls the tool as well: the message was no output.
+	// The second turn calls the tool too: the message was not an output.
 	s = h.Until(r, s, stoa.SessionWaiting)
 	if s.Turn.Number != 2 || results[0].Content != "found" {
 		t.Errorf("turn %d, results %+v", s.Turn.Number, results)
@@ -374,7 +375,7 @@ func TestPlannedCallsAreHandedOutOnceAfterACrash(t *testing.T) {
 	sessiontest.Run(t, r)
 	s := h.Until(r, h.Begin(r, a, "go"), stoa.SessionWaiting)
 	before := callsOf(h, r, s)
-	// What the rows hold when the process dies between the two transactions.
+	// The rows as they are if the process dies between the two transactions.
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		for _, q := range []string{
 			`UPDATE tool_calls SET status = 'planned', input_id = '', started_at = 0, expires_at = 0 WHERE session_id = $1`,
@@ -398,7 +399,7 @@ func TestPlannedCallsAreHandedOutOnceAfterACrash(t *testing.T) {
 	}
 }
 
-// Each call has its own time: when one has expired the turn still waits for the other.
+// Each call has its own deadline: when one has expired the turn still waits for the other.
 func TestCallsExpireOneByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// confirmed reviews all tools of a connection such that visitors confirm their calls, and
-// see the argument key.
+// confirmed reviews all tools of a connection so that visitors confirm their calls, and see
+// the argument key.
 func confirmed(h *sessiontest.Fixture, c store.Connection, approval string, change ...func(*tool.Decision)) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -43,10 +43,10 @@ func confirmed(h *sessiontest.Fixture, c store.Connection, approval string, chan
 	})
 }
 
-// visitor is what a session of a visitor begins with.
+// visitor sets the trigger of a visitor's session.
 func visitor(req *session.StartRequest) { req.Trigger = stoa.Trigger{Type: "embed", ID: "emb_1"} }
 
-// says answers what a visitor's session waits for, as its visitor.
+// says answers, as the visitor, the question that a visitor's session waits for.
 func says(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, decision string) error {
 	_, err := r.Answer(h.T.Context(), h.Caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: s.Pending.ID, Decision: decision, EmbedID: "emb_1"})
 	return err
@@ -78,7 +78,7 @@ func TestAVisitorConfirmsACall(t *testing.T) {
 		if shown == nil || shown.Title != "Do act" || len(shown.Fields) != 1 || shown.Fields[0] != (stoa.ShownField{Name: "key", Value: "a"}) {
 			t.Errorf("the visitor is shown %+v", shown)
 		}
-		// Nobody of the account says it for the visitor.
+		// The account cannot decide for the visitor.
 		for _, req := range []session.AnswerRequest{
 			{InputID: in.ID, Decision: "approve"},
 			{InputID: in.ID, Decision: "reject"},
@@ -92,7 +92,7 @@ func TestAVisitorConfirmsACall(t *testing.T) {
 		if _, err := r.ClaimInput(t.Context(), h.Caller(), session.ClaimRequest{InputID: in.ID, Lease: time.Minute}); stoa.CodeOf(err) != stoa.CodeNotWaiting {
 			t.Errorf("a program claims it: %v", err)
 		}
-		for range 2 { // the second time it is said again
+		for range 2 { // the second time it is a repetition
 			if err := says(h, r, s, "approve"); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestAVisitorDeclinesACall(t *testing.T) {
 	})
 }
 
-// No text confirms: a message of the visitor declines, one of the account waits.
+// No text confirms: a message of the visitor declines, one of the account is queued.
 func TestNoMessageConfirms(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -205,8 +205,8 @@ func TestAConfirmationThatNobodyGivesExpires(t *testing.T) {
 	h.CheckBooks(r, got)
 }
 
-// Where the tool needs an approval, too, people of the account are asked once the visitor
-// has confirmed; neither counts for the other.
+// If the tool also needs an approval, people of the account are asked once the visitor has
+// confirmed; neither decision replaces the other.
 func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
 	t.Parallel()
 	for _, d := range []stoa.Decision{stoa.DecisionApprove, stoa.DecisionReject} {
@@ -229,7 +229,7 @@ func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
 			if s.Pending.Kind != stoa.InputToolApproval || len(f.Calls()) != 0 {
 				t.Fatalf("then it waits for %+v after %d requests", s.Pending, len(f.Calls()))
 			}
-			if err := says(h, r, s, "approve"); stoa.CodeOf(err) != stoa.CodeScope { // nor does the visitor approve
+			if err := says(h, r, s, "approve"); stoa.CodeOf(err) != stoa.CodeScope { // nor can the visitor approve
 				t.Errorf("the visitor approves: %v", err)
 			}
 			if _, err := decide(h, r, s, decision(s.Pending.Calls[0], d)); err != nil {
@@ -247,8 +247,8 @@ func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
 	}
 }
 
-// One process asks the visitor and is gone; the confirmation comes while none runs. The
-// next one asks nobody again, and carries out the call once.
+// One process asks the visitor and is gone; the confirmation arrives while no process runs.
+// The next process does not ask again, and carries out the call once.
 func TestAConfirmationOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -275,9 +275,9 @@ func TestAConfirmationOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// A process is gone in the middle of a confirmed call. What visitor and operator said is
-// used up: the visitor is asked whether to have it done again, whatever the effects are,
-// and then the operator, although nobody was to be asked again.
+// A process dies in the middle of a confirmed call. The decisions of visitor and operator are
+// used up: the visitor is asked whether to repeat the call, regardless of its effects, and
+// then the operator, even if the operator chose not to be asked again.
 func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]string{fakemcp.Act: "reject", fakemcp.Put: "approve", fakemcp.Read: "approve"} {
@@ -314,7 +314,7 @@ func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
 				}
 				f.Release()
 				stopFirst()
-				// What was said to the inputs of before does not count for this one.
+				// Decisions about earlier inputs do not count for this one.
 				if err := says(h, second, asked, "approve"); stoa.CodeOf(err) != stoa.CodeNotWaiting {
 					t.Errorf("the first confirmation again: %v", err)
 				}
@@ -349,7 +349,7 @@ func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
 	}
 }
 
-// A call without a kill whose end is not known is put before the visitor again.
+// A call with an unknown outcome, without a kill, is shown to the visitor again.
 func TestAnUnknownCallIsConfirmedAgain(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -377,8 +377,8 @@ func TestAnUnknownCallIsConfirmedAgain(t *testing.T) {
 	}
 }
 
-// What is reviewed more strictly, or has another definition, after the visitor has
-// confirmed it is not done.
+// A call that is reviewed more strictly, or whose definition changes, after the visitor has
+// confirmed it is not carried out.
 func TestAConfirmationIsOfOneDefinition(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h *sessiontest.Fixture, f *fakemcp.Server, c store.Connection){
@@ -413,8 +413,8 @@ func TestAConfirmationIsOfOneDefinition(t *testing.T) {
 	}
 }
 
-// A tool that visitors are asked about by now, or that is not for them any more, is not
-// called by a call that was made before.
+// A tool that now needs the visitor's confirmation, or is no longer for visitors, is not
+// called by an earlier call.
 func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
 	t.Parallel()
 	for now, why := range map[string]string{store.VisitorsConfirm: "reviewed again", store.VisitorsNo: "not for visitors"} {
@@ -455,7 +455,7 @@ func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
 	}
 }
 
-// Questions to the visitor are among the times that a turn may wait.
+// Questions to the visitor count towards the maximum number of waits of a turn.
 func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -481,8 +481,8 @@ func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
 	}
 }
 
-// Nobody but visitors confirms: in other sessions the tool is as it is reviewed. A
-// session that never waits does not offer it to a visitor.
+// Only visitors confirm: in other sessions the review applies unchanged. A session that never
+// waits does not offer the tool to a visitor.
 func TestOnlyVisitorsConfirm(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -507,7 +507,7 @@ func TestOnlyVisitorsConfirm(t *testing.T) {
 	}
 }
 
-// A chat calls at most so many tools, in all of its turns.
+// The number of tool calls of a chat is limited, over all of its turns.
 func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -563,8 +563,8 @@ func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 	}
 }
 
-// An approval that is remembered for the session spares the operators their question, and
-// the visitor none.
+// An approval that is remembered for the session replaces the question to the operators, but
+// not the one to the visitor.
 func TestWhatIsRememberedStillAsksTheVisitor(t *testing.T) {
 	t.Parallel()
 	var results told

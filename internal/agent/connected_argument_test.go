@@ -19,8 +19,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// The id of a call is put into an argument, whatever the model sends there: the same with
-// each attempt, also that of another process, and another with each call.
+// The id of a call replaces the model's value of an argument: the same id in each attempt,
+// including those of other processes, and a different one for each call.
 func TestACallCarriesItsIDInAnArgument(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -38,7 +38,7 @@ func TestACallCarriesItsIDInAnArgument(t *testing.T) {
 			script(ctx, m, c, yield)
 		}))
 		f := fakemcp.Start(t)
-		// The schema wants the argument, and takes no other than those that it has.
+		// The schema requires the argument, and does not allow others.
 		f.Change(`{"type":"object","properties":{`, `{"type":"object","required":["key"],"additionalProperties":false,"properties":{`)
 		c := connect(h, f, "far")
 		reviewed(h, c, fakemcp.Put, func(d *tool.Decision) { d.IdempotencyArgument, d.Approval = "key", stoa.ApprovalAlways })
@@ -84,11 +84,11 @@ func TestACallCarriesItsIDInAnArgument(t *testing.T) {
 	})
 }
 
-// orders is a document with an operation that takes a reference of its caller's.
+// orders is a document with an operation that accepts a reference of its caller.
 const orders = `{"openapi":"3.1.0","info":{"title":"Orders"},"paths":{"/orders":{"post":{"operationId":"put","parameters":[
 	{"name":"reference","in":"query","required":true,"schema":{"type":"string"}},{"name":"text","in":"query","schema":{"type":"string"}}]}}}}`
 
-// Requests that an owner or a document describes carry the id where its argument goes.
+// Requests described by an owner or a document contain the id in the configured argument.
 func TestARequestCarriesTheIDOfItsCall(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A server that does not know a tool any more, or has changed its version, is asked what
-// it has before its hour, but not over and over again.
+// The catalog of a server that no longer recognizes a tool, or has changed its version, is
+// refreshed before its hour is over, but not repeatedly.
 func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -30,7 +30,8 @@ func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
 			}
 			return n
 		}
-		// age has the connection asked so long ago, and its next refresh in an hour.
+		// age sets the time of the connection's last refresh to ago before now, and its next
+		// refresh to an hour from now.
 		age := func(ago time.Duration) {
 			h.Write(func(ctx context.Context, tx *store.Tx) error {
 				_, err := tx.Exec(ctx, `UPDATE connections SET checked_at = $1, refresh_at = $2`, tx.Now.Add(-ago).UnixMicro(), tx.Now.Add(time.Hour).UnixMicro())
@@ -76,7 +77,7 @@ func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
 	})
 }
 
-// A server says for how long its catalog stays as it is, and is believed within bounds.
+// The validity that a server specifies for its catalog is honoured within limits.
 func TestACatalogIsReadAgainWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -85,7 +86,7 @@ func TestACatalogIsReadAgainWhenItsTimeIsOver(t *testing.T) {
 		c := connect(h, f, "far")
 		for _, d := range []struct {
 			ms     string
-			within time.Duration // until it is asked again
+			within time.Duration // time until the next refresh
 		}{
 			{"1", 10 * time.Minute},
 			{"1800000", 30 * time.Minute},

@@ -19,21 +19,20 @@ import (
 	"stoa/internal/tool"
 )
 
-// A seller is an HTTP server that takes orders, and answers as it is told.
+// A seller is an HTTP server that accepts orders, and answers with the configured status.
 type seller struct {
 	url      string
 	mu       sync.Mutex
 	changed  *sync.Cond
 	status   int // of its replies
-	together int // requests that have to be there before any is answered
-	asked    int // since it was looked at last
-	most     int // requests on one connection
+	together int // requests that must arrive before any is answered
+	asked    int // since the last check
+	most     int // maximum number of requests on one connection
 }
 
 type requestsKey struct{}
 
-// shop starts a seller. closes: it closes each connection as soon as that waits for its
-// next request.
+// shop starts a seller. closes makes it close each idle connection.
 func shop(t *testing.T, closes bool) *seller {
 	s := &seller{status: http.StatusOK}
 	s.changed = sync.NewCond(&s.mu)
@@ -52,7 +51,7 @@ func shop(t *testing.T, closes bool) *seller {
 	return s
 }
 
-// ServeHTTP takes an order.
+// ServeHTTP accepts an order.
 func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,15 +68,15 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"taken":true}`)
 }
 
-// answer has the next requests answered with a status, once so many are there.
+// answer sets the status of the next replies, and the number of requests that must arrive
+// before any is answered.
 func (s *seller) answer(status, together int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status, s.together = status, together
 }
 
-// seen returns how many requests came since it was asked last, and how many of one
-// connection.
+// seen returns the number of requests since the last call, and the maximum on one connection.
 func (s *seller) seen() (n, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +84,8 @@ func (s *seller) seen() (n, most int) {
 	return n, s.most
 }
 
-// connect adds a connection of a kind to the seller, with its tool order approved as one
-// that nobody is asked about and that may be called once.
+// connect adds a connection of a kind to the seller, with its tool order approved without
+// questions and as one that may be called once.
 func (s *seller) connect(h *sessiontest.Fixture, kind string) store.Connection {
 	h.T.Helper()
 	c := store.Connection{AccountID: h.Account.ID, SpaceID: h.Space(), Kind: kind, Name: kind, URL: s.url, OnChange: store.OnChangeBlock, Limits: store.DefaultConnectionLimits}
@@ -112,7 +111,7 @@ func (s *seller) connect(h *sessiontest.Fixture, kind string) store.Connection {
 	return c
 }
 
-// ordering is an agent that may order at connections.
+// ordering gives an agent the tool order of connections.
 func ordering(connections ...store.Connection) func(*stoa.Agent) {
 	return func(a *stoa.Agent) {
 		for _, c := range connections {
@@ -121,8 +120,8 @@ func ordering(connections ...store.Connection) func(*stoa.Agent) {
 	}
 }
 
-// hooked adds a webhook for all events, and returns the types of those of connections
-// that it got.
+// hooked adds a webhook for all events, and returns the types of the connection events that
+// it received.
 func hooked(h *sessiontest.Fixture) (events func() []string) {
 	var hook stoa.Webhook
 	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
@@ -146,9 +145,9 @@ func hooked(h *sessiontest.Fixture) (events func() []string) {
 	}
 }
 
-// A server without a protocol of its own that refuses the secret (401) needs
-// authorization: its tools are withheld from the next turn on, and a webhook is told
-// once. One that refuses a single request (403) does not.
+// A server without a tool protocol that rejects the secret (401) needs authorization: its
+// tools are withheld from the next turn on, and a webhook reports it once. A server that
+// rejects a single request (403) does not.
 func TestARefusedSecretOfHTTPIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{store.KindHTTP, store.KindOpenAPI} {

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// one is a model that calls one tool of the connection far: the message names it, and
-// has its arguments.
+// one is a model that calls one tool of the connection far: the message contains the name and
+// the arguments.
 func one(results *told) sessiontest.Script {
 	return callers(results, func(message string) []stoa.ToolCall {
 		name, arguments, _ := strings.Cut(message, " ")
@@ -22,7 +22,7 @@ func one(results *told) sessiontest.Script {
 	})
 }
 
-// calledTimes waits until a tool of a fake was asked for that often.
+// calledTimes waits until a tool of a fake has been called n times.
 func calledTimes(f *fakemcp.Server, name string, times int) {
 	f.Await(func(calls []fakemcp.Call) bool {
 		n := 0
@@ -35,9 +35,9 @@ func calledTimes(f *fakemcp.Server, name string, times int) {
 	})
 }
 
-// A worker loses its lease while its calls are at their server, as if its process had
-// died. The next one does what the effects of each call allow. What the first says when
-// it wakes up counts for nothing.
+// A worker loses its lease while its calls are at their server, as if its process had died.
+// The next worker acts according to the effects of each call. Later results of the first
+// worker are ignored.
 func TestALostWorkersCallsAreJudged(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -101,7 +101,7 @@ func TestALostWorkersCallsAreJudged(t *testing.T) {
 	})
 }
 
-// What is planned and not begun goes on, once each; what is done is not done again.
+// Planned calls that have not begun continue, once each; finished calls are not repeated.
 func TestPlannedCallsGoOnOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -174,8 +174,8 @@ func TestACallEndsWithItsTurn(t *testing.T) {
 	})
 }
 
-// A process that stops begins no call, and leaves those that it has until its grace is
-// over. What may be made again is left to the next process.
+// A process that shuts down begins no call, and waits for the current ones until its grace is
+// over. Repeatable calls are left to the next process.
 func TestAStoppingProcessHandsCallsBack(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -210,8 +210,8 @@ func TestAStoppingProcessHandsCallsBack(t *testing.T) {
 	})
 }
 
-// A call that may have been carried out and needs an approval is put before a person
-// again, who may have it carried out once more, or not.
+// A call that may have been carried out and needs an approval is shown to a person again, who
+// may have it repeated, or not.
 func TestAnUnknownCallIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -254,8 +254,8 @@ func TestAnUnknownCallIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Nobody is asked again about an approved call that was not begun; one that was begun
-// by a process that is gone is asked about anew, whatever it does.
+// An approved call that has not begun needs no second approval; one that was begun by a dead
+// process does, regardless of its effects.
 func TestAnApprovalIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	var results told

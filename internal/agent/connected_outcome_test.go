@@ -18,9 +18,9 @@ import (
 	"stoa/internal/storetest"
 )
 
-// Each way in which an exchange can end, for each class of effects: what comes of the
-// call, and how often its server was asked. A call is followed by none of its kind, so
-// that no breaker opens.
+// Each way in which an exchange can end, for each class of effects: the outcome of the call,
+// and the number of requests to its server. No two calls of the same kind follow each other,
+// so that no breaker opens.
 func TestWhatComesOfAnExchange(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -51,7 +51,7 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 		{"422", "error 1", "error 1", "error 1"},
 		{"-32602", "error 1", "error 1", "error 1"},
 		{"-32601", "error 1", "error 1", "error 1"},
-		{"429", "error 2", "error 2", "error 2"}, // Retry-After is waited for, once
+		{"429", "error 2", "error 2", "error 2"}, // Retry-After is honoured, once
 		{"error", "error 1", "error 1", "error 1"},
 		{"block", "ok 1", "ok 1", "ok 1"},
 		{"schema", "ok 1", "ok 1", "ok 1"},
@@ -69,7 +69,7 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 		a := h.Agent(using(connect(h, f, name)))
 		for tool, want := range map[string]string{fakemcp.Read: c.read, fakemcp.Put: c.put, fakemcp.Act: c.act} {
 			if testing.Short() && strings.HasSuffix(want, " 3") && n > 1 {
-				continue // they take their pauses
+				continue // these wait for pauses
 			}
 			of, at := a, name
 			if strings.HasSuffix(want, " 3") { // it opens the breaker of its connection
@@ -100,7 +100,8 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 	}
 }
 
-// What is not sent is sent once more, and then an error; what waits too long is unknown.
+// A call that was not sent is sent once more, and then becomes an error; a call that waits
+// too long becomes unknown.
 func TestAServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -123,7 +124,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeError || row.Attempts != 2 || !strings.Contains(row.Result, "not made") {
 		t.Errorf("a server that is not there: %+v", row)
 	}
-	// Three failures in a row: it is left alone for a while.
+	// Three consecutive failures: the server is not called for a while.
 	s = h.Begin(r, a, `read {}`)
 	h.Until(r, s, stoa.SessionCompleted)
 	if row := callsOf(h, r, s)[0]; row.Attempts != 0 || !strings.Contains(row.Result, "not available at the moment") || h.Tools.Broken() != 1 {
@@ -155,7 +156,7 @@ func TestARefusedSecretIsWrittenDown(t *testing.T) {
 	}
 }
 
-// A definition that changes while a turn runs is refused by the turn.
+// A definition that changes during a turn is refused by the turn.
 func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -185,7 +186,8 @@ func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
 	}
 }
 
-// Calls that read go four at a time; a session of the older era is that of one turn.
+// Up to four read-only calls run at the same time; a session of the older era belongs to one
+// turn.
 func TestReadsGoTogetherInOneSession(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -237,7 +239,7 @@ func TestReadsGoTogetherInOneSession(t *testing.T) {
 	}
 }
 
-// A forgotten session is opened again, and the call made once.
+// A dropped session is opened again, and the call made once.
 func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -254,7 +256,7 @@ func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A result that is too long is shown in part, and read on.
+// A result that is too long is shown in part, and the rest can be read.
 func TestALongResultIsReadOn(t *testing.T) {
 	t.Parallel()
 	var lines []string

@@ -20,7 +20,7 @@ import (
 	"stoa/internal/tool"
 )
 
-// reviewed approves one tool of a connection as it is, with what change says.
+// reviewed approves one tool of a connection with its suggested settings, modified by change.
 func reviewed(h *sessiontest.Fixture, c store.Connection, name string, change func(*tool.Decision)) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -34,8 +34,8 @@ func reviewed(h *sessiontest.Fixture, c store.Connection, name string, change fu
 	})
 }
 
-// failing has the turns of all tools fail where nobody knows whether a call was carried
-// out.
+// failing configures all tools so that the turn fails if it is unknown whether a call was
+// carried out.
 func failing(h *sessiontest.Fixture, c store.Connection, approval string) {
 	h.T.Helper()
 	for _, name := range []string{fakemcp.Read, fakemcp.Put, fakemcp.Act} {
@@ -43,7 +43,7 @@ func failing(h *sessiontest.Fixture, c store.Connection, approval string) {
 	}
 }
 
-// lines are what was written to a log.
+// lines contains the lines written to a log.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -63,7 +63,7 @@ func (l *lines) String() string {
 
 const toolUnknown stoa.Code = "tool_outcome_unknown"
 
-// failedWith waits until the turn of a session has failed with that code, and returns
+// failedWith waits until the turn of a session has failed with the given code, and returns
 // its session and its first call.
 func failedWith(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, code stoa.Code, outcome stoa.CallOutcome) (stoa.Session, stoa.ExternalCall) {
 	h.T.Helper()
@@ -79,7 +79,7 @@ func failedWith(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, 
 	return got, row
 }
 
-// decideAll approves or rejects what a session waits for.
+// decideAll approves or rejects all calls that a session waits for.
 func decideAll(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, decision string) {
 	h.T.Helper()
 	caller := h.Caller()
@@ -124,14 +124,14 @@ func TestAnUnknownCallFailsItsTurn(t *testing.T) {
 			})
 			h.Until(r, s, stoa.SessionCompleted)
 		}
-		// What is known to have failed fails no turn.
+		// A known failure of a call does not fail the turn.
 		for _, message := range []string{`act {"order":"422"}`, `act {"order":"error"}`, `read {"order":"422"}`} {
 			h.Until(r, h.Begin(r, a, message), stoa.SessionCompleted)
 		}
 	})
 }
 
-// An agent may be stricter than the review. Whoever has to approve the calls is not asked
+// An agent may be stricter than the review. People who must approve the calls are not asked
 // again.
 func TestAnUnknownCallIsNotAskedAboutIfItFails(t *testing.T) {
 	t.Parallel()
@@ -162,8 +162,8 @@ func TestAnUnknownCallIsNotAskedAboutIfItFails(t *testing.T) {
 	})
 }
 
-// The next process finds a call that a killed one had begun; or the time of the turn is
-// over by then.
+// The next process finds a call that a killed one had begun, possibly after the end of the
+// turn's time.
 func TestAKilledCallFailsItsTurn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -200,8 +200,8 @@ func TestAKilledCallFailsItsTurn(t *testing.T) {
 	})
 }
 
-// A process that stops, and the end of a turn's time, leave calls of which nobody knows.
-// A cancel is what its caller wanted.
+// A process that shuts down, and the end of a turn's time, leave calls with an unknown
+// outcome. A cancellation is intended by its caller.
 func TestWhatEndsInACallFailsItsTurn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -245,7 +245,7 @@ func TestWhatEndsInACallFailsItsTurn(t *testing.T) {
 	})
 }
 
-// One of several reads that go together is lost for good: the others end with the turn.
+// One of several concurrent reads fails permanently: the others end with the turn.
 func TestALostReadEndsItsNeighbours(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -270,7 +270,7 @@ func TestALostReadEndsItsNeighbours(t *testing.T) {
 		})
 		stopSecond := sessiontest.Run(t, second)
 		failedWith(h, second, s, toolUnknown, stoa.OutcomeUnknown)
-		stopSecond() // which waits for what is still asked
+		stopSecond() // which waits for the requests in progress
 		f.Release()
 		stop()
 		if row := callsOf(h, second, s)[1]; row.Status != stoa.CallDone || row.Outcome != stoa.OutcomeCancelled {
@@ -279,8 +279,8 @@ func TestALostReadEndsItsNeighbours(t *testing.T) {
 	})
 }
 
-// What is switched off is not asked: neither for a turn that begins, nor for a call that
-// is planned, nor between two attempts of one.
+// A disabled connection is not called: neither for a turn that begins, nor for a planned
+// call, nor between two attempts of one.
 func TestADisabledConnectionIsNotAsked(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -308,7 +308,7 @@ func TestADisabledConnectionIsNotAsked(t *testing.T) {
 		if got := results.of(`act {}`); len(got) != 1 || !got[0].IsError || !strings.Contains(got[0].Content, "switched off; nothing was done") {
 			t.Errorf("the model was told %+v", got)
 		}
-		// Before a turn, and for whoever asks its server.
+		// Before a turn, and for a manual refresh.
 		before := len(f.Requests())
 		got := h.Until(r, h.Begin(r, a, `read {}`), stoa.SessionCompleted)
 		if len(got.Withheld) != 4 || slices.ContainsFunc(got.Withheld, func(w stoa.Withheld) bool { return w.Reason != stoa.WithheldDisabled }) {

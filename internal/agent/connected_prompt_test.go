@@ -17,15 +17,15 @@ import (
 	"stoa/internal/storetest"
 )
 
-// hostile is a definition with words in every member that a server can fill.
+// hostile returns a definition with text in every member that a server can fill.
 func hostile(mark string) string {
 	return fmt.Sprintf(`{"name":"read","title":"%[1]s title","description":"Reads%[1]s.","inputSchema":{"type":"object","title":"%[1]s root","properties":{"key":{"type":"string","description":"a key%[1]s"}}},
 		"outputSchema":{"type":"object","description":"%[1]s output"},"annotations":{"title":"%[1]s annotation","readOnlyHint":true,"note":"%[1]s note"},"icons":[{"src":"https://%[1]s.example.com/"}],"_meta":{"text":"%[1]s meta"}}`, mark)
 }
 
-// TestAModelIsToldThePinnedDefinitions compares whole requests of a model: of what a
-// server says of itself and its tools, the description and the schema of the arguments
-// that were approved are in them, and nothing else, whatever it says by now. Of both eras.
+// TestAModelIsToldThePinnedDefinitions compares whole requests to a model, in both eras: of a
+// server's description of itself and its tools, they contain only the approved description
+// and schema of the arguments, regardless of the server's current catalog.
 func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
@@ -82,7 +82,7 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 						Instructions: frame, Stateful: true,
 						Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "go")},
 						Tools: []stoa.Tool{
-							asked[0].Tools[0], // ask_user, which is the service's own
+							asked[0].Tools[0], // ask_user, which is built in
 							{Name: "far__read", Description: "Reads approved.", Parameters: `{"properties":{"key":{"description":"a key approved","type":"string"}},"title":" approved root","type":"object"}`, Strict: new(false)},
 						},
 					}
@@ -102,8 +102,8 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 	}
 }
 
-// same compares a request of a model with the one that is wanted, but for what says where
-// and how it is made.
+// same compares a request of a model with the expected one, ignoring the fields that describe
+// how and where it is made.
 func same(t *testing.T, name string, got, want stoa.Call) {
 	t.Helper()
 	told := func(c stoa.Call) string {

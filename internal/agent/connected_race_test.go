@@ -15,8 +15,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// gate takes all places that a process has for calls of a connection, so that each other
-// call waits right before its intent is written.
+// gate reserves all slots of a process for calls of a connection, so that each other call
+// waits right before its intent is written.
 func gate(h *sessiontest.Fixture, tools *tool.Tools, c store.Connection) (leave func()) {
 	h.T.Helper()
 	var to tool.Target
@@ -66,10 +66,10 @@ func after(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, kind,
 	h.T.Fatalf("%s has no %s", s.ID, kind)
 }
 
-// Two processes have the same planned calls at hand, and both are about to begin them: the
-// first has lost its lease and does not know. One of them begins each call, and the server
-// is asked once. On PostgreSQL they are two stores with connections of their own; on
-// SQLite, whose directory has one process, they are two workers of one.
+// Two processes have the same planned calls, and both are about to begin them: the first has
+// lost its lease without noticing. One of them begins each call, and the server is called
+// once. On PostgreSQL they are two stores with separate connections; on SQLite, whose
+// directory has one process, they are two workers of one.
 func TestTwoProcessesRaceForOneCall(t *testing.T) {
 	t.Parallel()
 	rounds, each := 5, 8

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// restart has a fake end with all its connections and sessions and begin anew, at the
-// same address.
+// restart ends a fake with all its connections and sessions and starts it again at the same
+// address.
 func restart(t *testing.T, f *fakemcp.Server) {
 	t.Helper()
 	f.Stop()
@@ -24,9 +24,9 @@ func restart(t *testing.T, f *fakemcp.Server) {
 	}
 }
 
-// A server is restarted in the middle of a call: what becomes of the call is as its
-// effects have it, and the turn goes on with calls that work. In the era with sessions
-// the next call opens another one.
+// A server is restarted in the middle of a call: its effects determine the outcome of the
+// call, and the turn continues with working calls. In the era with sessions the next call
+// opens a new session.
 func TestAServerRestartsWithinACall(t *testing.T) {
 	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
@@ -85,9 +85,8 @@ func TestAServerRestartsWithinACall(t *testing.T) {
 	}
 }
 
-// A server, or what stands before it, closes connections that wait for their next
-// request. A call that may happen once has a connection of its own, so that it never
-// meets one that is about to be closed.
+// A server, or a proxy in front of it, closes idle connections. A call that may happen only
+// once has its own connection, so that it never uses one that is about to be closed.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
@@ -117,8 +116,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// The kinds without a protocol of their own are called over connections that are used
-// once, too.
+// The kinds without a tool protocol are called over connections that are used once, too.
 func TestIdleConnectionsOfHTTPAreClosed(t *testing.T) {
 	t.Parallel()
 	var results told

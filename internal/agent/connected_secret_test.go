@@ -16,7 +16,7 @@ import (
 	"stoa/internal/vault"
 )
 
-// holder returns what calls tools with secrets under a master key.
+// holder returns Tools with secrets under a master key.
 func holder(t *testing.T, h *sessiontest.Fixture, key string) *tool.Tools {
 	t.Helper()
 	v, err := vault.Open([]seal.MasterKey{{ID: key, Key: []byte(strings.Repeat(key, seal.KeyBytes))}}, "")
@@ -26,9 +26,9 @@ func holder(t *testing.T, h *sessiontest.Fixture, key string) *tool.Tools {
 	return &tool.Tools{Store: h.Store, Vault: v, Network: h.Tools.Network, Emit: h.Tools.Emit}
 }
 
-// A service whose master key does not open the secret of a connection runs, and withholds
-// the connection's tools alone; so does one after the secret has expired. Nothing is sent,
-// and with the right key, or another value, the tools are back.
+// A service whose master key cannot decrypt the secret of a connection runs, and withholds
+// only the connection's tools; the same holds after the secret has expired. Nothing is sent,
+// and with the right key, or another value, the tools are available again.
 func TestASecretThatCannotBeUsedWithholdsTools(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {

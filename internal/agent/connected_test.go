@@ -17,11 +17,11 @@ import (
 	"stoa/internal/tool"
 )
 
-// effectsOf are the effects of the tools of a fake, as they are reviewed here.
+// effectsOf maps the tools of a fake to their reviewed effects.
 var effectsOf = map[string]string{fakemcp.Read: "read", fakemcp.Put: "idempotent", fakemcp.Act: "once", fakemcp.Echo: "read"}
 
-// connect adds a connection to a fake, and approves its tools such that nobody is asked
-// about their calls.
+// connect adds a connection to a fake, and approves its tools so that no call needs an
+// approval.
 func connect(h *sessiontest.Fixture, f *fakemcp.Server, name string, change ...func(*store.Connection)) store.Connection {
 	h.T.Helper()
 	space := h.Space()
@@ -41,7 +41,7 @@ func connect(h *sessiontest.Fixture, f *fakemcp.Server, name string, change ...f
 	return c
 }
 
-// approve approves all tools of a connection as they are.
+// approve approves all tools of a connection with their suggested settings.
 func approve(h *sessiontest.Fixture, c store.Connection, approval string) {
 	h.T.Helper()
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -57,7 +57,7 @@ func approve(h *sessiontest.Fixture, c store.Connection, approval string) {
 	})
 }
 
-// using is an agent that may call all tools of connections.
+// using lets an agent call all tools of connections.
 func using(connections ...store.Connection) func(*stoa.Agent) {
 	return func(a *stoa.Agent) {
 		for _, c := range connections {
@@ -66,12 +66,12 @@ func using(connections ...store.Connection) func(*stoa.Agent) {
 	}
 }
 
-// call is a call of a tool of the connection far.
+// call returns a call of a tool of the connection far.
 func call(id, name, arguments string) stoa.ToolCall {
 	return stoa.ToolCall{ID: id, Name: "far__" + name, Arguments: arguments}
 }
 
-// told are the results that models were told, by the messages of their users.
+// told contains the results that models received, by the messages of their users.
 type told struct {
 	mu   sync.Mutex
 	last map[string][]stoa.ToolResult
@@ -83,8 +83,7 @@ func (t *told) of(message string) []stoa.ToolResult {
 	return t.last[message]
 }
 
-// callers is a model that makes the calls that a test has for a message, and then says
-// "done".
+// callers is a model that makes the calls of a test for a message, and then says "done".
 func callers(results *told, calls func(message string) []stoa.ToolCall) sessiontest.Script {
 	results.last = map[string][]stoa.ToolResult{}
 	return func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {

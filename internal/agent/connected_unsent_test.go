@@ -55,7 +55,7 @@ func newAuthority(t *testing.T) authority {
 	return authority{certificate, key}
 }
 
-// sign returns a certificate for a host, which is valid until then.
+// sign returns a certificate for a host, which is valid until the given time.
 func (a authority) sign(t *testing.T, host string, until time.Time) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -71,9 +71,9 @@ func (a authority) sign(t *testing.T, host string, until time.Time) *tls.Certifi
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// A name that resolves no more, and certificates that are no longer valid, are known
-// before anything is sent: no call is unknown, whatever its effects, and the next one
-// works when the fault is over.
+// A name that no longer resolves, and an expired certificate, are detected before anything is
+// sent: no call becomes unknown, regardless of its effects, and the next one works when the
+// fault is over.
 func TestFaultsBeforeARequestIsSent(t *testing.T) {
 	t.Parallel()
 	var results told
@@ -115,7 +115,7 @@ func TestFaultsBeforeARequestIsSent(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}})
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	agents := map[string]stoa.Agent{} // by connection: three failures of one have it left alone
+	agents := map[string]stoa.Agent{} // by connection: after three failures a connection is not called
 	for host := range right {
 		for tool := range effectsOf {
 			name := strings.TrimSuffix(host, ".test") + tool

@@ -153,7 +153,7 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 		}
 		if end == nil {
 			var pause time.Duration
-			if end, pause = w.judge(c, reply, &waited); end == nil && time.Until(t.row.Turn.DeadlineAt) < pause+recordTime {
+			if end, pause = w.classifyReply(c, reply, &waited); end == nil && time.Until(t.row.Turn.DeadlineAt) < pause+recordTime {
 				end = last(c, reply)
 			}
 			if end == nil {
@@ -328,9 +328,9 @@ func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause 
 	}
 }
 
-// judge classifies a reply: it returns the outcome of the call, or nil to retry it after a
+// classifyReply classifies a reply: it returns the outcome of the call, or nil to retry it after a
 // pause.
-func (w *Worker) judge(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *ended, pause time.Duration) {
+func (w *Worker) classifyReply(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *ended, pause time.Duration) {
 	again := callAttempts
 	if c.Effects == stoa.EffectsOnce {
 		again = callAttempts - 1

@@ -14,7 +14,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// traces counts what transactions take.
+// traces counts the statements of transactions.
 type traces struct {
 	mu                        sync.Mutex
 	writes, statements, trips int
@@ -47,8 +47,8 @@ const (
 	mostOfAnExtension = 12 // statements
 )
 
-// TestASessionTakesFewTransactions bounds what a session of one step writes: its
-// start, its claim, the begin of its step, and its charge with its end.
+// TestASessionTakesFewTransactions bounds the writes of a session of one step: its start, its
+// claim, the beginning of its step, and its charge with its end.
 func TestASessionTakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -90,7 +90,7 @@ func TestAccountsTakeTurnsInOneClaim(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		for _, c := range []struct {
 			slots, limit int
-			want         string // messages that are begun
+			want         string // messages of the sessions that begin
 		}{
 			{slots: 3, limit: 0, want: "long long short"},
 			{slots: 9, limit: 2, want: "long long short"},

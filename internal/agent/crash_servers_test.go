@@ -20,8 +20,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// crashServers is set in the environment of a child process whose sessions call tools of
-// a connection.
+// crashServers marks a child process whose sessions call tools of a connection.
 const crashServers = "STOA_RUNNER_CRASH_SERVERS"
 
 var (
@@ -29,7 +28,7 @@ var (
 	crashServerKills    = flag.Int("crash.servers.kills", 10, "how many processes it kills at least")
 )
 
-// crashServerModel calls tools of every class, twice, and then repeats what it was told.
+// crashServerModel calls tools of every class, twice, and then repeats the results.
 func crashServerModel(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 	mayDie()
 	if n := len(c.Messages); n < 5 {
@@ -49,8 +48,8 @@ func crashServerModel(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*
 	sessiontest.Say(yield, strings.Join(told, "\n"))
 }
 
-// A killer kills a process when a fake has got so many more calls: before it answers,
-// or a little later.
+// A killer kills a process when a fake has received a given number of further calls: before
+// it answers, or a little later.
 type killer struct {
 	mu   sync.Mutex
 	left int
@@ -82,10 +81,10 @@ func (k *killer) called(fakemcp.Call) {
 	}()
 }
 
-// Processes are killed at random moments while sessions call tools of a server that
-// counts what it carried out. Then no call that may happen once has happened twice, or was
-// sent twice; one that may be repeated has had its effect once, under one id; what is
-// recorded as done was done; and every session has stopped and is charged for its steps.
+// Processes are killed at random moments while sessions call tools of a server that counts
+// the calls that it carried out. In the end no call that may happen once has happened or was
+// sent twice; each repeatable one has had its effect once, under one id; every call recorded
+// as done was done; and every session has stopped and is charged for its steps.
 func TestKilledAtAnyMomentNothingIsDoneTwice(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -209,8 +208,8 @@ func TestKilledAtAnyMomentNothingIsDoneTwice(t *testing.T) {
 		len(all), lost, kills, len(f.Calls()), outcomes, repeated, unsure)
 }
 
-// A process is killed in the middle of a call of each class: what may happen once is
-// unknown and is never sent again, what may be repeated is repeated with the same id.
+// A process is killed in the middle of a call of each class: a call that may happen once
+// becomes unknown and is never sent again, a repeatable one is repeated with the same id.
 func TestAProcessIsKilledInEachCall(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -290,8 +289,8 @@ func TestAProcessIsKilledInEachCall(t *testing.T) {
 	h.CheckBooks(r, got)
 }
 
-// A worker whose lease is gone gets the reply of a server late: nothing of it is written,
-// and what the next one recorded stays.
+// A worker without its lease receives the reply of a server late: nothing of it is written,
+// and the records of the next worker stay.
 func TestALateReplyOfAServerIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

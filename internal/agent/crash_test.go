@@ -26,8 +26,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// crashDir is set in the environment of a child process: the directory of its store
-// and of the journal. crashPostgres is the address of its store, if that is elsewhere.
+// crashDir marks a child process: it is the directory of its store and of the journal.
+// crashPostgres is the address of its store, if that is elsewhere.
 const (
 	crashDir      = "STOA_RUNNER_CRASH_DIR"
 	crashPostgres = "STOA_RUNNER_CRASH_POSTGRES"
@@ -35,18 +35,18 @@ const (
 
 var crashSessions = flag.Int("crash.sessions", 80, "how many sessions the crash test runs")
 
-// journal is where the children write what their model was asked, outside of
-// the store: it is the test's own memory of what happened.
+// journal is the file in which the children record the calls of their model, outside of the
+// store: it is the test's own record of the events.
 const journal = "journal"
 
-// crashModel replies to a step: two steps with a tool, then the answer. It writes
-// each call to the journal and to the parent process when it begins; which steps
-// were recorded is in the store.
+// crashModel answers a step: two steps with a tool, then the answer. It writes each call to
+// the journal and to the parent process when it begins; the store contains the recorded
+// steps.
 func crashModel(log io.Writer) sessiontest.Script {
 	var mu sync.Mutex
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		mu.Lock()
-		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text(), len(call.Messages)) // one write: it is whole or not there
+		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text(), len(call.Messages)) // one write: it is either complete or missing
 		fmt.Println("call")
 		mu.Unlock()
 		for range rand.IntN(20_000) { // so that a kill may come between any two lines
@@ -88,7 +88,7 @@ func crashChild(dir string) int {
 	cfg := h.Config()
 	cfg.KnowledgeSize = 1
 	if os.Getenv(crashServers) != "" {
-		cfg.Workers = 4 // so that a process comes some way with each of its sessions
+		cfg.Workers = 4 // so that a process makes progress with each of its sessions
 	}
 	r := sessiontest.NewService(cfg)
 	ctx := context.Background()
@@ -126,7 +126,7 @@ func crashChild(dir string) int {
 	return 0
 }
 
-// startMany starts sessions of an agent, whose messages say which they are, from first on.
+// startMany starts sessions of an agent, whose messages are numbers starting with first.
 func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, first, n int) (all []stoa.Session) {
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		all = nil
@@ -142,9 +142,9 @@ func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, fir
 	return all
 }
 
-// Processes are killed at random moments until all sessions have stopped. Then
-// every one has stopped once, is charged once for each step, has written each of
-// its files, and no recorded step was asked again.
+// Processes are killed at random moments until all sessions have stopped. In the end every
+// one has stopped once, is charged once for each step, has written each of its files, and no
+// recorded step was repeated.
 func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -217,9 +217,8 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	checkNotAskedAgain(h, r, all, dir)
 }
 
-// checkNotAskedAgain checks the order of the model's calls: after a call for
-// step n of a session no call for an earlier step may come, since that one was
-// recorded by then.
+// checkNotAskedAgain checks the order of the model's calls: after a call for step n of a
+// session no call for an earlier step may follow, since that one was already recorded.
 func checkNotAskedAgain(h *sessiontest.Fixture, r *sessiontest.Service, all []stoa.Session, dir string) {
 	h.T.Helper()
 	f, err := os.Open(filepath.Join(dir, journal))
@@ -250,10 +249,10 @@ func countJournal(t *testing.T, dir string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// runAndKill runs a child until it has begun that many calls of its model, or has
-// nothing left to do, which it reports, and kills it. How far a child comes does
-// not depend on how fast the machine is. begun is called with what kills it before; nil:
-// nothing is.
+// runAndKill runs a child until it has begun the given number of calls of its model, or
+// reports that nothing is left to do, and kills it. The progress of a child does not depend
+// on the speed of the machine. begun, which may be nil, is called with a function that kills
+// it earlier.
 func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int, more string, begun func(kill func())) (done bool) {
 	t.Helper()
 	home.Expire()

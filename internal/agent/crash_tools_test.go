@@ -18,15 +18,14 @@ import (
 	"stoa/internal/storetest"
 )
 
-// crashTools is set in the environment of a child process whose sessions call tools:
-// the id of their account.
+// crashTools marks a child process whose sessions call tools: the id of their account.
 const crashTools = "STOA_RUNNER_CRASH_TOOLS"
 
 // crashPrints guards the lines that a child prints.
 var crashPrints sync.Mutex
 
-// mayDie says that the process may be killed from here on, and lets others go on
-// meanwhile, so that the kill comes anywhere.
+// mayDie marks a point from which the process may be killed, and lets other goroutines run,
+// so that the kill happens anywhere.
 func mayDie() {
 	crashPrints.Lock()
 	fmt.Println("call")
@@ -36,7 +35,7 @@ func mayDie() {
 	}
 }
 
-// crashToolModel calls two tools, twice, and then repeats what it was told.
+// crashToolModel calls two tools, twice, and then repeats the results.
 func crashToolModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 	mayDie()
 	if n := len(call.Messages); n < 5 {
@@ -52,8 +51,8 @@ func crashToolModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(
 	sessiontest.Say(yield, strings.Join(told, " "))
 }
 
-// crashExecutor gives the outputs of all calls, one by one and in any order. What it
-// gives differs each time, so that an output that was taken twice would show.
+// crashExecutor returns the outputs of all calls, one by one and in random order. Each output
+// is different, so that an output that was stored twice would be noticed.
 func crashExecutor(ctx context.Context, r *sessiontest.Service, accountID string) {
 	caller := stoa.Caller{Account: stoa.Account{ID: accountID}}
 	for {
@@ -80,9 +79,9 @@ func crashExecutor(ctx context.Context, r *sessiontest.Service, accountID string
 	}
 }
 
-// Processes are killed at random moments while sessions call tools and a program
-// gives their outputs. Then every call has one row, one output, and the model was
-// told that output and no other.
+// Processes are killed at random moments while sessions call tools and a program returns
+// their outputs. In the end every call has one row and one output, and the model received
+// exactly that output.
 func TestKilledAtAnyMomentEachCallHasOneOutput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

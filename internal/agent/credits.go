@@ -40,7 +40,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: agent.DriveAccess,
 		message: req.Message, external: external,
 	}
-	if err := w.learn(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
+	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err
 	}
 	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{

@@ -24,8 +24,8 @@ func endRunners(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// A worker whose lease is gone may wake up at any time, with an answer in its
-// hands: nothing of it may be written.
+// A worker without its lease may continue at any time, with an answer that it received:
+// nothing of it may be written.
 func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ tool, text, alone bool }{
@@ -69,7 +69,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 				stopFirst := sessiontest.Run(t, first)
 				s := h.Begin(first, a, "hello")
 				<-begun
-				// The first worker's row goes, as if its process had died.
+				// The first worker's row is removed, as if its process had died.
 				h.Write(endRunners)
 				if !tt.alone {
 					sessiontest.Run(t, second)
@@ -119,7 +119,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 			return tx.SaveSession(ctx, &row)
 		})
 		sessiontest.Run(t, r)
-		other := h.Begin(r, a, "another") // whoever runs this has looked at the first
+		other := h.Begin(r, a, "another") // the worker that runs this has processed the first
 		<-begun
 		goOn <- struct{}{}
 		h.Until(r, other, stoa.SessionCompleted)
@@ -135,7 +135,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 	})
 }
 
-// A cancel that comes in at another process reaches the worker within its poll.
+// A cancellation at another process reaches the worker within its polling interval.
 func TestACancelReachesAnotherProcess(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -158,8 +158,8 @@ func TestACancelReachesAnotherProcess(t *testing.T) {
 	})
 }
 
-// A claim whose commit seemed to fail, or an end that could not be written,
-// leaves a session that this process has and does not run.
+// A claim whose commit seemed to fail, or an end that could not be written, leaves a session
+// that is assigned to this process but does not run.
 func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// picture returns a PNG of that size, followed by so many bytes.
+// picture returns a PNG of the given size, followed by more bytes.
 func picture(t testing.TB, width, height, more int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -108,8 +108,8 @@ func TestImagesGoToEveryVendorInItsForm(t *testing.T) {
 	}
 }
 
-// looker is a model that makes the calls of one step after the other, then ends. It
-// keeps what it was told.
+// looker is a model that makes the calls of one step after the other, then ends. It records
+// its input.
 type looker struct {
 	steps [][]stoa.ToolCall
 	told  []stoa.Call
@@ -149,8 +149,7 @@ func (l *looker) runOn(t *testing.T, h *sessiontest.Fixture, files map[string]st
 	return got
 }
 
-// results returns what the last call tells of the results of tools: their texts, and how
-// many images.
+// results returns the tool results in the last call: their texts, and the number of images.
 func (l *looker) results() (texts []string, images int) {
 	for _, m := range l.told[len(l.told)-1].Messages {
 		for _, r := range sessiontest.Results(m) {
@@ -228,8 +227,9 @@ func TestFilesThatAreNoImagesAreNotShown(t *testing.T) {
 	}
 }
 
-// TestRoutesThatSeeServeImages has a model with a route that does not see, and one that
-// does: the second serves as soon as there is an image, which takes what it takes there.
+// TestRoutesThatSeeServeImages has a model with a route that does not accept images, and one
+// that does: the second serves as soon as there is an image, whose tokens are those of that
+// route.
 func TestRoutesThatSeeServeImages(t *testing.T) {
 	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.png")}}}
@@ -302,8 +302,8 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 	})
 }
 
-// TestImagesFitTheWindow has a model with a small window look at three images at once:
-// it is shown the newest.
+// TestImagesFitTheWindow lets a model with a small window read three images at the same time:
+// it receives the newest.
 func TestImagesFitTheWindow(t *testing.T) {
 	t.Parallel()
 	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.png"), readOf("b.png"), readOf("c.png")}}}
@@ -321,8 +321,8 @@ func TestImagesFitTheWindow(t *testing.T) {
 	}
 }
 
-// TestAnImageThatIsRefusedIsLeftOut has an agent look at a PNG whose header alone is whole:
-// its vendor refuses the request, and the turn goes on without it.
+// TestAnImageThatIsRefusedIsLeftOut lets an agent read a PNG with only a valid header: its
+// vendor refuses the request, and the turn continues without it.
 func TestAnImageThatIsRefusedIsLeftOut(t *testing.T) {
 	t.Parallel()
 	h, vendor := onVendor(t, "messages")

@@ -20,8 +20,8 @@ func held() int {
 	return int(m.HeapAlloc + m.StackInuse)
 }
 
-// TestManySessionsWaitWithLittleMemory has more sessions wait for a slow model than
-// there once were places, and measures what each holds without its connection.
+// TestManySessionsWaitWithLittleMemory lets more sessions wait for a slow model than there
+// once were slots, and measures the memory of each without its connection.
 func TestManySessionsWaitWithLittleMemory(t *testing.T) {
 	// Not parallel: it measures the heap of the process.
 	if testing.Short() {

@@ -21,8 +21,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// moody is a model that does anything a model may do, and remembers for which
-// steps it was asked to the end: no step may be finished twice.
+// moody is a model that does anything a model may do, and records which steps it completed:
+// no step may be completed twice.
 type moody struct {
 	seed atomic.Uint64
 }
@@ -66,21 +66,21 @@ func (m *moody) script(ctx context.Context, _ stoa.Model, call stoa.Call, yield 
 	yield(&stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
 }
 
-// A plan is what a random test does: so many sessions, and the verbs of several
-// users who act at the same time.
+// A plan describes a random test: a number of sessions, and the verbs of several concurrent
+// users.
 type plan struct {
 	seed     uint64
 	sessions int
 	verbs    [][]int
 }
 
-// Whatever is done to sessions at the same time, claims, cancels, messages,
-// answers, retries, workers that vanish: each turn stops exactly once, the books
-// agree, and the log joins to the messages.
+// Claims, cancellations, messages, answers, retries and vanishing workers happen to sessions
+// concurrently: each turn stops exactly once, the books agree, and the log joins to the
+// messages.
 //
-// On SQLite in a bubble, where pauses cost nothing. Sockets cannot be there, so that on
-// PostgreSQL several plays run at a time, each with a database of its own: they
-// mostly wait.
+// On SQLite it runs in a bubble, where pauses cost nothing. Sockets are not available there,
+// so that on PostgreSQL several plays run at a time, each with its own database: they mostly
+// wait.
 func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -95,14 +95,14 @@ func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 		for n := range parts {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
-				database := storetest.Postgres(t) // for one play after the other: each has an account and nodes of its own
+				database := storetest.Postgres(t) // for consecutive plays: each has its own account and nodes
 				checkPlans(t, func(t *testing.T, p plan) { p.play(t, database) })
 			})
 		}
 	})
 }
 
-// shareChecks divides the checks of rapid among that many parts of a test.
+// shareChecks divides the checks of rapid among the given number of parts of a test.
 func shareChecks(t *testing.T, parts int) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -147,7 +147,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 		go func() { defer close(ended); r.Run(ctx) }()
 		return r, func() { cancel(); <-ended }
 	}
-	var current atomic.Pointer[sessiontest.Service] // who reads through a runner that is stopped hears nothing
+	var current atomic.Pointer[sessiontest.Service] // readers of a stopped runner receive nothing
 	first, stop := begin()
 	current.Store(first)
 	restart := make(chan struct{}, 1)
@@ -174,7 +174,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 					if now, err = r.Wait(ctx, h.Account.ID, a.ID, s.ID, 20*time.Millisecond); err == nil && now.Pending != nil {
 						_, err = r.Answer(ctx, h.Caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"})
 					}
-				case 6: // a worker is told to stop, and another begins
+				case 6: // a worker is stopped, and another begins
 					restart <- struct{}{}
 					stop()
 					next, end := begin()
@@ -192,7 +192,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 	}
 	users.Wait()
 	r := current.Load()
-	for _, s := range all { // let everything come to its end
+	for _, s := range all { // let everything reach its end
 		for {
 			now, err := r.Wait(ctx, h.Account.ID, a.ID, s.ID, time.Minute)
 			if err != nil || !now.Status.Stopped() {

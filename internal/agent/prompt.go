@@ -56,9 +56,9 @@ const (
 	leftOut       = "[left out: this result was long and no longer fits]"
 )
 
-// learn reads the parts of the drive that the prompt needs, if the session may read the
+// readDrive reads the parts of the drive that the prompt needs, if the session may read the
 // drive.
-func (w *Worker) learn(ctx context.Context, p *prompt, of drive.Owner) (err error) {
+func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner) (err error) {
 	if p.access == stoa.DriveNone {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	}
 	call.Messages = append(call.Messages, history...)
 	if len(p.actions) > 0 {
-		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, p.taken()))
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, p.listActions()))
 	}
 	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, p.message))
 	results := p.withImages()
@@ -205,8 +205,8 @@ func (p *prompt) madeBy() *stoa.State {
 	return nil
 }
 
-// taken lists the actions of earlier turns for the model, one per line.
-func (p *prompt) taken() string {
+// listActions lists the actions of earlier turns for the model, one per line.
+func (p *prompt) listActions() string {
 	var b strings.Builder
 	b.WriteString(actionsText)
 	for _, c := range slices.Backward(p.actions) {

@@ -14,12 +14,12 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestReasoningGoesBackWithEveryStep has agents call tools in three rounds, at vendors
-// that want back what they thought: each request has the reasoning of all steps before,
-// in its place, and the vendor drops none.
+// TestReasoningGoesBackWithEveryStep lets agents call tools in three rounds, at vendors that
+// require their reasoning back: each request contains the reasoning of all previous steps, in
+// its place, and the vendor drops none.
 func TestReasoningGoesBackWithEveryStep(t *testing.T) {
 	t.Parallel()
-	carried := map[string]string{ // what a segment of reasoning has in a request
+	carried := map[string]string{ // the form of a segment of reasoning in a request
 		"messages":  `"type":"thinking","thinking":"hm, `,
 		"gemini":    `"thoughtSignature":"CiQ`,
 		"responses": `"encrypted_content":"`,
@@ -52,7 +52,7 @@ func TestReasoningGoesBackWithEveryStep(t *testing.T) {
 	}
 }
 
-// TestReasoningOutlivesItsWorker has a turn go on with what is stored of it.
+// TestReasoningOutlivesItsWorker continues a turn from its stored state.
 func TestReasoningOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	h, vendor := onVendor(t, "messages")
@@ -73,7 +73,7 @@ func TestReasoningOutlivesItsWorker(t *testing.T) {
 }
 
 // TestATurnStaysWhereItsReasoningIsFrom has a reply with reasoning, and one without: the
-// steps after it prefer the route that made it, and only that route gets it.
+// later steps prefer the route that made it, and only that route receives it.
 func TestATurnStaysWhereItsReasoningIsFrom(t *testing.T) {
 	t.Parallel()
 	made := stoa.State{Wire: "messages", Model: "m", Provider: "fp", Data: "data", Tokens: 3}

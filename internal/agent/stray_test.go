@@ -11,8 +11,9 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestACallWithoutToolsIsAnswered has every wire call a tool in a session that offers
-// none: the model learns that there is no such tool, goes on, and both steps are paid.
+// TestACallWithoutToolsIsAnswered lets every wire call a tool in a session that offers none:
+// the model receives the error that the tool does not exist, continues, and both steps are
+// charged.
 func TestACallWithoutToolsIsAnswered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range vendors {
@@ -29,8 +30,8 @@ func TestACallWithoutToolsIsAnswered(t *testing.T) {
 	}
 }
 
-// TestACallThatCannotBeReadIsTriedAgain ends a step at a call that its vendor could not
-// read: the step is free and made again.
+// TestACallThatCannotBeReadIsTriedAgain ends a step at a call that its vendor could not read:
+// the step is free and repeated.
 func TestACallThatCannotBeReadIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// The tests of this file run in a bubble, where time passes when everybody
-// waits.
+// The tests of this file run in a bubble, where time advances when all goroutines wait.
 
 func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 	t.Parallel()
@@ -157,7 +156,7 @@ func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 		r := sessiontest.NewService(full)
 		sessiontest.Run(t, r)
 		h.Begin(r, a, "long")
-		synctest.Wait() // it has the one place
+		synctest.Wait() // it has the only slot
 		waiting := h.Begin(r, a, "hello", func(req *session.StartRequest) { req.Limits.Timeout = time.Minute })
 		for range 7 { // sixty-three minutes, one after the other
 			h.Begin(r, a, "long")
@@ -247,7 +246,7 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 		h := sessiontest.Build(t, storetest.SQLite(t), nil)
 		a, r := h.Agent(), h.Service()
 		running, fresh, queued := h.Begin(r, a, "one"), h.Begin(r, a, "two"), h.Begin(r, a, "three")
-		h.Write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed
+		h.Write(func(ctx context.Context, tx *store.Tx) error { // the state that a killed process leaves
 			for id, d := range map[string]time.Duration{running.ID: time.Minute, fresh.ID: 3 * time.Hour} {
 				row, err := tx.LockSession(ctx, h.Account.ID, a.ID, id)
 				if err != nil {

@@ -21,8 +21,7 @@ import (
 	"stoa/internal/upstream"
 )
 
-// toolbox is a model that makes the given calls at once, then says what came of
-// them.
+// toolbox is a model that makes the given calls in one step, then reports their results.
 func toolbox(results *[]stoa.ToolResult, calls ...stoa.ToolCall) sessiontest.Script {
 	return func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if last := call.Messages[len(call.Messages)-1]; len(sessiontest.Results(last)) > 0 {
@@ -123,7 +122,7 @@ func TestAToolsAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// A write that was made before its result was recorded is not made again.
+// A write that was made before its result was recorded is not repeated.
 func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
 	t.Parallel()
 	var results []stoa.ToolResult
@@ -133,8 +132,8 @@ func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
 	sessiontest.Run(t, r)
 	s := h.Begin(r, a, "go")
 	h.Until(r, s, stoa.SessionCompleted)
-	// The same reference again, as after a crash, when somebody else has changed
-	// the file since.
+	// The same reference again, as after a crash, when another user has changed the file
+	// since.
 	h.File(a, "log.md", "changed by hand")
 	who := drive.Owner{AccountID: a.AccountID, AgentID: a.ID}
 	p, _ := drive.ParsePath("log.md")
@@ -147,8 +146,8 @@ func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
 	}
 }
 
-// What a file says is data: it reaches the model marked as such, and there is no
-// way for a model that believes it to reach anything else.
+// The content of a file is data: it reaches the model marked as such, and a model that
+// follows it cannot reach anything else.
 func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 	t.Parallel()
 	var told []stoa.Call
@@ -161,7 +160,7 @@ func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 			sessiontest.Say(yield, "done")
 			return
 		}
-		// A model that falls for it tries what it can.
+		// A model that follows it tries everything it can.
 		sessiontest.Say(yield, "",
 			stoa.ToolCall{ID: "1", Name: "drive_read", Arguments: `{"path":"secret.md"}`},
 			stoa.ToolCall{ID: "2", Name: "drive_read", Arguments: `{"path":"/` + victim.ID + `/secret.md"}`},

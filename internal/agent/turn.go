@@ -117,7 +117,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 	if err != nil {
 		return nil, err
 	}
-	return t, w.learn(ctx, p, t.drive)
+	return t, w.readDrive(ctx, p, t.drive)
 }
 
 // limitDrive restricts the turn's access to the drive if the session is now a visitor's.

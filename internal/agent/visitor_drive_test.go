@@ -15,8 +15,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// What a visitor's session may do with the drive is what its agent says, and what it may
-// not do is neither offered nor done when the model asks for it nevertheless.
+// The agent's settings determine the drive access of a visitor's session; other access is
+// neither offered nor granted if the model tries it anyway.
 func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
 	t.Parallel()
 	var first stoa.Call
@@ -89,7 +89,7 @@ func TestVisitorsUseTheDriveAsTheAgentSays(t *testing.T) {
 	}
 }
 
-// A session that an embed shows since its turn began has what visitors have: the call is
+// A session that an embed shows since its turn began has the access of visitors: the call is
 // refused although the tool was offered.
 func TestAShownSessionLosesTheDriveMidway(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,7 @@ func TestATakenAdminPort(t *testing.T) {
 	byDefault := loaded(t, "")
 	byDefault.AdminListen = address // as if it were the default: it was not set
 	url, admin, log := operate(t, byDefault)
-	if got, _ := status(t, url+"/api/v1/health"); got != 200 || admin != "" || strings.Count(log.String(), "there is no admin listener") != 1 || !strings.Contains(log.String(), "level=WARN") {
+	if got, _ := status(t, url+"/api/v1/health"); got != 200 || admin != "" || strings.Count(log.String(), "the admin listener is disabled") != 1 || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("health answers %d, the admin listener is at %q, the log is %s", got, admin, log)
 	}
 	err = Run(t.Context(), Options{Config: loaded(t, "adminListen: "+address)})

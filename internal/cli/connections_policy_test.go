@@ -44,8 +44,8 @@ func TestAReviewAndASwitchFromTheTerminal(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, "disabled") || !strings.Contains(errOut, "Its tools are withheld from: puts.") {
 		t.Errorf("%d %s%s", code, out, errOut)
 	}
-	fails("switched off", "connections", "refresh", "shop")
-	fails("switched off", "connections", "test", "shop", "put", "--confirm")
+	fails("is disabled", "connections", "refresh", "shop")
+	fails("is disabled", "connections", "test", "shop", "put", "--confirm")
 	does("disabled", "connections", "list")
 	before := len(f.Requests())
 	out, errOut, code = run(t, h, "", "connections", "enable", "shop")

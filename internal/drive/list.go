@@ -46,7 +46,7 @@ func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error)
 	}
 	q.Limit = max(1, min(q.Limit, 1000))
 	q.Prefix = prefix
-	last, err := q.place(who)
+	last, err := q.lastEntry(who)
 	if err != nil {
 		return Listed{}, err
 	}
@@ -202,8 +202,8 @@ func (q Listing) seal(who Owner, last string) []byte {
 	return sum[:sealLength]
 }
 
-// place returns the last entry encoded in the cursor; "" without a cursor.
-func (q Listing) place(who Owner) (string, error) {
+// lastEntry returns the last entry encoded in the cursor; "" without a cursor.
+func (q Listing) lastEntry(who Owner) (string, error) {
 	if q.Cursor == "" {
 		return "", nil
 	}

@@ -289,13 +289,13 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 		return Change{}, err
 	}
 	text := c.utf8 && isTextType(mimeType)
-	return w.place(op.Path, cur, entry{
+	return w.storeEntry(op.Path, cur, entry{
 		blob: blob, sha256: c.sha256, size: c.size, mime: mimeType, text: text,
 		open: func() io.Reader { return c.reader() },
 	})
 }
 
-// An entry is the data that place stores at a path.
+// An entry is the data that storeEntry stores at a path.
 type entry struct {
 	id        string // of the file; empty means that of the replaced file, or a new one
 	blob      blobRow
@@ -307,9 +307,9 @@ type entry struct {
 	open      func() io.Reader // of the content
 }
 
-// place stores an entry at a path that currently contains cur (nil for no file): it checks
+// storeEntry stores an entry at a path that currently contains cur (nil for no file): it checks
 // the rules of paths and the quotas, moves cur to the history and updates the index.
-func (w *writer) place(p Path, cur *File, e entry) (Change, error) {
+func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 	if err := w.charge(p, cur, e.size); err != nil {
 		return Change{}, err
 	}
@@ -524,7 +524,7 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 	if err := w.remove(cur); err != nil {
 		return Change{}, err
 	}
-	change, err := w.place(op.To, there, entry{
+	change, err := w.storeEntry(op.To, there, entry{
 		id: cur.ID, blob: blob, sha256: cur.SHA256, size: cur.Size, mime: cur.MimeType, text: cur.Text,
 		createdAt: db.Micros(cur.CreatedAt), open: w.opener(blob),
 	})
@@ -559,7 +559,7 @@ func (w *writer) restore(op Op, cur *File) (Change, error) {
 	}
 	s.text = s.blob.lines >= 0 && isTextType(s.mime)
 	s.open = w.opener(s.blob)
-	return w.place(op.Path, cur, s)
+	return w.storeEntry(op.Path, cur, s)
 }
 
 // bump counts a change.

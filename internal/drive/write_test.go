@@ -318,7 +318,7 @@ func TestQuotasHoldForConcurrentWrites(t *testing.T) {
 	})
 }
 
-// TestAnAccountsBytesHoldForManyDrives writes to many drives of one account at once.
+// TestAnAccountsBytesHoldForManyDrives writes to many drives of one account concurrently.
 func TestAnAccountsBytesHoldForManyDrives(t *testing.T) {
 	t.Parallel()
 	const limit = 4096

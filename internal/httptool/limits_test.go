@@ -55,7 +55,7 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 	of := func(values string) string { return posting(`{"enum":[` + values + `]}`) }
 	for name, c := range map[string]struct{ text, told, published string }{
 		"values of a schema":      {of(strings.TrimSuffix(strings.Repeat(`1,`, maxSchemaValues), ",")), "5000 values", "5,000 values"},
-		"depth of a schema":       {posting(strings.Repeat(`{"items":`, 19) + `{}` + strings.Repeat(`}`, 19)), "18 in one another", "18 in one another"},
+		"depth of a schema":       {posting(strings.Repeat(`{"items":`, 19) + `{}` + strings.Repeat(`}`, 19)), "18 levels of nesting", "18 in one another"},
 		"a billion laughs":        {laughs(9), "5000 values", "5,000 values"},
 		"endless laughs":          {laughs(200), "5000 values", "5,000 values"},
 		"parameters":              {head + `"paths":{"/a":{"get":{"operationId":"a","parameters":[` + strings.Join(parameters, ",") + `]}},"/b":{"get":{"operationId":"b"}}}}`, "more than 200 parameters", "200 parameters"},
@@ -63,7 +63,7 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 		"bytes of patterns":       {posting(`{"properties":{` + strings.Join(long[:1000], ",") + `}}`), "32 KiB of regular expressions", ""},
 		"patterns in references":  {strings.TrimSuffix(posting(`{"$ref":"#/components/schemas/a"}`), "}") + `,"components":{"schemas":{"a":{"properties":{` + strings.Join(long, ",") + `}}}}}`, "32 KiB of regular expressions", ""},
 		"names that are patterns": {posting(`{"patternProperties":{` + strings.ReplaceAll(strings.Join(long[:40], ","), `{"pattern":`, `{"title":`) + `,` + wild(1) + `:{},` + wild(2) + `:{}}}`), "50000 states", "50,000 states"},
-		"references in a circle":  {head + `"paths":{"/a":{"get":{"operationId":"a","parameters":[{"$ref":"#/components/parameters/x"}]}},"/b":{"get":{"operationId":"b"}}},"components":{"parameters":{"x":{"$ref":"#/components/parameters/y"},"y":{"$ref":"#/components/parameters/x"}}}}`, "too many others", "20 references"},
+		"references in a circle":  {head + `"paths":{"/a":{"get":{"operationId":"a","parameters":[{"$ref":"#/components/parameters/x"}]}},"/b":{"get":{"operationId":"b"}}},"components":{"parameters":{"x":{"$ref":"#/components/parameters/y"},"y":{"$ref":"#/components/parameters/x"}}}}`, "too many other references", "20 references"},
 		"schemas in a circle":     {posting(`{"properties":{"x":{"$ref":"#/components/schemas/x"}}}`)[:len(posting(`{"properties":{"x":{"$ref":"#/components/schemas/x"}}}`))-1] + `,"components":{"schemas":{"x":{"$ref":"#/components/schemas/y"},"y":{"$ref":"#/components/schemas/x"}}}}`, "leads back to itself", ""},
 	} {
 		var all map[string]remote.Tool
@@ -85,9 +85,9 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 		"bytes":              {head + strings.Repeat(" ", MaxDocument) + `"paths":{}}`, "4 MiB", "4 MiB"},
 		"values":             {head + `"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "500000 values", "500,000"},
 		"values in YAML":     {"a: [" + strings.Repeat("1,", maxValues) + "1]", "500000 values", "500,000"},
-		"depth in JSON":      {strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), "512 in one another", "512 in JSON"},
-		"depth in YAML":      {"a: " + strings.Repeat("[", maxNested+1) + strings.Repeat("]", maxNested+1), "100 in one another", "500,000, 100 in YAML"},
-		"an alias in itself": {"a: &a {b: *a}", "100 in one another", "500,000, 100 in YAML"},
+		"depth in JSON":      {strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), "512 levels of nesting", "512 in JSON"},
+		"depth in YAML":      {"a: " + strings.Repeat("[", maxNested+1) + strings.Repeat("]", maxNested+1), "100 levels of nesting", "500,000, 100 in YAML"},
+		"an alias in itself": {"a: &a {b: *a}", "100 levels of nesting", "500,000, 100 in YAML"},
 		"operations":         {head + `"paths":{` + operations(remote.MaxTools+1) + `}}`, "more than 500 operations", "at most 500 operations"},
 	} {
 		var failed *remote.Error

@@ -1,8 +1,8 @@
-// Package listen accepts connections within bounds: a maximum of connections in all
-// and per address, and a minimum pace at which a peer must read what is sent to it.
+// Package listen accepts connections within bounds: a maximum of connections in all and per
+// address, and a minimum pace at which a peer must read what is sent to it.
 //
-// It does not know HTTP beyond the refusals that it is given. How long a request may take
-// to arrive is decided where requests are read. Start at [New].
+// Of HTTP it only has the refusals in its configuration. The timeouts of requests are
+// enforced where requests are read. Start at [New].
 package listen
 
 import (
@@ -36,15 +36,15 @@ const (
 // Config are the bounds of a listener.
 // See docs/decisions/0031-limit-connections-and-bodies-by-their-progress.md.
 type Config struct {
-	Connections int // maximum in all; 0: no bound
-	// PerAddress is the maximum of connections from one IPv4 address or one IPv6
-	// network of 64 bits; 0: no bound. Loopback, private and link-local addresses are
-	// exempt: a reverse proxy sends the requests of all clients from one.
+	Connections int // maximum in total; 0 means no limit
+	// PerAddress is the maximum of connections from one IPv4 address or one IPv6 network of
+	// 64 bits; 0 means no limit. Loopback, private and link-local addresses are exempt: a
+	// reverse proxy sends the requests of all clients from one.
 	PerAddress int
-	// WriteTimeout is how long a peer may take to accept 32 KiB; 0: 30 s.
+	// WriteTimeout is the maximum time in which a peer must accept 32 KiB; 0 means 30 s.
 	WriteTimeout time.Duration
-	// Refusal returns the whole HTTP reply to a connection beyond a bound: that of its
-	// address, or else that in all. Nil: it is closed without one.
+	// Refusal returns the whole HTTP reply to a connection beyond a limit: the one per
+	// address, or else the total. Nil closes the connection without a reply.
 	Refusal func(ofAddress bool) []byte
 }
 
@@ -52,7 +52,7 @@ type Config struct {
 type Listener struct {
 	net.Listener
 	cfg      Config
-	refusals chan struct{} // one element for each refusal in progress
+	refusals chan struct{} // one element per refusal in progress
 
 	refusedAddress, refusedAll atomic.Uint64 // connections beyond a bound
 
@@ -87,22 +87,22 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Open returns how many connections are open.
+// Open returns the number of open connections.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
 }
 
-// Refused returns how many connections were refused because of the bound of their
-// address, and of the one in all.
+// Refused returns the numbers of connections that were refused because of the limit per
+// address, and because of the total.
 func (l *Listener) Refused() (ofAddress, inAll uint64) {
 	return l.refusedAddress.Load(), l.refusedAll.Load()
 }
 
-// Network returns the network that an address is counted as: an IPv4 address
-// itself, of an IPv6 address its first 64 bits. It is the zero prefix for a
-// loopback, private or link-local address and for what is no address.
+// Network returns the network for which an address counts: an IPv4 address itself, or the
+// first 64 bits of an IPv6 address. It is the zero prefix for a loopback, private or
+// link-local address and for a text that is not an address.
 func Network(address string) netip.Prefix {
 	var ip netip.Addr
 	if both, err := netip.ParseAddrPort(address); err == nil {
@@ -118,7 +118,7 @@ func Network(address string) netip.Prefix {
 	if ip.Is6() {
 		bits = 64
 	}
-	p, _ := ip.Prefix(bits) // both lengths fit their addresses
+	p, _ := ip.Prefix(bits) // both lengths are valid for their addresses
 	return p
 }
 
@@ -184,11 +184,11 @@ type conn struct {
 	timeout time.Duration
 
 	mu       sync.Mutex
-	deadline time.Time // of writes, as it was set; zero: none
-	inForce  time.Time // of writes, of the connection
+	deadline time.Time // of writes, as set by the user; zero means none
+	inForce  time.Time // of writes, as set on the connection
 }
 
-// Write writes b in pieces, each with a deadline of its own.
+// Write writes b in pieces, each with its own deadline.
 func (c *conn) Write(b []byte) (int, error) {
 	written := 0
 	for {
@@ -203,9 +203,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 }
 
-// extend sets the deadline of the next piece: the earlier one of the timeout and the
-// deadline that was set. To set it less often than once per small piece, the timeout is
-// exceeded by up to an eighth.
+// extend sets the deadline of the next piece: the earlier one of the timeout and the user's
+// deadline. To avoid setting it for every small piece, the timeout is exceeded by up to an
+// eighth.
 func (c *conn) extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +229,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// SetWriteDeadline bounds writes beside the timeout of their pieces.
+// SetWriteDeadline limits writes in addition to the timeout of their pieces.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,7 +251,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends what is sent; the peer may still be read.
+// CloseWrite closes the sending direction; the peer may still be read.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -1,11 +1,11 @@
-// Package logwriter keeps a slow log from blocking those who log: it collects their
-// lines in memory, and one goroutine writes them.
+// Package logwriter prevents a slow log from blocking its callers: it collects their lines in
+// memory, and one goroutine writes them.
 //
-// Without it each request writes its line under a lock, so that a pipe that is not read
-// stops the service after 64 KiB. A line is one call of Write, as the handlers of slog make
-// it. Lines keep their order. A line that does not fit into the buffer is dropped, and so
-// are the lines of a write that fails; both are counted, and a line of the log reports them.
-// A crash loses the lines that are not written yet. Start at [New].
+// Without it each request writes its line under a lock, so that a pipe that is not read stops
+// the service after 64 KiB. A line is one call of Write, as the handlers of slog make it.
+// Lines keep their order. A line that does not fit into the buffer is dropped, and so are the
+// lines of a write that fails; both are counted, and a line of the log reports them. A crash
+// loses the lines that are not written yet. Start at [New].
 package logwriter
 
 import (
@@ -32,8 +32,8 @@ type Writer struct {
 	closed    bool
 }
 
-// New returns a Writer to a writer whose Write may block and may fail. report writes one
-// line that says how many lines were dropped.
+// New returns a Writer to a writer whose Write may block and may fail. report writes one line
+// with the number of dropped lines.
 func New(to io.Writer, report func(to io.Writer, lines uint64)) *Writer {
 	w := &Writer{to: to, report: report, ended: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
@@ -41,7 +41,7 @@ func New(to io.Writer, report func(to io.Writer, lines uint64)) *Writer {
 	return w
 }
 
-// Write copies one line, its line break included. It never blocks and never fails.
+// Write copies one line, including its line break. It never blocks and never fails.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	if w.closed || len(w.collected)+len(line) > limit {
@@ -61,7 +61,7 @@ func (w *Writer) Dropped() uint64 {
 	return w.dropped
 }
 
-// Close writes the collected lines and reports whether that ended within the timeout.
+// Close writes the collected lines and reports whether that completed within the timeout.
 // Later lines are dropped.
 func (w *Writer) Close(timeout time.Duration) bool {
 	w.mu.Lock()

@@ -297,7 +297,7 @@ func TestAServerAsksTheClient(t *testing.T) {
 func TestHostileCatalogs(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t)
-	for order, of := range map[string]string{"endless": "list of tools has no end", "same": "list of tools has no end", "501": "more than 500 tools"} {
+	for order, of := range map[string]string{"endless": "list of tools does not end", "same": "list of tools does not end", "501": "more than 500 tools"} {
 		f.Always("tools/list", order)
 		before := len(f.Requests())
 		if _, err := to(f).Catalog(t.Context()); err == nil || !strings.Contains(err.Error(), of) {

@@ -271,13 +271,13 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"0 17-9 * * *", `is in the wrong order`},
 		{"*/0 * * * *", `"minute" (*/0) is wrong: a step`},
 		{"*/90 * * * *", `"minute" (*/90) is wrong: a step of 90 is longer than the field`},
-		{"*/-5 * * * *", `a step is a whole number`},
+		{"*/-5 * * * *", `a step must be a whole number`},
 		{"+5 * * * *", `"minute" (+5)`},
 		{"1,,2 * * * *", `"minute" (1,,2)`},
 		{"** * * * *", `"minute" (**)`},
 		{"0 0 30 2 *", `"day of month" is wrong: none of the months has a day 30`},
 		{"0 0 31 4,6 */2", `none of the months has a day 31`},
-		{"@reboot", `"@reboot" is no word of cron`},
+		{"@reboot", `"@reboot" is not a word of cron`},
 		{"99999999999999999999 * * * *", `"minute"`},
 	} {
 		_, err := schedule.New(new(schedule.Zones), cron(tc.expression, "UTC"), schedule.Window{})

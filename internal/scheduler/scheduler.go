@@ -88,13 +88,13 @@ func (s *Scheduler) report(ctx context.Context, what string, err error) {
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 const (
-	pollShared    = time.Second           // polling interval when other processes write to the store too
-	pollAlone     = 15 * time.Second      // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
-	dueBatch      = 25                    // tasks per transaction, so that other writers do not wait long
-	rowsBatch     = 2000                  // approximate maximum of rows per transaction
-	batchPause    = 10 * time.Millisecond // after a transaction that processed many instants
-	writersBeside = 4                     // concurrent transactions, if the database supports them
-	capacityPoll  = time.Second           // polling interval of the queue of sessions while runs wait for a place in it
+	pollShared        = time.Second           // polling interval when other processes write to the store too
+	pollAlone         = 15 * time.Second      // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
+	dueBatch          = 25                    // tasks per transaction, so that other writers do not wait long
+	rowsBatch         = 2000                  // approximate maximum of rows per transaction
+	batchPause        = 10 * time.Millisecond // after a transaction that processed many instants
+	concurrentWriters = 4                     // concurrent transactions, if the database supports them
+	capacityPoll      = time.Second           // polling interval of the queue of sessions while runs wait for a place in it
 )
 
 // Run starts due runs until ctx ends. It sleeps until the next instant or a change.
@@ -165,7 +165,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 			do     func() (int, error)
 		}{
 			{due, func() (int, error) {
-				return s.beside(func() (int, error) {
+				return s.concurrently(func() (int, error) {
 					n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.DueTasks(ctx, pass, dueBatch) }, (*transition).chunk)
 					return n, err
 				})
@@ -200,15 +200,15 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 	}
 }
 
-// beside runs do several times concurrently, if the database supports more than one writer,
+// concurrently runs do several times concurrently, if the database supports more than one writer,
 // and returns the sum of the results.
-func (s *Scheduler) beside(do func() (int, error)) (int, error) {
+func (s *Scheduler) concurrently(do func() (int, error)) (int, error) {
 	if !s.store.Postgres() {
 		return do()
 	}
 	var group errgroup.Group
 	var total atomic.Int64
-	for range writersBeside {
+	for range concurrentWriters {
 		group.Go(func() error {
 			n, err := do()
 			total.Add(int64(n))

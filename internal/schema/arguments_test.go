@@ -16,12 +16,12 @@ func TestParametersThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`[]`:                `not one JSON object`,
 		`{"type":"object"`:  `not one JSON object`,
-		`{"type":"string"}`: `has to be "object"`,
-		`{}`:                `has to be "object"`,
-		`{"type":"object","description":"` + strings.Repeat("x", MaxParameters) + `"}`:                              `at most 32768`,
-		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`:                                `names nothing in the schema`,
-		`{"type":"object","properties":{"a":{"$ref":"other.json#/a"}}}`:                                             `names nothing in the schema`,
-		`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`:                                              `names nothing in the schema`,
+		`{"type":"string"}`: `must be "object"`,
+		`{}`:                `must be "object"`,
+		`{"type":"object","description":"` + strings.Repeat("x", MaxParameters) + `"}`:                              `the maximum is 32768`,
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`:                                `has no target in the schema`,
+		`{"type":"object","properties":{"a":{"$ref":"other.json#/a"}}}`:                                             `has no target in the schema`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`:                                              `has no target in the schema`,
 		`{"type":"object","$schema":"https://example.com/own"}`:                                                     `not followed`,
 		`{"type":"object","$id":"https://example.com/s","properties":{}}`:                                           `"$id"`,
 		`{"type":"object","properties":{"a":{"$dynamicRef":"#x"}}}`:                                                 `"$dynamicRef"`,
@@ -34,7 +34,7 @@ func TestParametersThatAreRefused(t *testing.T) {
 		`{"type":"object","properties":{"a":{"pattern":"(?:a?){1000}` + strings.Repeat("(?:a?){1000}", 20) + `"}}}`: `too large`,
 		`{"type":"object","patternProperties":{"(?:` + strings.Repeat("a?", 450) + `){1000}":true}}`:                `50000 states`,
 		`{"type":"object","propertyNames":{"pattern":"(?:(?:` + strings.Repeat("a", 60) + `){31}){32}"}}`:           `too large`,
-		deep: `more than 10 schemas`,
+		deep: `more than 10 nested schemas`,
 	} {
 		if _, err := ReadParameters(text); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > maxTold+10 {
 			t.Errorf("%.100s: %v, want %q", text, err, want)

@@ -14,20 +14,20 @@ import (
 	"stoa/internal/store"
 )
 
-// maxHeard is the maximum number of sessions whose news waits to be read; the rest is found
+// maxHinted is the maximum number of sessions whose news waits to be read; the rest is found
 // by the next poll of all watched sessions.
-const maxHeard = 4096
+const maxHinted = 4096
 
 // peers collects the hints of other nodes about sessions that are watched here.
 type peers struct {
-	mu    sync.Mutex
-	heard map[string]bool // sessions whose rows have more events than the hub
-	wake  chan struct{}
+	mu     sync.Mutex
+	hinted map[string]bool // sessions whose rows have more events than the hub
+	wake   chan struct{}
 }
 
-// hear subscribes to the hints of other nodes.
-func (s *Sessions) hear() {
-	s.peers.heard, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
+// subscribe subscribes to the hints of other nodes.
+func (s *Sessions) subscribe() {
+	s.peers.hinted, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
 	s.store.OnHint(cluster.HintSession, func(text string) {
 		id, number, _ := strings.Cut(text, " ")
 		seq, err := strconv.ParseInt(number, 10, 64)
@@ -39,8 +39,8 @@ func (s *Sessions) hear() {
 		}
 		s.peers.mu.Lock()
 		defer s.peers.mu.Unlock()
-		if len(s.peers.heard) < maxHeard {
-			s.peers.heard[id] = true
+		if len(s.peers.hinted) < maxHinted {
+			s.peers.hinted[id] = true
 			signal(s.peers.wake)
 		}
 	})
@@ -71,10 +71,10 @@ func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
 func (p *peers) drain() (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range p.heard {
+	for id := range p.hinted {
 		ids = append(ids, id)
 	}
-	clear(p.heard)
+	clear(p.hinted)
 	return ids
 }
 

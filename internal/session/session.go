@@ -76,7 +76,7 @@ func New(cfg Config) *Sessions {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.alarm.wake = make(chan struct{}, 1)
-	s.hear()
+	s.subscribe()
 	return s
 }
 

@@ -443,7 +443,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 			case slices.ContainsFunc(decisions[:i], func(other Decision) bool { return other.Name == d.Name }):
 				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q is listed twice. Decide about it once.", short(d.Name)).At(member(i, "name"))
 			case row.SHA256 != d.SHA256 || !row.Present:
-				return stoa.Errorf(stoa.CodeToolChanged, "The tool %q has a new definition, or is gone. Read the catalog again; nothing was changed.", short(d.Name)).At(member(i, "sha256"))
+				return stoa.Errorf(stoa.CodeToolChanged, "The tool %q has another definition now, or is gone. Read the catalog again; nothing was changed.", short(d.Name)).At(member(i, "sha256"))
 			case d.Approve && row.Problem != "":
 				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q cannot be used: %s", short(d.Name), row.Problem).At(member(i, "decision"))
 			}

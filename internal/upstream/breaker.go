@@ -254,12 +254,12 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, a
 		b.succeed(m)
 		return false, ""
 	}
-	return b.judge(m, max(minCoolDown, pause))
+	return b.openIfFailing(m, max(minCoolDown, pause))
 }
 
-// judge opens the shared circuit or that of the account whose attempt has failed, if the
+// openIfFailing opens the shared circuit or that of the account whose attempt has failed, if the
 // window has enough failures.
-func (b *breaker) judge(m *member, coolDown time.Duration) (opened bool, account string) {
+func (b *breaker) openIfFailing(m *member, coolDown time.Duration) (opened bool, account string) {
 	if good, bad := b.window.sum(b.slot); !b.shared.open && enough(good, bad) && bad-b.most() >= breakerOthers {
 		b.shared.trip(coolDown)
 		return true, ""

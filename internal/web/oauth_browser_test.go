@@ -102,7 +102,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.press("Begin again")
 	answers.Store(func(v url.Values) { v.Set("state", "another") })
 	back, leave = p.opened(st.h.URL)
-	back.says("is over, was used already, or is none of this service")
+	back.says("has expired, was already used, or does not belong to this service")
 	leave()
 	p.says("Sign in there, and connect on the page that follows.")
 	p.everywhere("waiting")

@@ -1,6 +1,6 @@
-// Package null is a vendor that does as little as possible: it speaks the four
-// formats of providers, checks nothing, and answers from bytes that were made once,
-// one flush per delta. Start at [Vendor.ServeHTTP].
+// Package null is a vendor that does as little as possible: it implements the four formats of
+// providers, checks nothing, and answers with prepared bytes, one flush per delta. Start at
+// [Vendor.ServeHTTP].
 //
 // The prompt describes the reply: see [Prompt].
 package null
@@ -21,18 +21,17 @@ import (
 type Plan struct {
 	Deltas int           // of a stream; also the output tokens that are reported
 	Bytes  int           // of the text, deltas together
-	Delay  time.Duration // before each delta except the first; 0: none
+	Delay  time.Duration // before each delta except the first; 0 means none
 }
 
 const mark = "null-reply "
 
-// Prompt returns the prompt that is answered by the plan, also where it is one
-// string among others of a body.
+// Prompt returns the prompt for a plan. It may be one string among others of a body.
 func Prompt(p Plan) string {
 	return fmt.Sprintf("%s%d %d %d.", mark, p.Deltas, p.Bytes, p.Delay.Microseconds())
 }
 
-// planOf reads what [Prompt] wrote, wherever it is in a body.
+// planOf reads the text of [Prompt], anywhere in a body.
 func planOf(body []byte) (p Plan, ok bool) {
 	i := bytes.LastIndex(body, []byte(mark))
 	if i < 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A reply is the body for one kind of request, made once. A stream has one flush per
-// delta; the events before the first and after the last travel with it.
+// A reply is the prepared body for one kind of request. A stream has one flush per delta; the
+// events before the first and after the last are sent with it.
 type reply struct {
 	whole  []byte
 	before []byte
@@ -15,8 +15,8 @@ type reply struct {
 	after  []byte
 }
 
-// Text returns the text of a reply of n bytes: it needs no escapes in JSON, and
-// any two neighbouring pieces of it differ.
+// Text returns the text of a reply of n bytes: it needs no JSON escapes, and any two
+// neighbouring pieces of it differ.
 func Text(n int) string {
 	var b strings.Builder
 	b.Grow(n + 8)
@@ -26,7 +26,7 @@ func Text(n int) string {
 	return b.String()[:n]
 }
 
-// piece returns the place of the ith of n deltas in a text of that many bytes.
+// piece returns the range of the ith of n deltas in a text of size bytes.
 func piece(i, n, size int) (from, to int) { return i * size / n, (i + 1) * size / n }
 
 const id = "0123456789abcdef0123456789abcdef"

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package proc starts processes and reads from the system what they have used:
-// processor time, memory, system calls, descriptors, threads. It asks no process
-// about itself, so every program is measured the same way. It needs Linux.
+// Package proc starts processes and reads their usage from the system: processor time,
+// memory, system calls, descriptors, threads. It does not depend on the processes, so every
+// program is measured the same way. It requires Linux.
 //
 // Start at [Start] and [Process.Usage].
 package proc
@@ -29,18 +29,18 @@ type Process struct {
 	err  error
 }
 
-// A Command is what is started.
+// A Command describes a program to start.
 type Command struct {
 	Path string
 	Args []string
 	Env  []string
-	Log  string // file that gets its standard error
+	Log  string // file for its standard error
 	// Ready returns an address from a line of standard output, and whether the
 	// line has one.
 	Ready func(line string) (address string, ok bool)
 }
 
-// startTimeout bounds the wait for a process to be ready.
+// startTimeout limits the wait for a process to be ready.
 const startTimeout = time.Minute
 
 // Start starts a process and returns what its Ready returned. The caller stays on
@@ -98,7 +98,7 @@ func Tail(path string) string {
 // PID returns the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// stopTimeout is what a process gets between SIGTERM and SIGKILL.
+// stopTimeout is the time between SIGTERM and SIGKILL.
 const stopTimeout = 20 * time.Second
 
 // Stop ends the process and waits for it.
@@ -208,13 +208,13 @@ func (p *Process) Memory() (int64, error) {
 	return fields["VmRSS"] << 10, err
 }
 
-// Counts are what must not grow in a long run.
+// Counts are values that must not grow in a long run.
 type Counts struct {
 	Threads     int64
 	Descriptors int64
 }
 
-// Counts returns how many threads and descriptors the process has.
+// Counts returns the numbers of threads and descriptors of the process.
 func (p *Process) Counts() (c Counts, err error) {
 	fields, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {

@@ -17,13 +17,13 @@ func Whole(body []byte, text string) error {
 	return nil
 }
 
-// A Stream checks the events of one reply as they come: the deltas are the text in
-// its order, and response.completed is the last event.
+// A Stream checks the events of one reply as they arrive: the deltas are the text in order,
+// and response.completed is the last event.
 type Stream struct {
 	Text    string          // that is expected
-	OnDelta func(bytes int) // called for each delta; nil: nothing
+	OnDelta func(bytes int) // called for each delta; may be nil
 
-	at       int    // bytes of the text so far
+	at       int    // number of bytes of the text received
 	line     []byte // that has begun
 	complete bool
 }
@@ -39,7 +39,7 @@ var (
 	delta      = []byte(`"delta":"`)
 )
 
-// Write takes the next bytes of the body.
+// Write checks the next bytes of the body.
 func (s *Stream) Write(p []byte) error {
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')
@@ -62,7 +62,7 @@ func (s *Stream) Write(p []byte) error {
 	return nil
 }
 
-// event takes the data of one event. The type stands near its begin.
+// event checks the data of one event. The type is near its beginning.
 func (s *Stream) event(b []byte) error {
 	if s.complete {
 		if bytes.Equal(bytes.TrimSpace(b), []byte("[DONE]")) {
@@ -93,7 +93,7 @@ func (s *Stream) event(b []byte) error {
 	return nil
 }
 
-// End reports what a stream that has ended lacks.
+// End returns an error if an ended stream is incomplete.
 func (s *Stream) End() error {
 	switch {
 	case !s.complete:

@@ -1,7 +1,7 @@
-// Package raw is a client of HTTP/1.1 that costs little: one connection, requests
-// that are bytes already, and a body that is handed on as it arrives. It checks
-// what it reads to the byte, since a measurement of wrong replies is worth
-// nothing. It is no general client: it follows nothing and retries nothing.
+// Package raw is an inexpensive client of HTTP/1.1: one connection, requests that are
+// prepared bytes, and a body that is passed on as it arrives. It checks the data to the byte,
+// since a measurement of wrong replies is worthless. It is not a general client: it follows
+// no redirects and does not retry.
 //
 // Start at [Dial] and [Conn.Do]; [Whole] and [Stream] check replies.
 package raw
@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// timeout bounds a request: no measurement needs longer between two bytes.
+// timeout limits a request: no measurement needs longer between two bytes.
 const timeout = time.Minute
 
 // A Conn is one connection. It is for one goroutine.
 type Conn struct {
 	c    net.Conn
-	buf  []byte // what was read and not yet used is buf[r:w]
+	buf  []byte // buf[r:w] is unread data
 	r, w int
 }
 
-// Dial connects to host:port, with a buffer of that many bytes.
+// Dial connects to host:port, with a buffer of the given size in bytes.
 func Dial(address string, buffer int) (*Conn, error) {
 	c, err := net.DialTimeout("tcp", address, timeout)
 	if err != nil {
@@ -47,8 +47,8 @@ func Request(method, host, path, key string, body []byte) []byte {
 	return append(append(b, "\r\n"...), body...)
 }
 
-// Do sends a request and hands on the body of the response piece by piece; a piece
-// is valid during the call only. A connection is closed after an error.
+// Do sends a request and passes on the body of the response piece by piece; a piece is valid
+// during the call only. After an error the connection is closed.
 func (c *Conn) Do(request []byte, body func([]byte) error) (status int, err error) {
 	if err := c.c.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
@@ -128,7 +128,7 @@ func (c *Conn) chunks(body func([]byte) error) error {
 	}
 }
 
-// exactly hands on the next n bytes.
+// exactly passes on the next n bytes.
 func (c *Conn) exactly(n int, body func([]byte) error) error {
 	for n > 0 {
 		if c.r == c.w {
@@ -183,5 +183,5 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// Extend gives the response that is being read its time anew.
+// Extend restarts the timeout of the response that is being read.
 func (c *Conn) Extend() error { return c.c.SetDeadline(time.Now().Add(timeout)) }
