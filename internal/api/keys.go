@@ -80,9 +80,22 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 // getKey serves GET /api/v1/keys/{id}.
 func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
 	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		return s.Keys.Get(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+		accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
+		if err != nil {
+			return stoa.Key{}, err
+		}
+		return s.Keys.Get(ctx, tx, accountID, in.Params.ID)
 	})
 	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
+}
+
+// accountOfKey returns the account whose key the caller names: its own, or with the
+// scope operator that of the key.
+func accountOfKey(ctx context.Context, tx *store.Tx, c stoa.Caller, id string) (string, error) {
+	if c.Key.Has(stoa.ScopeOperator) {
+		return tx.AccountOfKey(ctx, id)
+	}
+	return c.Account.ID, nil
 }
 
 // updateKey serves PATCH /api/v1/keys/{id}.
@@ -101,7 +114,11 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 		p.ExpiresAt = new(orZero(n).Time())
 	}
 	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		return s.Keys.Patch(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, p)
+		accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
+		if err != nil {
+			return stoa.Key{}, err
+		}
+		return s.Keys.Patch(ctx, tx, in.Caller.Key, accountID, in.Params.ID, p)
 	})
 	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
@@ -109,12 +126,9 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 // revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
 // its account that may do no more than it; an operator's also keys of other accounts.
 func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
-	accountID := in.Caller.Account.ID
+	var accountID string
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if in.Caller.Key.Has(stoa.ScopeOperator) {
-			accountID, err = tx.AccountOfKey(ctx, in.Params.ID)
-		}
-		if err == nil {
+		if accountID, err = accountOfKey(ctx, tx, in.Caller, in.Params.ID); err == nil {
 			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
 		}
 		if err == nil {
@@ -183,12 +197,15 @@ func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[by
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
 	}
-	c := in.Caller
-	k, secret, err := s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.Params.ID, overlap)
+	accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	old, err := tx.Key(ctx, c.Account.ID, in.Params.ID)
+	k, secret, err := s.Keys.Rotate(ctx, tx, in.Caller.Key, accountID, in.Params.ID, overlap)
+	if err != nil {
+		return rest.Reply[contract.KeyWithSecret]{}, err
+	}
+	old, err := tx.Key(ctx, accountID, in.Params.ID)
 	body := keyWithSecret(k, secret)
 	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
 	return createdKey(body), err

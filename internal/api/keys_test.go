@@ -129,6 +129,18 @@ func TestAnOperatorRevokesACustomersKey(t *testing.T) {
 	if len(list.Data) != 2 || list.Data[0].ID != leaked.ID {
 		t.Fatalf("the operator sees %+v", list.Data)
 	}
+	var seen contract.Key
+	c.Want(200, "PATCH", "/api/v1/keys/"+leaked.ID, object{"name": "suspect", "requestsPerMinute": 1})
+	if c.Want(200, "GET", "/api/v1/keys/"+leaked.ID, nil).JSON(&seen); seen.Name != "suspect" {
+		t.Errorf("the operator changed %+v", seen)
+	}
+	var rotated contract.KeyWithSecret
+	c.Want(201, "POST", "/api/v1/keys/"+acme.Key.ID+"/rotate", object{"overlapSeconds": 3600}).JSON(&rotated)
+	if h.ClientWith(t, rotated.Secret).Want(200, "GET", "/api/v1/keys/"+rotated.ID, nil).JSON(&seen); seen.ID != rotated.ID {
+		t.Errorf("the rotated key is %+v", seen)
+	}
+	_, other := h.NewKey(h.Account.ID, "keys:write")
+	customer.WantError(stoa.CodeNotFound, "GET", "/api/v1/keys/"+other.ID, nil)
 	for range 2 { // it may be repeated
 		c.Want(204, "DELETE", "/api/v1/keys/"+leaked.ID, nil)
 	}

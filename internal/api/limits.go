@@ -44,6 +44,21 @@ func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 	return func() { calls.Leave(account); calls.Leave(key) }, nil
 }
 
+// enterStream counts a request that holds its connection, such as an event stream or a
+// wait for a session, for its key (or embed) and its account; the function it returns
+// ends that.
+func (s *Server) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
+	streams := &s.limits.streams
+	if !streams.Enter(key, most) {
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are; requests that wait for a session count as streams. Close one.", most).After(time.Second)
+	}
+	if !streams.Enter(account, mostOfAccount) {
+		streams.Leave(key)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "%d event streams of this account may be open at a time and are; requests that wait for a session count as streams. Close one.", mostOfAccount).After(time.Second)
+	}
+	return func() { streams.Leave(account); streams.Leave(key) }, nil
+}
+
 func tooManyCalls(whose string, most int) error {
 	return stoa.Errorf(stoa.CodeRateLimit, "This %s may have %d calls running at a time and has them. Try again when one has ended.", whose, most).After(time.Second)
 }

@@ -164,6 +164,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			path := a.anySession(t)
 			defer a.follow(t, path, 0).close()
 			a.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", path+"/events", nil)
+			a.WantError(stoa.CodeRateLimit, "GET", path+"?waitSeconds=60", nil)
 		}},
 		"eventStreamsPerAccount": {"maxEventStreamsPerAccount", func(t *testing.T) {
 			path := a.anySession(t)
@@ -172,6 +173,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 				defer open(t, h, key, path, 0).close()
 			}
 			a.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", path+"/events", nil)
+			a.WantError(stoa.CodeRateLimit, "GET", path+"?waitSeconds=60", nil)
 		}},
 		"visitorStreamsPerAccount": {"maxVisitorStreamsPerAccount", func(t *testing.T) { // two agents, each with a visitor
 			one, other := newAuthor(t, h, h.Client(t), nil), newAuthor(t, h, h.Client(t), nil)

@@ -148,15 +148,11 @@ type sessionStream struct {
 // serve writes the reply until the log has ended, the
 // caller has left, or the stream must not go on.
 func (e *sessionStream) serve(w http.ResponseWriter) error {
-	streams := &e.s.limits.streams
-	if !streams.Enter(e.slot, e.most) {
-		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are. Close one.", e.most).After(time.Second)
+	leave, err := e.s.enterStream(e.slot, e.most, e.account, e.mostOfAccount)
+	if err != nil {
+		return err
 	}
-	defer streams.Leave(e.slot)
-	if !streams.Enter(e.account, e.mostOfAccount) {
-		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams of this account may be open at a time and are. Close one.", e.mostOfAccount).After(time.Second)
-	}
-	defer streams.Leave(e.account)
+	defer leave()
 	e.w, e.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")

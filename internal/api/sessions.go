@@ -128,22 +128,31 @@ type getSessionParams struct {
 
 // getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Server) getSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (rest.Reply[contract.Session], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	var session stoa.Session
-	var err error
-	if q.WaitSeconds > 0 {
-		waiting, done := s.UntilDrain(in.HTTP.Context())
-		defer done()
-		session, err = s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
-	} else {
-		session, err = s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
-	}
+	q := in.Params
+	session, err := s.waitForSession(ctx, in)
 	if err != nil {
 		return rest.Reply[contract.Session]{}, err
 	}
 	out := contractSession(session)
 	out.Credentials, err = s.ownCredentials(ctx, in.Caller, session.ID)
 	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), out), err
+}
+
+// waitForSession returns a session, where the caller waits for its end when that has
+// come or the time is up.
+func (s *Server) waitForSession(ctx context.Context, in rest.Request[getSessionParams, rest.None]) (stoa.Session, error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	if q.WaitSeconds <= 0 {
+		return s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
+	}
+	leave, err := s.enterStream(in.Caller.Key.Root(), s.Limits.EventStreamsPerKey, accountID, s.Limits.EventStreamsPerAccount)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	defer leave()
+	waiting, done := s.UntilDrain(in.HTTP.Context())
+	defer done()
+	return s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 }
 
 type updateSessionParams struct {

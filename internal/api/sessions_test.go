@@ -700,3 +700,11 @@ func TestADraftIsCheckedLikeAnAgent(t *testing.T) {
 	narrow.Want(202, "POST", a.agent+"/sessions", object{"message": "say: x"})
 	newCustomer(t, h).WantError(stoa.CodeAgentNotFound, "POST", a.agent+"/sessions", object{"message": "?", "draft": object{}})
 }
+
+// TestAWaitForNoSessionFails waits for sessions that do not exist.
+func TestAWaitForNoSessionFails(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	a.WantError(stoa.CodeSessionNotFound, "GET", a.agent+"/sessions/"+stoa.NewID("ses")+"?waitSeconds=1", nil)
+}

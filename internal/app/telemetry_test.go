@@ -124,7 +124,7 @@ func TestCountsAreExact(t *testing.T) {
 	keyed := c.With("Idempotency-Key", "k-1")
 	note(keyed.Want(200, "POST", responses, call("alpha-haiku-4-5", "", false)))
 	keyed.Want(200, "POST", responses, call("alpha-haiku-4-5", "", false))
-	c.WantError(stoa.CodeUpstream, "POST", responses, call("alpha-haiku-4-5", "fail: 400", false))
+	c.WantError(stoa.CodeInvalidValue, "POST", responses, call("alpha-haiku-4-5", "fail: 400", false))
 	c.WantError(stoa.CodeModelNotFound, "POST", responses, call(marker, "", false))
 	c.WantError(stoa.CodeModelNotFound, "POST", responses, call(marker+"2", "", true))
 	bad := h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
@@ -149,13 +149,13 @@ func TestCountsAreExact(t *testing.T) {
 	}
 	expect(t, samples, map[string]float64{
 		`stoa_http_requests_total{route="POST /api/v1/responses",status="2xx"}`: 7,
-		`stoa_http_requests_total{route="POST /api/v1/responses",status="4xx"}`: 3,
-		`stoa_http_requests_total{route="POST /api/v1/responses",status="5xx"}`: 1,
+		`stoa_http_requests_total{route="POST /api/v1/responses",status="4xx"}`: 4,
+		`stoa_http_requests_total{route="POST /api/v1/responses",status="5xx"}`: 0,
 		`stoa_http_requests_total{route="GET /api/v1/credits",status="2xx"}`:    1,
 		`stoa_http_requests_total{route="GET /api/v1/credits",status="4xx"}`:    1,
 		`stoa_http_requests_total{route="none",status="4xx"}`:                   1,
 
-		`stoa_errors_total{code="upstream_error"}`:       1,
+		`stoa_errors_total{code="invalid_value"}`:        1,
 		`stoa_errors_total{code="model_not_found"}`:      2,
 		`stoa_errors_total{code="not_found"}`:            1,
 		fmt.Sprintf(`stoa_errors_total{code=%q}`, wrong): 2,
@@ -165,7 +165,7 @@ func TestCountsAreExact(t *testing.T) {
 		`stoa_calls_in_flight`:                           0,
 		`stoa_body_bytes`:                                0,
 		duration("", "messages"):                         6,
-		duration("upstream_error", "none"):               1,
+		duration("invalid_value", "none"):                1,
 		`gen_ai_client_token_usage_count{` + of("messages", `,gen_ai_token_type="input"`):                         6,
 		`gen_ai_client_token_usage_sum{` + of("messages", `,gen_ai_token_type="input"`):                           input,
 		`gen_ai_client_token_usage_sum{` + of("messages", `,gen_ai_token_type="output"`):                          output,

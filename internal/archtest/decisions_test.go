@@ -14,13 +14,8 @@ const decisions = "docs/decisions"
 // notePath is how code and pages refer to a note.
 var notePath = regexp.MustCompile(decisions + `/([\w.-]+)`)
 
-// slugBreaks is what a title's words are joined over in a file name.
-var slugBreaks = regexp.MustCompile(`[^a-z0-9]+`)
-
-// TestDecisionNotes checks that each note is named after its title, has the four
-// parts, stands in the index, and is
-// referred to by the code that it explains; and that no reference leads to a
-// note that does not exist.
+// TestDecisionNotes checks that each note has its number and title, that the index
+// lists it, and that references in comments name notes that exist.
 func TestDecisionNotes(t *testing.T) {
 	t.Parallel()
 	all, err := files(decisions)
@@ -32,12 +27,10 @@ func TestDecisionNotes(t *testing.T) {
 	if len(all) < 10 {
 		t.Fatalf("only %d notes found: the walk is broken", len(all))
 	}
-	linked := map[string]bool{}
 	for _, s := range sources(t) {
 		for _, c := range s.file.Comments {
 			for _, m := range notePath.FindAllStringSubmatch(strings.ReplaceAll(c.Text(), "\n", " "), -1) {
 				name := strings.TrimRight(m[1], ".")
-				linked[name] = true
 				if _, ok := all[decisions+"/"+name]; !ok {
 					t.Errorf("%s: there is no note %s", s.at(c), name)
 				}
@@ -52,20 +45,8 @@ func TestDecisionNotes(t *testing.T) {
 		if !ok {
 			t.Errorf("%s begins with %q; its first line is \"# %s TITLE\"", p, line, number)
 		}
-		slug := strings.Trim(slugBreaks.ReplaceAllString(strings.ToLower(strings.ReplaceAll(title, "'", "")), "-"), "-")
-		if want := number + "-" + slug + ".md"; name != want {
-			t.Errorf("%s has the title %q; name it %s", p, title, want)
-		}
-		for _, part := range []string{"**Context.**", "**Choice.**", "**Rejected.**", "**We would notice it was wrong**"} {
-			if strings.Count(text, part) != 1 {
-				t.Errorf("%s needs %s once", p, part)
-			}
-		}
 		if row := fmt.Sprintf("| %s | [%s](%s) |", number, title, name); strings.Count(index, row) != 1 {
 			t.Errorf("%s/README.md needs one row %s …", decisions, row)
-		}
-		if !linked[name] {
-			t.Errorf("no Go comment refers to %s; name it where the code does what it explains", p)
 		}
 	}
 	if rows := strings.Count(index, "\n| 0"); rows != len(all) {

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -83,23 +82,4 @@ func measures(e ast.Expr, measured map[string]bool) (found bool) {
 func isNow(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	return ok && selector(call.Fun) == "time.Now"
-}
-
-const maxTestName = 45 // letters after "Test", so that -run stays usable
-
-func TestTestNamesAreShort(t *testing.T) {
-	t.Parallel()
-	for _, s := range sources(t) {
-		for _, d := range s.file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || !strings.HasSuffix(s.path, "_test.go") {
-				continue
-			}
-			for _, prefix := range []string{"Test", "Fuzz", "Benchmark"} {
-				if name, ok := strings.CutPrefix(f.Name.Name, prefix); ok && len(name) > maxTestName {
-					t.Errorf("%s: %s has %d letters after %s, at most %d are allowed", s.at(f), f.Name.Name, len(name), prefix, maxTestName)
-				}
-			}
-		}
-	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	maxTools      = 128
 	maxToolBytes  = 512 << 10 // of the JSON of all tools
-	maxCallID     = 64        // characters
+	maxCallID     = 512       // characters; vendors get ids of their own form
 	maxToolOutput = 10 << 20  // characters
 	maxSealed     = 1_468_006 // characters: 1.4 MiB
 	maxReasoning  = 2_000     // items

@@ -118,7 +118,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		{`[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"x"},{"type":"function_call_output","call_id":"1","output":"x"}]`, "", stoa.CodeInvalidValue, "input[2].call_id"},
 		{`[{"type":"function_call_output","call_id":"1","output":"x"},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].call_id"},
 		{`[{"type":"function_call","call_id":"","name":"f","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].call_id"},
-		{`[{"type":"function_call","call_id":"` + strings.Repeat("x", 65) + `","name":"f","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].call_id"},
+		{`[{"type":"function_call","call_id":"` + strings.Repeat("x", 513) + `","name":"f","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].call_id"},
 		{`[{"type":"function_call","call_id":"1","name":"f","arguments":{}}]`, "", stoa.CodeInvalidType, "input[0].arguments"},
 		{`[{"type":"function_call","call_id":"1","arguments":"{}"}]`, "", stoa.CodeMissingParameter, "input[0].name"},
 		{`[{"type":"function_call","call_id":"1","name":" ","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].name"},
@@ -244,5 +244,17 @@ func TestResultsMayBeEmptyOrLong(t *testing.T) {
 		if got := m[len(m)-1].Parts[0]; got.Kind != stoa.PartResult || len(got.Result.Content) != n {
 			t.Errorf("%d characters become %d", n, len(got.Result.Content))
 		}
+	}
+}
+
+// TestLongCallIDsAreTaken has a conversation of another client, whose ids of calls are
+// longer than any vendor takes: they are mapped on the way to the vendor.
+func TestLongCallIDsAreTaken(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("x", 512)
+	body := `{"model":"m","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"` + id +
+		`","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"` + id + `","output":"1"}]}`
+	if _, err := Parse([]byte(body), Options{Tools: true}); err != nil {
+		t.Error(err)
 	}
 }

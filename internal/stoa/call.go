@@ -1,6 +1,9 @@
 package stoa
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Call is one model call, independent of the format of any provider.
 type Call struct {
@@ -350,6 +353,15 @@ func (c *Call) Reasoning() (n int) {
 		}
 	}
 	return n
+}
+
+// WithoutReasoning returns the messages without the reasoning of earlier replies.
+func (c *Call) WithoutReasoning() []Message {
+	list := slices.Clone(c.Messages)
+	for i := range list {
+		list[i].Parts = slices.DeleteFunc(slices.Clone(list[i].Parts), func(p Part) bool { return p.Kind == PartReasoning })
+	}
+	return slices.DeleteFunc(list, func(m Message) bool { return len(m.Parts) == 0 })
 }
 
 // Media reports whether the call's parts have images or files, and whether they have

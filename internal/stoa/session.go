@@ -95,14 +95,21 @@ type TurnLimits struct {
 // SessionStatus is the status of a session: that of its newest turn.
 type SessionStatus string
 
-// All statuses. A client polls until one of the last four.
+// The statuses. A client polls until one of the last four.
 const (
 	SessionQueued    SessionStatus = "queued"
 	SessionRunning   SessionStatus = "running"
-	SessionCompleted SessionStatus = "completed"
 	SessionWaiting   SessionStatus = "waiting_for_input"
+	SessionCompleted SessionStatus = "completed"
 	SessionFailed    SessionStatus = "failed"
 	SessionCancelled SessionStatus = "cancelled"
+)
+
+// ActiveStatuses are those of a session whose turn has not ended, EndedStatuses the
+// others.
+var (
+	ActiveStatuses = []SessionStatus{SessionQueued, SessionRunning, SessionWaiting}
+	EndedStatuses  = []SessionStatus{SessionCompleted, SessionFailed, SessionCancelled}
 )
 
 // Stopped reports whether a client's polling ends at this status.

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+
+	"stoa/internal/stoa"
 )
 
 // countedSessions is the maximum number of sessions that [Tx.CountActive] reads.
@@ -12,7 +14,10 @@ const countedSessions = 100_000
 // metrics, up to 100,000. It uses the index of due times, which contains every such
 // session.
 func (tx *Tx) CountActive(ctx context.Context) (map[string]int64, error) {
-	counts := map[string]int64{"queued": 0, "running": 0, "waiting_for_input": 0}
+	counts := map[string]int64{}
+	for _, status := range stoa.ActiveStatuses {
+		counts[string(status)] = 0
+	}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var status string
 		var n int64

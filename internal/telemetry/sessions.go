@@ -1,17 +1,13 @@
 package telemetry
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stoa/internal/stoa"
 )
-
-// statuses are those of a session.
-var statuses = []stoa.SessionStatus{
-	stoa.SessionQueued, stoa.SessionRunning, stoa.SessionWaiting, stoa.SessionCompleted, stoa.SessionFailed, stoa.SessionCancelled,
-}
 
 // Tools names the tools of an agent. A test compares it with what package agent has.
 var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", "ask_user"}
@@ -26,7 +22,7 @@ var TurnCodes = []stoa.Code{
 func (m *Metrics) addSessions(cfg MetricsConfig) {
 	moved := m.counters("stoa_session_transitions_total", "Changes of a session's status; running counts the claims.", "status")
 	m.transitions = map[stoa.SessionStatus]prometheus.Counter{}
-	for _, s := range statuses {
+	for _, s := range slices.Concat(stoa.ActiveStatuses, stoa.EndedStatuses) {
 		m.transitions[s] = moved.WithLabelValues(string(s))
 	}
 	m.failures = byCode(m.counters("stoa_turn_failures_total", "Failed turns, by code.", "code"), append(cfg.Codes[:len(cfg.Codes):len(cfg.Codes)], TurnCodes...))

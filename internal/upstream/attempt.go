@@ -237,7 +237,7 @@ func (a *attempt) encode() *wire.Failure {
 	}
 	a.pool.complete(request.Header, to)
 	if call.Trail != nil {
-		call.Trail.LeftOut = request.Reasoning < call.Reasoning()
+		call.Trail.LeftOut = a.plain || request.Reasoning < call.Reasoning()
 	}
 	a.codec, a.request, a.url = codec, request, to
 	return nil

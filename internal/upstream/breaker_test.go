@@ -282,7 +282,7 @@ func TestRejectedRequestsKeepTheCircuitClosed(t *testing.T) {
 			p, m := inMemory(v)
 			v.status.Store(status) // in words that no list has
 			for range 3 * breakerFailures {
-				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeInvalidValue)
 			}
 			if !p.Healthy("", m) {
 				t.Error("it opened")

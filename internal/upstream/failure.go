@@ -117,6 +117,7 @@ func (a *attempt) redact(f *wire.Failure) {
 	}
 	f.Detail = hide(f.Detail, a.provider.APIKey)
 	f.RequestID = hide(f.RequestID, a.provider.APIKey)
+	f.Err.Message = hide(f.Err.Message, a.provider.APIKey) // it may quote the vendor
 }
 
 func hide(text, key string) string {

@@ -53,6 +53,7 @@ type exchange struct {
 	finished  bool // Finished was yielded
 	stopped   bool // the reader stopped ranging; nothing more may be yielded
 
+	plain       bool          // a vendor refused reasoning of earlier replies: it is left out
 	failedWhole bool          // a request for a reply in one piece failed: the next ones ask for a stream
 	worst       *wire.Failure // the most useful failure so far; see [usefulness]
 }
@@ -167,6 +168,11 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 			result = failed
 		}
 		c.endRetry()
+		if fail.Reasoning && !c.plain && !c.committed && a.request.Reasoning > 0 {
+			c.plain, c.call.Messages, a.codec = true, c.call.WithoutReasoning(), nil
+			a.failed(fail, true)
+			continue
+		}
 		wait, again := c.mayRetry(fail, deadline)
 		again = again && rt.breaker.mayRetry(permit) && c.beginRetry()
 		a.failed(fail, again)

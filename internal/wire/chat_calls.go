@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -27,7 +28,12 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "index":
-			if n, ok := c.Int(); ok {
+			if c.Kind() == '"' { // as some servers have it
+				text, _ := c.Text()
+				if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+					index = n
+				}
+			} else if n, ok := c.Int(); ok {
 				index = n
 			}
 		case "id":
@@ -90,13 +96,21 @@ func withoutSpace(object []byte) []byte {
 }
 
 // callOf returns the place of the call that a piece belongs to, which is that of a new
-// one if it begins a call. Pieces have the index of their call; but a server repeated
-// index 0 for all of them, and others send none. A piece with another id and a name
-// begins a call in any case, and without an index, one with either.
+// one if it begins a call. Pieces have the index of their call; but servers repeat
+// index 0 for all of them, or send none. So a piece without a name that has the id of a
+// call, and not another index, belongs to that call. A piece with another id and a name begins a call
+// in any case, and without an index, one with either.
 func (f *chatReply) callOf(index int64, id, name string) int {
 	n := len(f.pieces)
 	if f.reply.whole || n == 0 {
 		return n
+	}
+	if id != "" && name == "" {
+		for at, p := range slices.Backward(f.pieces) {
+			if p.id == id && (index < 0 || p.index == index) {
+				return at
+			}
+		}
 	}
 	at := n - 1
 	if index >= 0 {

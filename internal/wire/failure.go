@@ -3,6 +3,7 @@ package wire
 import (
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,8 @@ func parseComplaint(data []byte) (p complaint, ok bool) {
 		case "detail": // FastAPI's: a text, or a list of objects
 			if c.Kind() == '"' {
 				flat.message, _ = c.Text()
+			} else if c.Kind() == '[' {
+				flat.invalid(&c)
 			}
 		case "request_id":
 			flat.requestID, _ = c.Text()
@@ -67,6 +70,34 @@ func parseComplaint(data []byte) (p complaint, ok bool) {
 		p.kind, p.code = flat.kind, flat.code
 	}
 	return p, ok
+}
+
+// invalid reads FastAPI's list of invalid values and keeps the first.
+func (p *complaint) invalid(c *jsonx.Cursor) {
+	for ok := c.Array(); ok && c.Element(); {
+		var at []string
+		message := ""
+		for ok := c.Object(); ok && c.Member(); {
+			switch string(c.Key) {
+			case "loc":
+				if c.Kind() != '[' {
+					continue
+				}
+				for ok := c.Array(); ok && c.Element(); {
+					if s, ok := c.Text(); ok {
+						at = append(at, s)
+					} else if n, ok := c.Int(); ok {
+						at = append(at, strconv.FormatInt(n, 10))
+					}
+				}
+			case "msg":
+				message, _ = c.Text()
+			}
+		}
+		if p.message == "" && message != "" {
+			p.message = strings.Join(append(compact(strings.Join(at, ".")), message), ": ")
+		}
+	}
 }
 
 func (p *complaint) object(c *jsonx.Cursor) {
@@ -159,6 +190,9 @@ var (
 	wrongWords  = []string{"invalid_request_error", "invalid_argument", "failed_precondition", "bad_request"}
 	belowWords  = []string{"integer_below_min_value"}
 
+	reasoningWords = []string{"invalid_encrypted_content"}
+	reasoningTexts = []string{"encrypted content", "encrypted_content", "`signature` in `thinking`", "signature in thinking", "thought signature", "thought_signature", "thoughtsignature"}
+
 	billTexts   = []string{"credit balance is too low", "insufficient balance"}
 	keyTexts    = []string{"incorrect api key", "invalid api key", "api key not valid"}
 	modelTexts  = []string{"model not exist"}
@@ -193,8 +227,10 @@ var (
 // The order is: bill, credentials, configuration, time, length, content, output limit,
 // load, our request, the rest. One function serves all wires, because vendors copy each
 // other's formats and compatible servers mix them. An unpaid bill is model_unavailable and
-// not an overload: waiting does not help, and the operator is warned. The caller gets fixed
-// sentences; the vendor's text goes, bounded and without keys, into [Failure.Detail].
+// not an overload: waiting does not help, and the operator is warned. The vendor's text goes, bounded and
+// without keys, into [Failure.Detail]. The caller gets fixed sentences, except where the
+// vendor rejects the request for a reason that no list here has: only the vendor's own
+// sentence helps then.
 func (p *complaint) failure(status int) *Failure {
 	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
 	said := func(list []string) bool {
@@ -260,7 +296,8 @@ func (p *complaint) failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model's provider is overloaded. Try again in a moment.").After(callerWait(f.RetryAfter))
 	case faulty:
 		f.Neutral = true
-		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider did not accept the request. Try again with another model.")
+		f.Reasoning = said(reasoningWords) || wrote(reasoningTexts)
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "The model's provider rejected the request%s. Change it, or use another model.", quoted(p.message))
 	default:
 		f.Retry = status < 400 || status >= 500 || is(409, 425, 499)
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again.")
@@ -341,6 +378,25 @@ func bounded(s string) string {
 		s = strings.ToValidUTF8(s[:maxDetail], "")
 	}
 	return s
+}
+
+// maxQuote is the maximum length of a vendor's sentence in an error, in bytes.
+const maxQuote = 300
+
+// secretWords are addresses and the vendor's names of accounts, which belong to the operator.
+var secretWords = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://\S+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b(?:org|proj|acct|user)[-_][a-z0-9]{6,}\b|[\w.+-]+@[\w.-]+\w`)
+
+// quoted returns a vendor's message to follow a sentence: ": …", without keys,
+// addresses and names of accounts. It is empty where there is nothing to quote.
+func quoted(message string) string {
+	s := secretWords.ReplaceAllString(bounded(message), "…")
+	if len(s) > maxQuote {
+		s = strings.ToValidUTF8(s[:maxQuote], "") + "…"
+	}
+	if s = strings.TrimRight(s, ". "); s == "" {
+		return ""
+	}
+	return ": " + s
 }
 
 // word returns s if it is printable ASCII without spaces of at most limit bytes, and

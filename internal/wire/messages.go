@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"io"
 	"iter"
 	"net/http"
@@ -79,6 +80,7 @@ type messagesReply struct {
 	stop  string
 	begun bool // a block of content came
 	block messagesBlock
+	later []byte // events of blocks that began before an open call ended, each with a line feed
 
 	after  string // the mark of the last segment of reasoning
 	isJSON bool   // the text begins like JSON
@@ -88,6 +90,7 @@ type messagesReply struct {
 // A messagesBlock is the block of content that is being received.
 type messagesBlock struct {
 	kind      string // text, thinking, tool_use; empty for others
+	index     int64  // -1: unknown
 	id, name  string
 	body      []byte // thinking
 	signature []byte
@@ -100,7 +103,14 @@ func (f *messagesReply) event(ev sse.Event) error {
 		return nil
 	}
 	c := jsonx.NewReplyCursor(ev.Data)
+	if f.waits(ev.Data) {
+		if f.later = append(append(f.later, bytes.ReplaceAll(ev.Data, []byte("\n"), []byte(" "))...), '\n'); len(f.later) > maxState {
+			return tooMuch("content of blocks that overlap")
+		}
+		return nil
+	}
 	var kind, message, block, delta, usage []byte
+	index := int64(-1)
 	done, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -121,6 +131,8 @@ func (f *messagesReply) event(ev sse.Event) error {
 			block = c.Raw()
 		case "usage":
 			usage = c.Raw()
+		case "index":
+			index, _ = c.Int()
 		case "error":
 			failed = c.Kind() == '{'
 		}
@@ -143,9 +155,16 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 		f.begun = true
 		b := jsonx.NewReplyCursor(block)
-		return f.openBlock(&b, block)
+		if err := f.openBlock(&b, block); err != nil {
+			return err
+		}
+		f.block.index = index
+		return nil
 	case "content_block_stop":
-		return f.closeBlock()
+		if err := f.closeBlock(); err != nil {
+			return err
+		}
+		return f.catchUp()
 	case "message_start":
 		if f.begun { // a proxy that repeats the call in the middle of its reply
 			return broken("a second message in one reply")
@@ -170,12 +189,60 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 		f.readUsage(usage, true)
 	case "message_stop":
-		if err := f.closeBlock(); err != nil {
-			return err
+		for f.block.kind != "" || len(f.later) > 0 {
+			if err := f.closeBlock(); err != nil {
+				return err
+			}
+			if err := f.catchUp(); err != nil {
+				return err
+			}
 		}
 		return f.done()
 	case "error":
 		return streamError(ev.Data)
+	}
+	return nil
+}
+
+// waits reports whether an event belongs to another block than the call that is open:
+// the format lets blocks overlap, and items are emitted one after the other. A block
+// that begins after a call whose arguments are whole ends that call, since some servers
+// leave out its end.
+func (f *messagesReply) waits(event []byte) bool {
+	if f.block.kind != "tool_use" || f.block.index < 0 || f.reply.whole {
+		return false
+	}
+	c := jsonx.NewReplyCursor(event)
+	var kind string
+	index := int64(-1)
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			kind, _ = c.Text()
+		case "index":
+			index, _ = c.Int()
+		}
+	}
+	if index < 0 || index == f.block.index {
+		return false
+	}
+	switch kind {
+	case "content_block_start":
+		return len(f.later) > 0 || !isWholeObject(f.reply.items.arguments)
+	case "content_block_delta", "content_block_stop":
+		return true
+	}
+	return false
+}
+
+// catchUp reads the events that waited for the end of a call.
+func (f *messagesReply) catchUp() error {
+	events := f.later
+	f.later = nil
+	for line := range bytes.Lines(events) {
+		if err := f.event(sse.Event{Data: bytes.TrimSuffix(line, []byte("\n"))}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

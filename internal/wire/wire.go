@@ -63,11 +63,12 @@ type Request struct {
 // A Failure is how an upstream call failed: what the caller may see, and what
 // Stoa should do about it.
 type Failure struct {
-	Err        *stoa.Error   // for the caller: never a vendor's own text, key or model name
+	Err        *stoa.Error   // for the caller, without keys and addresses
 	Retry      bool          // the same route may work in a moment
 	Caller     bool          // the caller's input is at fault: no other route will help
 	Neutral    bool          // it says nothing about the health of the route: only this request was rejected
 	Ours       bool          // our credentials, our account or our configuration: logged as an alarm
+	Reasoning  bool          // the vendor refuses reasoning of earlier replies; without it the request may work
 	Cut        bool          // a limit of this service ended the reply, not a fault of the vendor: what came before is kept and paid for
 	RetryAfter time.Duration // what the vendor asked for; 0: nothing
 	Status     int           // the HTTP status; 0 inside a stream

@@ -8,7 +8,7 @@ import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
-import { Status } from "../parts/status";
+import { Status, statusOptions } from "../parts/status";
 import { type Column, Pages, useList } from "../parts/table";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
@@ -79,14 +79,7 @@ export function AllSessions({ rest }: { rest: string }) {
       </header>
       <div class="filters">
         {select("agentId", "Agent", known)}
-        {select("status", "Status", [
-          ["waiting_for_input", "waiting for input"],
-          ["running", "running"],
-          ["queued", "queued"],
-          ["completed", "completed"],
-          ["failed", "failed"],
-          ["cancelled", "cancelled"],
-        ])}
+        {select("status", "Status", statusOptions)}
         {select("trigger", "Started by", [
           ["api", "api"],
           ["schedule", "schedule"],

@@ -13,7 +13,8 @@ import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
-import { RunState, TaskForm, TaskState } from "./tasks";
+import { Status } from "../parts/status";
+import { TaskForm, TaskState } from "./tasks";
 
 const skips: Record<string, string> = {
   missed: "the service was away; another run makes up for it, or none",
@@ -199,7 +200,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
               title: "Outcome",
               show: (r) => (
                 <>
-                  <RunState of={r} />
+                  <Status of={r.status} />
                   {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
                   {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the run before" : "waits for a place in the queue"}</div>}
                 </>

@@ -1,7 +1,7 @@
 // The scheduled tasks of an agent, and the form that makes or changes one.
 import { useRef, useState } from "preact/hooks";
 import { count } from "../../lib/format";
-import type { Task, TaskRun } from "../../lib/tasks";
+import type { Task } from "../../lib/tasks";
 import { Badge, type Meaning, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { AreaField, SelectField, TextField } from "../parts/fields";
@@ -10,6 +10,7 @@ import { ResourcePanel } from "../parts/resource";
 import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
+import { Status } from "../parts/status";
 
 const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
 const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };
@@ -21,21 +22,6 @@ export function TaskState({ of: t }: { of: Task }) {
       {t.pauseReason && why[t.pauseReason] && ` ${why[t.pauseReason]}`}
     </Badge>
   );
-}
-
-const runs: Record<TaskRun["status"], [Meaning, string]> = {
-  queued: ["waiting", "queued"],
-  running: ["info", "running"],
-  waiting_for_input: ["waiting", "waiting for input"],
-  completed: ["ok", "completed"],
-  failed: ["failed", "failed"],
-  cancelled: ["none", "cancelled"],
-  skipped: ["none", "skipped"],
-};
-
-export function RunState({ of: r }: { of: TaskRun }) {
-  const [meaning, word] = runs[r.status] ?? ["none", r.status];
-  return <Badge meaning={meaning}>{word}</Badge>;
 }
 
 export function TasksView({ agentId }: { agentId: string }) {
@@ -53,7 +39,7 @@ export function TasksView({ agentId }: { agentId: string }) {
         { title: "When", show: (t) => <When of={t.schedule} /> },
         { title: "State", show: (t) => <TaskState of={t} /> },
         { title: "Next run", show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
-        { title: "Last run", show: (t) => (t.lastRun ? <RunState of={t.lastRun} /> : <span class="muted">none</span>) },
+        { title: "Last run", show: (t) => (t.lastRun ? <Status of={t.lastRun.status} /> : <span class="muted">none</span>) },
         { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
         { title: "Failed", number: true, show: (t) => count(t.counters.failed) },
         { title: "Skipped", number: true, show: (t) => count(t.counters.skipped) },

@@ -1,12 +1,23 @@
 import type { SessionStatus } from "../../lib/agents";
 import { Badge, type Meaning } from "./basic";
 
-const meanings: Record<SessionStatus, Meaning> = { queued: "waiting", running: "info", completed: "ok", waiting_for_input: "waiting", failed: "failed", cancelled: "none" };
-const words: Record<SessionStatus, string> = { queued: "queued", running: "running", completed: "completed", waiting_for_input: "waiting for input", failed: "failed", cancelled: "cancelled" };
+// sessionStatuses has the color and the text of each status, in the order of lists.
+const sessionStatuses: Record<SessionStatus, [Meaning, string]> = {
+  waiting_for_input: ["waiting", "waiting for input"],
+  running: ["info", "running"],
+  queued: ["waiting", "queued"],
+  completed: ["ok", "completed"],
+  failed: ["failed", "failed"],
+  cancelled: ["none", "cancelled"],
+};
 
-// Status shows the status of a session.
-export function Status({ of }: { of: SessionStatus }) {
-  return <Badge meaning={meanings[of] ?? "none"}>{words[of] ?? of}</Badge>;
+// statusOptions are the statuses as options of a filter.
+export const statusOptions = Object.entries(sessionStatuses).map(([value, [, text]]): [string, string] => [value, text]);
+
+// Status shows the status of a session, or of a run of a task.
+export function Status({ of }: { of: SessionStatus | "skipped" }) {
+  const [meaning, text] = of === "skipped" ? (["none", of] as const) : (sessionStatuses[of] ?? ["none", of]);
+  return <Badge meaning={meaning}>{text}</Badge>;
 }
 
 export const going = (status: SessionStatus): boolean => status === "queued" || status === "running";
