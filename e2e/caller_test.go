@@ -164,7 +164,7 @@ func (s *seen) stream(ctx context.Context, body io.Reader, delta func(int)) {
 			Code     string
 		}
 		if err := json.Unmarshal(ev.Data, &e); err != nil {
-			s.broken = fmt.Errorf("an event that is no JSON: %q", ev.Data)
+			s.broken = fmt.Errorf("an event that is not JSON: %q", ev.Data)
 			return
 		}
 		switch e.Type {

@@ -287,7 +287,7 @@ func TestCallKeepsThePricesItBeganWith(t *testing.T) {
 			<-begun
 		}
 		h.configure(v.url, fmt.Sprintf(priced, 3_000_000))
-		taken := p.logs("configuration read again")
+		taken := p.logs("configuration reloaded")
 		p.signal(t, syscall.SIGHUP)
 		wait(t, "the new configuration", taken)
 		after := h.ask(context.Background(), a.key, "", object{"model": "beta-3.8-flash", "user": "after", "stream": false, "input": "mark: after\ntokens: 20"}, nil)
@@ -316,7 +316,7 @@ func TestCallKeepsThePricesItBeganWith(t *testing.T) {
 
 		// A configuration with a mistake changes nothing.
 		h.configure(v.url, "models: {beta-3.8-flash: {price: {input: lots}}}\n")
-		refused := p.logs("the configuration was not read again")
+		refused := p.logs("the configuration could not be reloaded")
 		p.signal(t, syscall.SIGHUP)
 		wait(t, "the refusal of the new configuration", refused)
 		if s := h.ask(context.Background(), a.key, "", object{"model": "beta-3.8-flash", "user": "still", "stream": false, "input": "mark: still\ntokens: 20"}, nil); s.charge != after.charge {

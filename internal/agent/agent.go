@@ -1,16 +1,16 @@
-// Package agent runs the turns of agent sessions in the background: it claims
-// queued sessions, calls the model step by step, runs the tools that the model
-// asks for, and writes what came of it through package session.
+// Package agent runs the turns of agent sessions in the background: it claims queued
+// sessions, calls the model step by step, runs the tools that the model calls, and records
+// the results through package session.
 //
-// It never knows HTTP or SQL, never calls a model but through the gateway, and
-// never writes for a session whose lease it has lost. It keeps nothing that has
-// to survive: the rows of the sessions are the queue.
+// It never uses HTTP or SQL directly, never calls a model except through the gateway, and
+// never writes to a session whose lease it has lost. It keeps no state that must survive a
+// restart: the session rows are the queue.
 //
-// Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn;
-// step.go makes one model call; delta.go writes its text while it arrives;
-// prompt.go builds what the model is told; executor.go answers the tool calls of a
-// step; connection.go those of servers, result.go what of their results is shown; tools.go
-// has the tools of the service itself, image.go what they show of images.
+// Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn; step.go makes one
+// model call; delta.go writes its text while it arrives; prompt.go builds the prompt;
+// executor.go executes the tool calls of a step; connection.go handles calls to servers,
+// result.go the excerpts of their results; tools.go implements the built-in tools, image.go
+// their image output.
 package agent
 
 import (
@@ -30,29 +30,30 @@ import (
 	"stoa/internal/tool"
 )
 
-// Config configures [New]. Sessions, Gateway, Drives, Tools and Plans are required;
-// zeros of the rest mean the defaults in brackets.
+// Config configures [New]. Sessions, Gateway, Drives, Tools and Plans are required; zero
+// values of the other fields mean the defaults in brackets.
 type Config struct {
 	Sessions *session.Sessions
 	Gateway  *gateway.Gateway
 	Drives   *drive.Drives
 	// Tools calls the tools of connections.
 	Tools *tool.Tools
-	// Plans returns the plan with that id, for the calls of sessions: they are made
-	// for the account as it is then. Its ActiveSessions is how many turns of an
-	// account run at the same time.
+	// Plans returns the plan with the given id. Calls of a session use the account's current
+	// plan. The plan's ActiveSessions limits the turns of an account that run at the same
+	// time.
 	Plans func(id string) stoa.Plan
 
-	// Workers is how many turns run at once in this process [2048]. One that waits for
-	// its model takes some 50 KB, its connection to the provider included.
+	// Workers is the maximum number of turns that run at the same time in this process
+	// [2048]. A turn that waits for its model uses some 50 KB, including the connection to
+	// the provider.
 	Workers int
-	Grace   time.Duration // how long a step may go on after Run was told to stop [5 s]; negative: not at all
-	// Shared reports that other processes run sessions of the same store. Their cancels
-	// and events are then looked for each second.
+	Grace   time.Duration // time that a step may continue after Run's context ends [5 s]; negative means none
+	// Shared reports that other processes run sessions of the same store. The worker then
+	// polls for their cancellations and events every second.
 	Shared bool
 
-	KnowledgeSize int64              // tokens of a drive that goes into the prompt whole [24,000]
-	ToolOutput    int                // bytes that a tool may answer [16 KiB]
+	KnowledgeSize int64              // maximum size, in tokens, of a drive that is included in the prompt whole [24,000]
+	ToolOutput    int                // maximum size, in bytes, of a tool's result [16 KiB]
 	Logger        *slog.Logger       // [none]
 	Metrics       *telemetry.Metrics // [none]
 	Tracer        *telemetry.Tracer  // [none]
@@ -75,14 +76,14 @@ func (c Config) withDefaults() Config {
 // A Worker runs sessions. It is safe for use by many goroutines.
 type Worker struct {
 	cfg      Config
-	id       string // of this worker in this process, as the owner of leases
+	id       string // unique within this process; the owner of its leases
 	sessions *session.Sessions
 	store    *store.Store
 	alarm    *session.Alarm
 	log      *slog.Logger
-	images   ratelimit.Turns // of what holds images, by account
+	images   ratelimit.Turns // limits the steps and tool calls that hold images, by account
 
-	lastStrayScan time.Time // the claiming loop's
+	lastStrayScan time.Time // used only by the claiming loop
 
 	mu       sync.Mutex
 	runs     map[string]*run // by session
@@ -90,8 +91,8 @@ type Worker struct {
 	after    string // account that was served last
 }
 
-// New returns a worker for sessions; they have no other in this process. Nothing
-// runs before [Worker.Run].
+// New returns the worker for sessions; a process must not create a second one. Nothing runs
+// before [Worker.Run] is called.
 func New(cfg Config) *Worker {
 	cfg = cfg.withDefaults()
 	w := &Worker{
@@ -102,8 +103,8 @@ func New(cfg Config) *Worker {
 	return w
 }
 
-// caller returns for whom a session's calls are made now: the account as it is,
-// and the key that started the session, whose limits count.
+// caller returns the caller on whose behalf a session's calls are made: the account in its
+// current state, and the key that started the session, whose limits apply.
 func (w *Worker) caller(ctx context.Context, tx *store.Tx, accountID, keyID string) (c stoa.Caller, err error) {
 	if c.Account, err = tx.Account(ctx, accountID); err != nil {
 		return c, err
@@ -118,7 +119,7 @@ func (w *Worker) caller(ctx context.Context, tx *store.Tx, accountID, keyID stri
 	return c, err
 }
 
-// stop ends what this process does for a session, if anything.
+// stop stops the turn of a session if it runs in this process.
 func (w *Worker) stop(sessionID string, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +128,7 @@ func (w *Worker) stop(sessionID string, cause error) {
 	}
 }
 
-// Running returns how many turns run in this process.
+// Running returns the number of turns that run in this process.
 func (w *Worker) Running() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

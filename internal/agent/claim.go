@@ -17,33 +17,33 @@ import (
 	"stoa/internal/tool"
 )
 
-// Why a turn of this process is stopped from inside; the cause of its context.
-// The causes from outside are [session.ErrCancelled] and [session.ErrLost].
+// Why a turn is stopped from inside this process: causes of its context. The causes from
+// outside are [session.ErrCancelled] and [session.ErrLost].
 var (
 	errDeadline = errors.New("agent: the turn's time is over")
 	errHandBack = errors.New("agent: this process stops")
 )
 
 const (
-	pollShared = time.Second      // how often the rows are read when other processes write them too
-	pollAlone  = 15 * time.Second // and when none does: what changes wakes the loop, so this only heals
+	pollShared = time.Second      // polling interval when other processes write to the store too
+	pollAlone  = 15 * time.Second // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
 	strayEvery = 5 * time.Second
-	claimBatch = 32 // sessions claimed in one transaction
+	claimBatch = 32 // maximum number of sessions claimed in one transaction
 )
 
-// run is one claimed session in this process.
+// run is a claimed session in this process.
 type run struct {
 	lease     session.Lease
 	cancel    context.CancelCauseFunc
-	lastDelta time.Time // when its deltaWriter wrote last
+	lastDelta time.Time // time of the last write by its deltaWriter
 
-	calls *tool.Turn  // of the tools of connections; nil: none was called yet
-	cut   atomic.Bool // a result of the turn was cut
+	calls *tool.Turn  // calls of connections' tools; nil before the first
+	cut   atomic.Bool // a result of the turn was truncated
 }
 
-// Run claims sessions and runs their turns until ctx ends; then it lets steps
-// finish for Config.Grace and hands the turns back to the queue, which costs
-// them no attempt. It fails only when it cannot begin.
+// Run claims sessions and runs their turns until ctx ends. It then waits up to Config.Grace
+// for steps to finish and returns the turns to the queue, which does not count as an attempt.
+// It fails only if it cannot start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.BeginRunner(ctx, w.id) }); err != nil {
 		return fmt.Errorf("begin to run sessions: %w", err)
@@ -76,8 +76,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// claimLoop claims and sweeps until ctx ends. Until what is known to fall due it
-// reads the rows only when it is woken, and every poll anyway.
+// claimLoop claims and sweeps until ctx ends. It reads the rows when it is woken, when known
+// work becomes due, and at least once per polling interval.
 func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -110,7 +110,7 @@ func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 	}
 }
 
-// poll is how often the rows are read when nothing wakes the loop.
+// poll returns the polling interval.
 func (w *Worker) poll() time.Duration {
 	if w.cfg.Shared {
 		return pollShared
@@ -118,7 +118,7 @@ func (w *Worker) poll() time.Duration {
 	return pollAlone
 }
 
-// claim takes sessions off the queue, one of each account in turn, and starts
+// claim claims sessions from the queue, one per account in round-robin order, and starts
 // them. It reports whether there may be more.
 func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, err error) {
 	w.mu.Lock()
@@ -156,10 +156,10 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 	return more, nil
 }
 
-// nextInLine returns up to n sessions to be claimed, one of each account in turn,
-// beginning with the account after the given one, and which account is the last.
+// nextInLine returns up to n sessions to claim, one per account in round-robin order,
+// starting with the account after the given one. It also returns the last account served.
 func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after string) (refs []store.Ref, last string, err error) {
-	// What a worker without a row claims would be taken away at once.
+	// Sessions claimed by a worker that has no row would be taken from it immediately.
 	if err := tx.BeginRunner(ctx, w.id); err != nil {
 		return nil, "", err
 	}
@@ -171,15 +171,15 @@ func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after stri
 	return refs, last, nil
 }
 
-// A line is what may be claimed of one account, in order.
+// A line lists the sessions of one account that may be claimed, in order.
 type line struct {
 	account string
 	next    []string
 }
 
-// queues returns the lines of up to n accounts that may run a session more, in the
-// order of their ids, from the one after the given one and once round. Accounts at
-// their limit are passed over.
+// queues returns the lines of up to n accounts that may run another session, ordered by
+// account id, starting after the given account and wrapping around. It skips accounts at
+// their limit.
 func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) (lines []line, err error) {
 	start, wrapped := after, after == ""
 	for len(lines) < n {
@@ -210,8 +210,8 @@ func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) 
 	return lines, nil
 }
 
-// takeTurns takes up to n sessions, one of each line in turn. It returns which
-// account was served last; last where none was.
+// takeTurns picks up to n sessions, one from each line in turn. It also returns the account
+// that was served last, or the given one if it picked none.
 func takeTurns(lines []line, n int, last string) (refs []store.Ref, _ string) {
 	for round := 0; ; round++ {
 		any := false
@@ -231,7 +231,7 @@ func takeTurns(lines []line, n int, last string) (refs []store.Ref, _ string) {
 	}
 }
 
-// serve runs a claimed session's turn and writes how it ended.
+// serve runs a claimed session's turn and records its end.
 func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	defer func() {
 		if r.calls != nil {
@@ -266,8 +266,8 @@ func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	}
 }
 
-// turnCode is why a turn goes on no further here, for its span; empty where it has
-// stopped, or waits.
+// turnCode returns the error code for a turn's span; empty if the turn has stopped or waits
+// for input.
 func turnCode(err error) stoa.Code {
 	switch {
 	case err == nil:
@@ -287,7 +287,7 @@ func turnCode(err error) stoa.Code {
 	return stoa.CodeOf(err)
 }
 
-// recovered turns a panic into an error: one session must not end the others.
+// recovered turns a panic of fn into an error, so that one session cannot end the others.
 func recovered(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -297,8 +297,8 @@ func recovered(fn func() error) (err error) {
 	return fn()
 }
 
-// conclude writes why a turn goes on no further here. A cancel always wins: its
-// caller was told that it is stored.
+// conclude records why a turn does not continue in this process. A cancellation always wins,
+// because its caller was told that it is stored.
 func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
 	var f *failure
 	transient := !errors.As(why, &f)
@@ -325,7 +325,7 @@ func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
 	})
 }
 
-// backoff is the pause before the next attempt, after so many that failed: 1 s,
+// backoff returns the pause before the next attempt after the given number of failures: 1 s,
 // 4 s, 16 s, 64 s.
 func backoff(strikes int) time.Duration {
 	return time.Second << (2 * min(strikes, 3))

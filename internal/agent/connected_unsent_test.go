@@ -146,7 +146,7 @@ func TestFaultsBeforeARequestIsSent(t *testing.T) {
 	}
 	broken.Store(true)
 	run(map[string]int{fakemcp.Read: 3, fakemcp.Put: 3, fakemcp.Act: 2}, func(host, tool string, row stoa.ExternalCall, attempts int) {
-		want := "There is no valid TLS connection to the server. The call was not made."
+		want := "A valid TLS connection to the server is not possible. The call was not made."
 		if host == "name.test" {
 			want = "The server is not reachable. The call was not made."
 		}

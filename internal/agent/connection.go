@@ -13,33 +13,33 @@ import (
 	"stoa/internal/tool"
 )
 
-// Limits of the calls of connections' tools.
+// Limits of calls to connections' tools.
 const (
 	readsAtOnce  = 4
-	callAttempts = 3               // of one call that may be repeated
-	callLosses   = 2               // processes that may end in a call
-	recordTime   = 2 * time.Second // of a turn that a call leaves for its result
+	callAttempts = 3               // maximum attempts of a call that may be repeated
+	callLosses   = 2               // maximum number of processes lost during a call
+	recordTime   = 2 * time.Second // time of a turn that is reserved for recording a call's result
 )
 
-// pauses are those before an attempt, after so many that failed.
+// pauses lists the pauses before an attempt, indexed by the number of failures.
 var pauses = []time.Duration{0, time.Second, 4 * time.Second}
 
 var (
-	// errAsk says that people have to decide about a call that may have been carried out.
+	// errAsk means that a person must decide about a call that may have been carried out.
 	errAsk = errors.New("agent: a call needs a decision")
-	// errEnded says that the turn has ended with a call, which is written.
+	// errEnded means that a call has ended the turn, which is recorded.
 	errEnded = errors.New("agent: the turn has ended")
 )
 
-// isReady reports whether the call at a place of the last step is one of a connection's
-// tool that nobody has to confirm or approve any more.
+// isReady reports whether the call at a place of the last step is of a connection's tool and
+// no longer needs a confirmation or an approval.
 func (t *turn) isReady(place int) bool {
 	c := t.planned(place)
 	return c != nil && c.Type == stoa.ToolConnection && (c.IsConfirmed() && c.Approved() || c.Status == stoa.CallClaimed)
 }
 
-// offer returns the tool that a planned call is of, as the turn offers it; nil: it does
-// not, or in another definition.
+// offer returns the offered tool of a planned call; nil if the turn no longer offers it or
+// its definition has changed.
 func (p *prompt) offer(c *stoa.ExternalCall) *stoa.OfferedTool {
 	at := slices.IndexFunc(p.external, func(o stoa.OfferedTool) bool {
 		return o.Type == c.Type && o.Name == c.Tool && o.SHA256 == c.DefinitionSHA256
@@ -50,8 +50,8 @@ func (p *prompt) offer(c *stoa.ExternalCall) *stoa.OfferedTool {
 	return &p.external[at]
 }
 
-// altered is what comes of a call whose tool is no longer what it was when the call was
-// planned, or is withheld.
+// altered returns the outcome of a call whose tool is withheld or has changed since the call
+// was planned; nil if neither is the case.
 func (t *turn) altered(c *stoa.ExternalCall) *ended {
 	at := slices.IndexFunc(t.withheld, func(w stoa.Withheld) bool { return w.Tool == c.Tool })
 	if at >= 0 {
@@ -62,13 +62,13 @@ func (t *turn) altered(c *stoa.ExternalCall) *ended {
 	return wrong(stoa.CodeToolChanged, alteredText)
 }
 
-// alteredText is what the model is told of such a call where no more is known.
+// alteredText is the result sent to the model when nothing else is known about such a call.
 const alteredText = "The tool is not offered any more, or its definition has changed; nothing was done."
 
-// carryOut carries out calls of connections' tools: that at a place, and with one that
-// only reads those that follow it and only read, some at a time. It returns how many.
-// waits: people have to decide about one first, which may have been carried out, or the
-// turn has ended with one. See docs/decisions/0048-repeat-a-servers-tool-call-only-if-that-is-safe.md.
+// carryOut carries out calls of connections' tools: the one at a place and, if it is
+// read-only, the read-only ones that follow it, several at a time. It returns how many it
+// carried out. waits is set if a person must first decide about a call that may have been
+// carried out, or if a call has ended the turn. See docs/decisions/0048-repeat-a-servers-tool-call-only-if-that-is-safe.md.
 func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
 	step := t.last()
 	group := []*stoa.ExternalCall{t.planned(place)}
@@ -89,7 +89,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		all.Go(func() {
 			failed[i] = recovered(func() error { return w.carryOutOne(calling, t, c) })
 			if errors.Is(failed[i], errEnded) {
-				stop(session.ErrLost) // the others are of a turn that is over
+				stop(session.ErrLost) // the other calls belong to a turn that is over
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		}
 		if errors.Is(err, errAsk) {
 			held := waiting{asked: []stoa.ExternalCall{*group[0]}}
-			if group[0].Confirmation != nil { // the approval comes after it
+			if group[0].Confirmation != nil { // the approval follows it
 				held = waiting{confirmed: held.asked}
 			}
 			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, held)
@@ -115,10 +115,10 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 	return len(group), false, nil
 }
 
-// An ended is what came of a call.
+// An ended is the outcome of a call.
 type ended struct {
 	outcome stoa.CallOutcome
-	code    stoa.Code // of an error of ours
+	code    stoa.Code // of an error of Stoa
 	text    string
 }
 
@@ -126,8 +126,8 @@ func wrong(code stoa.Code, text string) *ended {
 	return &ended{stoa.OutcomeError, code, text}
 }
 
-// carryOutOne carries out one call, and repeats it where that does no harm. When it
-// returns without an error, the result is recorded.
+// carryOutOne carries out one call, and repeats it if that is safe. If it returns without an
+// error, the result is recorded.
 func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
 	offer := t.prompt.offer(c)
 	if c.Status != stoa.CallClaimed && offer != nil {
@@ -173,16 +173,16 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 	}
 }
 
-// doubt notes that a call may have been carried out, before it is made again. One that
-// only reads is as if it had not been.
+// doubt records that a call may have been carried out, before it is repeated. A read-only
+// call counts as not carried out.
 func doubt(c *stoa.ExternalCall) {
 	if c.Effects != stoa.EffectsRead {
 		c.PreviousOutcome = stoa.OutcomeUnknown
 	}
 }
 
-// known returns what is known of a call after its last attempt: where that one was not
-// made, or was refused, it says nothing of those before.
+// known returns the outcome of a call after its last attempt. If that attempt was not made,
+// or was refused, it says nothing about earlier ones.
 func known(c *stoa.ExternalCall, end *ended) ended {
 	if end.code != "" && c.PreviousOutcome == stoa.OutcomeUnknown {
 		return ended{outcome: stoa.OutcomeUnknown}
@@ -190,9 +190,9 @@ func known(c *stoa.ExternalCall, end *ended) ended {
 	return *end
 }
 
-// unknown ends a call of which nobody knows whether it was carried out. One that somebody
-// was asked about is not ended, unless its turn fails with it: they are asked whether to
-// carry it out again.
+// unknown ends a call of which it is unknown whether it was carried out. A call that a person
+// approved is not ended unless its turn fails with it: the person decides whether to carry it
+// out again.
 func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
 	if c.Asks() && !c.FailsUnknown() {
 		c.PreviousOutcome = stoa.OutcomeUnknown
@@ -201,7 +201,7 @@ func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) err
 	return w.finish(ctx, t, c, ended{outcome: stoa.OutcomeUnknown})
 }
 
-// attempt asks the server once. end is what comes of the call where it is not asked.
+// attempt sends the call to the server once. end is the outcome if the call is not sent.
 func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, offer stoa.OfferedTool) (reply tool.Reply, end *ended, err error) {
 	if w.isStopping() {
 		return reply, nil, w.putBack(ctx, t, c, errHandBack)
@@ -281,8 +281,8 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	return reply, nil, nil
 }
 
-// interrupted records what is known of a call that was under way when its turn was
-// stopped here, and returns why.
+// interrupted records the state of a call that was in progress when its turn was stopped
+// here, and returns the cause.
 func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall, reply tool.Reply, cause error) error {
 	switch {
 	case errors.Is(cause, session.ErrLost):
@@ -297,10 +297,11 @@ func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall,
 			return err
 		}
 	}
-	return cause // the end of the turn ends the others
+	return cause // the end of the turn ends the other calls
 }
 
-// putBack plans a started call again, and returns why, or why that was not written.
+// putBack returns a started call to the planned state. It returns cause, or the error if that
+// could not be recorded.
 func (w *Worker) putBack(ctx context.Context, t *turn, c *stoa.ExternalCall, cause error) error {
 	if c.Status != stoa.CallClaimed {
 		return cause
@@ -312,7 +313,7 @@ func (w *Worker) putBack(ctx context.Context, t *turn, c *stoa.ExternalCall, cau
 	return cause
 }
 
-// rest plans a call again and waits before its next attempt.
+// rest returns a call to the planned state and waits before its next attempt.
 func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause time.Duration) error {
 	if err := w.putBack(ctx, t, c, nil); err != nil {
 		return err
@@ -327,7 +328,8 @@ func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause 
 	}
 }
 
-// judge returns what comes of a call after a reply; nil: it is made again after a pause.
+// judge classifies a reply: it returns the outcome of the call, or nil to retry it after a
+// pause.
 func (w *Worker) judge(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *ended, pause time.Duration) {
 	again := callAttempts
 	if c.Effects == stoa.EffectsOnce {
@@ -345,7 +347,7 @@ func (w *Worker) judge(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *e
 	return nil, pauses[min(c.Attempts, len(pauses)-1)]
 }
 
-// last returns what comes of a call that is not made again.
+// last returns the outcome of a call that is not repeated.
 func last(c *stoa.ExternalCall, r tool.Reply) *ended {
 	switch {
 	case r.Class == tool.Answered && !r.IsError:
@@ -361,8 +363,8 @@ func last(c *stoa.ExternalCall, r tool.Reply) *ended {
 	}
 }
 
-// finish records the end of a call, and has the model told of it. It does so also where
-// the turn is being stopped. It returns errEnded where the turn has ended with it.
+// finish records the end of a call and its result for the model, even while the turn is being
+// stopped. It returns errEnded if that has ended the turn.
 func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end ended) error {
 	told, cut := "", false
 	if end.outcome != stoa.OutcomeUnknown {

@@ -30,7 +30,7 @@ func (c *traces) add(tr db.Trace) {
 	}
 }
 
-func (c *traces) take() (writes, statements, trips int) {
+func (c *traces) reset() (writes, statements, trips int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	writes, statements, trips = c.writes, c.statements, c.trips
@@ -60,12 +60,12 @@ func TestASessionTakesFewTransactions(t *testing.T) {
 		a, r := h.Agent(), h.Service()
 		sessiontest.Run(t, r)
 		h.Until(r, h.Begin(r, a, "the first one leases credits"), stoa.SessionCompleted)
-		count.take()
+		count.reset()
 		const sessions = 4
 		for range sessions {
 			h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
 		}
-		writes, statements, trips := count.take()
+		writes, statements, trips := count.reset()
 		extended := 0
 		if home.Config.PostgresURL != "" {
 			extended = extensions

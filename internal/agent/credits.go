@@ -12,10 +12,10 @@ import (
 	"stoa/internal/tool"
 )
 
-// CheckCredits reports whether the credits cover the first step of such a
-// session: it takes the hold that the step will take, and releases it. It fails
-// with [stoa.CodeAgentNotFound], [stoa.CodeQuota] or [stoa.CodeKeyBudget]. What
-// else is wrong the session's turn reports.
+// CheckCredits reports whether the credits cover the first step of such a session: it creates
+// the hold that the step will need, and releases it. It fails with [stoa.CodeAgentNotFound],
+// [stoa.CodeQuota] or [stoa.CodeKeyBudget]. All other faults are left to the session's turn
+// to report.
 func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent

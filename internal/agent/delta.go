@@ -8,23 +8,23 @@ import (
 	"stoa/internal/session"
 )
 
-// deltaEvery is the shortest time between two stored deltas of a session while
-// its text arrives. With the rest of a step, which comes when the step ends,
-// that makes at most four in a second.
+// deltaEvery is the minimum interval between two stored deltas of a session while its text
+// arrives. Together with the rest of the text, which is written when the step ends, that
+// makes at most four writes per second.
 const deltaEvery = time.Second / 3
 
-// firstDelta is how long the first piece of a text waits for more: a short reply
-// then needs no delta of its own.
+// firstDelta is the delay before the first piece of a text is written: a short reply then
+// needs no separate delta.
 const firstDelta = 20 * time.Millisecond
 
-// deltaWriter writes a step's text into the session's log while it arrives. One
-// timer at a time writes; what is pending at the end stays in the draft, for the
-// transaction of the step.
+// deltaWriter writes a step's text to the session's log while it arrives. Only one timer
+// writes at a time; text that is pending at the end stays in the draft and is written with
+// the step.
 type deltaWriter struct {
 	sessions *session.Sessions
 	run      *run
 
-	writing sync.Mutex // held while a delta is written; guards draft but for Pending
+	writing sync.Mutex // held while a delta is written; guards draft except Pending
 
 	mu      sync.Mutex
 	draft   session.Draft
@@ -34,7 +34,7 @@ type deltaWriter struct {
 	err     error
 }
 
-// add takes a piece of text, to be written soon.
+// add buffers a piece of text to be written soon.
 func (d *deltaWriter) add(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,11 +44,11 @@ func (d *deltaWriter) add(text string) {
 	}
 }
 
-// flush writes what is pending.
+// flush writes the pending text.
 func (d *deltaWriter) flush() {
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	text, draft, ok := d.take()
+	text, draft, ok := d.drain()
 	if !ok {
 		return
 	}
@@ -61,8 +61,8 @@ func (d *deltaWriter) flush() {
 	}
 }
 
-// take empties what is pending, unless the writer is closed.
-func (d *deltaWriter) take() (text string, draft session.Draft, ok bool) {
+// drain removes and returns the pending text, unless the writer is closed.
+func (d *deltaWriter) drain() (text string, draft session.Draft, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.timer = nil
@@ -75,9 +75,8 @@ func (d *deltaWriter) take() (text string, draft session.Draft, ok bool) {
 	return text, d.draft, true
 }
 
-// close ends the writing of deltas, waiting for one that is under way. It
-// returns the draft with what is still to be written, or why a delta could not
-// be.
+// close stops the writing of deltas and waits for one in progress. It returns the draft with
+// the text that is still to be written, or the error of a failed write.
 func (d *deltaWriter) close() (session.Draft, error) {
 	d.mu.Lock()
 	d.closed = true

@@ -14,16 +14,16 @@ import (
 	"stoa/internal/tool"
 )
 
-// An executor carries out the calls of one type of tool, as far as that can be done
-// here and now.
+// An executor carries out the calls of one type of tool, or hands them over if that cannot be
+// done in this process.
 type executor interface {
-	// execute carries out the call at a place of the last step. What the model got wrong
-	// becomes a result; an error is ours, and the call is executed again.
+	// execute carries out the call at a place of the last step. An error of the model becomes
+	// a result; a returned error is internal, and the call is executed again.
 	execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error)
 }
 
-// executor returns what carries out the call at a place of the last step: calls of
-// tools that are offered and not the service's own were planned with the step.
+// executor returns the executor of the call at a place of the last step. Calls of offered
+// tools that are not built in were planned with the step.
 func (w *Worker) executor(t *turn, place int) executor {
 	if t.planned(place) != nil {
 		return clientTools{}
@@ -31,7 +31,7 @@ func (w *Worker) executor(t *turn, place int) executor {
 	return ownTools{w}
 }
 
-// ownTools are the tools of the service itself: the drive, and asking the user.
+// ownTools executes the built-in tools: the drive, and the question to the user.
 type ownTools struct{ w *Worker }
 
 func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
@@ -44,13 +44,12 @@ func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.Tool
 		}
 	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
-	// The reference of a write: the same if the process dies before its result
-	// is recorded, so that it is written once.
+	// The reference of a write stays the same if the process dies before the result is
+	// recorded, so the write happens only once.
 	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), step.Calls[place])
 }
 
-// clientTools are carried out by programs of the account, which are handed the calls
-// whose arguments fit.
+// clientTools hands calls whose arguments are valid to programs of the account.
 type clientTools struct{}
 
 func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolEffect, error) {
@@ -72,8 +71,7 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 	return out, nil
 }
 
-// misfit returns why a call of a tool that is carried out elsewhere must not be made,
-// for the model.
+// misfit returns the reason, for the model, why a call of an external tool must not be made.
 func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Tool })
 	if at < 0 {
@@ -89,8 +87,8 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	return nil
 }
 
-// plan returns the calls of a step that are carried out outside of the service: those
-// of offered tools, the first of them if there are too many.
+// plan returns the external calls of a step: those of offered tools, cut to the first ones if
+// there are too many.
 func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	if len(p.external) == 0 {
 		return nil
@@ -109,8 +107,8 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 	return planned
 }
 
-// offered returns the tools of programs that a session does not withhold, and which it
-// does.
+// offered splits the tools of programs into those that a session offers and those that it
+// withholds.
 func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (list []stoa.OfferedTool, not []stoa.Withheld) {
 	for _, t := range tools {
 		if t.Type != stoa.ToolClient {
@@ -120,7 +118,7 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 			not = append(not, withheld[at])
 			continue
 		}
-		if visitor && !t.Visitors { // an embed shows the session since
+		if visitor && !t.Visitors { // an embed now shows the session
 			not = append(not, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldVisitor})
 			continue
 		}
@@ -129,8 +127,8 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 	return list, not
 }
 
-// planned returns the row of the call at a place of the last step; nil: it is one of
-// the service's own.
+// planned returns the row of the call at a place of the last step; nil if its tool is built
+// in.
 func (t *turn) planned(place int) *stoa.ExternalCall {
 	for i := range t.calls {
 		if t.calls[i].Place == place {
@@ -143,17 +141,18 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 // last returns the newest step.
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
-// waiting is the calls of a step that wait for somebody; only one of the lists has any.
+// waiting lists the calls of a step that wait for someone. Only one of the lists is not
+// empty.
 type waiting struct {
-	confirmed []stoa.ExternalCall // by the visitor, who is asked about one at a time
-	asked     []stoa.ExternalCall // about by people of the account
-	handed    []stoa.ExternalCall // out to programs
+	confirmed []stoa.ExternalCall // wait for the visitor, one at a time
+	asked     []stoa.ExternalCall // wait for people of the account
+	handed    []stoa.ExternalCall // handed out to programs
 }
 
 func (w waiting) any() bool { return len(w.confirmed)+len(w.asked)+len(w.handed) > 0 }
 
-// add adds a call that waits as its effect says. It reports whether the call waits for the
-// same as those before it; one that does not is not added.
+// add adds a call that waits, according to its effect. It reports whether the call waits for
+// the same party as the calls before it; otherwise the call is not added.
 func (w *waiting) add(out session.ToolEffect) bool {
 	list := &w.handed
 	switch {
@@ -171,9 +170,9 @@ func (w *waiting) add(out session.ToolEffect) bool {
 	return true
 }
 
-// tools answers the open calls of the last step, in order, up to one that asks the
-// user or has to be confirmed, or neighbours that are handed out or have to be approved. It
-// reports whether the turn waits now, or has ended.
+// tools answers the open calls of the last step in order. It stops at a call that needs the
+// user's answer or confirmation, or after neighbouring calls that are handed out or need
+// approval. It reports whether the turn now waits or has ended.
 func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	step := t.last()
 	outs := map[int]session.ToolEffect{}
@@ -225,8 +224,8 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	return false, nil
 }
 
-// record writes what calls of the last step did, and has others wait for whom they wait.
-// What is written is taken out of outs.
+// record writes the effects of calls of the last step and starts the waits of held calls. It
+// removes what it has written from outs.
 func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, held waiting) error {
 	if len(outs) == 0 && !held.any() {
 		return nil

@@ -8,25 +8,25 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A failure is why a turn cannot go on, as its owner is told.
+// A failure is the reason why a turn cannot continue, as its owner sees it.
 type failure struct {
 	stoa.Failure
-	passing bool          // another attempt may get further
-	after   time.Duration // when, if the vendor said so
+	passing bool          // another attempt may succeed
+	after   time.Duration // delay before that attempt, if the vendor named one
 	cause   error         // for the log
 }
 
 func (f *failure) Error() string { return string(f.Code) + ": " + f.Message }
 
-// limitParam is how the gateway says that the turn's own limit, not the balance,
-// is in the way.
+// limitParam is the param with which the gateway reports that the turn's own limit, not the
+// balance, was exceeded.
 const limitParam = "limits.maxCreditsMicro"
 
-// longestAfter bounds how long a vendor can make a turn wait.
+// longestAfter is the longest delay that a vendor can impose on a turn.
 const longestAfter = 30 * time.Second
 
-// classify returns what an error means for its turn: the failure that callers see,
-// whether a retry may help, and when.
+// classify returns the failure that an error means for its turn: the error that callers see,
+// whether a retry may succeed, and when.
 func classify(err error) *failure {
 	e := stoa.AsError(err)
 	f := &failure{Failure: stoa.Failure{Code: e.Code, Message: e.Message, Retryable: true}, after: min(e.RetryAfter, longestAfter), cause: err}
@@ -42,7 +42,7 @@ func classify(err error) *failure {
 	case stoa.CodeModelNotFound, stoa.CodeContextLength, stoa.CodeInvalidPrompt, stoa.CodeInvalidValue, stoa.CodeUnsupported, stoa.CodeUnsupportedValue:
 		f.Retryable = false
 	case stoa.CodeNotFound, stoa.CodeUnauthorized, stoa.CodeScope:
-		f.Failure = stoa.Failure{Code: stoa.CodeInternal, Message: "The account or agent of this session is no longer there."}
+		f.Failure = stoa.Failure{Code: stoa.CodeInternal, Message: "The account or agent of this session no longer exists."}
 	default:
 		f.passing = true
 	}

@@ -16,16 +16,16 @@ import (
 	"stoa/internal/wire"
 )
 
-// Limits of the images of a turn. A step that sends some holds them until its reply
+// Limits of the images of a turn. A step holds the images that it sends until its reply
 // begins.
 const (
-	maxImages     = 10        // in one request, the newest
-	maxImageBytes = 8_000_000 // of them all
-	imageSteps    = 6         // steps and tool calls of this process that hold images at once
+	maxImages     = 10        // newest images in one request
+	maxImageBytes = 8_000_000 // total size of the images in one request
+	imageSteps    = 6         // steps and tool calls of this process that hold images at the same time
 )
 
-// shownImage is the result of drive_read for an image. It is what is stored: each
-// request of the turn reads the image again, if its content is still the one of SHA256.
+// shownImage is the result of drive_read for an image, as it is stored. Each request of the
+// turn reads the image again, provided that its content still has the same SHA256.
 type shownImage struct {
 	Path     string `json:"path"`
 	MimeType string `json:"mimeType"`
@@ -36,7 +36,7 @@ type shownImage struct {
 	Note     string `json:"note,omitzero"`
 }
 
-// What stands in place of an image that a request does not have.
+// Texts that replace an image which a request does not include.
 const (
 	unseenText  = "This model cannot see images: of this one only what is told here is known."
 	changedText = "The image is left out here: the file has been changed, moved or deleted since it was read. Read it again to see what is there now."
@@ -45,8 +45,8 @@ const (
 	refusedText = "The image is left out here: the model's provider refused the request that had it, so it may be damaged. Go on without it."
 )
 
-// readImage is drive_read of a file that is no text: an image is checked by its content,
-// and any other file refused as notText.
+// readImage is drive_read of a file that is not text: an image is checked by its content, and
+// any other file is refused with notText.
 func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path drive.Path, notText error, out *session.ToolEffect) (any, error) {
 	file, content, err := w.cfg.Drives.Open(ctx, who, path)
 	if err != nil {
@@ -62,11 +62,11 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 	case file.Size > media.MaxImage:
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images of at most %d bytes can be looked at.", file.Path, file.MimeType, file.Size, media.MaxImage)
 	}
-	give, err := w.images.Take(ctx, who.AccountID, imageSteps)
+	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps)
 	if err != nil {
 		return nil, context.Cause(ctx)
 	}
-	defer give()
+	defer release()
 	image, err := loadImage(content, file.Size)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 	return shown, nil
 }
 
-// loadImage reads and checks an image of so many bytes.
+// loadImage reads and checks an image of size bytes.
 func loadImage(content io.ReadSeeker, size int64) (*stoa.Media, error) {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func loadImage(content io.ReadSeeker, size int64) (*stoa.Media, error) {
 	return media.ImageOf(data)
 }
 
-// sees reports whether one of the models that may serve sees images.
+// sees reports whether one of the models that may serve accepts images.
 func (w *Worker) sees(model string, plan stoa.Plan) bool {
 	res, err := w.cfg.Gateway.Catalog.Load().Resolve(model, plan, nil)
 	return err == nil && slices.ContainsFunc(res.Models, func(m stoa.Model) bool { return slices.ContainsFunc(m.Routes, seesImages) })
@@ -100,7 +100,7 @@ func (w *Worker) sees(model string, plan stoa.Plan) bool {
 
 func seesImages(r stoa.Route) bool { return r.Traits.Vision }
 
-// imageIn returns the image that the result of a tool shows; nil: none.
+// imageIn returns the image that the result of a tool shows; nil if it does not show one.
 func imageIn(r *stoa.ToolResult) *shownImage {
 	text := r.Content
 	if showsImage(r) {
@@ -116,9 +116,8 @@ func imageIn(r *stoa.ToolResult) *shownImage {
 	return &shown
 }
 
-// withImages returns the results of the turn's steps with the images that they show, as
-// yet without content: the newest, as far as the limits go. The others say that they are
-// left out.
+// withImages returns the results of the turn's steps with the newest images that fit into the
+// limits, whose content is not yet loaded. The other images are marked as left out.
 func (p *prompt) withImages() [][]stoa.ToolResult {
 	list := make([][]stoa.ToolResult, len(p.steps))
 	number, bytes := 0, int64(0)
@@ -138,7 +137,7 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 			case p.refused:
 				r.Content = shown.without(refusedText)
 			case number == maxImages || bytes+shown.Bytes > maxImageBytes:
-				number = maxImages // none that is older either
+				number = maxImages // nor any older one
 				r.Content = shown.without(passedText)
 			default:
 				number++
@@ -154,8 +153,8 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 	return list
 }
 
-// dropImages reports whether a request may have been refused for its images, which are
-// checked by their headers alone: then it is made again without any.
+// dropImages reports whether a request may have been refused because of its images, of which
+// only the headers are checked. The request is then repeated without images.
 func (p *prompt) dropImages(err error) bool {
 	f, ok := errors.AsType[*wire.Failure](err)
 	if !ok || !p.shown || p.refused || f.Status != http.StatusBadRequest && f.Status != http.StatusRequestEntityTooLarge && f.Status != http.StatusUnprocessableEntity {
@@ -165,18 +164,18 @@ func (p *prompt) dropImages(err error) bool {
 	return true
 }
 
-// without returns the result for a request that does not have the image.
+// without returns the result for a request that does not include the image.
 func (s shownImage) without(why string) string {
 	s.Note = why
 	text, err := jsonx.Marshal(s)
-	if err != nil { // its members are texts that were decoded, and numbers
+	if err != nil { // its fields are decoded texts, and numbers
 		return why
 	}
 	return string(text)
 }
 
-// eachImage calls do with each result of a call that has an image. A result that do
-// changes is that of the call alone: messages and results are copied before.
+// eachImage calls do with each result of a call that has an image. Changes that do makes
+// affect only this call: messages and results are copied before.
 func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 	cloned := false
 	for i := range call.Messages {
@@ -205,8 +204,8 @@ func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 // hasImage reports whether a part is a result that shows an image.
 func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) }
 
-// showsImage reports whether a result is one that [prompt.withImages] has given an image:
-// a text and the image behind it.
+// showsImage reports whether [prompt.withImages] has added an image to a result: a text
+// followed by the image.
 func showsImage(r *stoa.ToolResult) bool { return r.Name == toolRead && len(r.Parts) == 2 }
 
 // anyImage reports whether a call has images.
@@ -214,13 +213,13 @@ func anyImage(call *stoa.Call) bool {
 	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, hasImage) })
 }
 
-// leaveOut puts what is known of an image in its place.
+// leaveOut replaces an image by the reason why it is left out.
 func leaveOut(r *stoa.ToolResult, why string) {
 	r.Content, r.Parts = imageIn(r).without(why), nil
 }
 
-// fillImages reads the images of a call from the drive. One whose file has other content
-// by now, or none, is left out.
+// fillImages reads the images of a call from the drive. An image whose file has changed or is
+// missing is left out.
 func (w *Worker) fillImages(ctx context.Context, who drive.Owner, call *stoa.Call) error {
 	return eachImage(call, func(r *stoa.ToolResult) error {
 		image, err := w.storedImage(ctx, who, imageIn(r))
@@ -236,7 +235,7 @@ func (w *Worker) fillImages(ctx context.Context, who drive.Owner, call *stoa.Cal
 	})
 }
 
-// storedImage reads an image that was shown before; nil: it is no longer there.
+// storedImage reads an image that was shown before; nil if it no longer exists.
 func (w *Worker) storedImage(ctx context.Context, who drive.Owner, shown *shownImage) (*stoa.Media, error) {
 	path, err := drive.ParsePath(shown.Path)
 	if err != nil {
@@ -252,9 +251,9 @@ func (w *Worker) storedImage(ctx context.Context, who drive.Owner, shown *shownI
 	return loadImage(content, file.Size)
 }
 
-// fitImages brings a call with images into the form that a model takes: it is served by
-// the routes that see, and each image takes what it takes there. Without such a route
-// the model is told what is known of the images.
+// fitImages adapts a call with images to a model: it restricts the call to routes that accept
+// images and counts the tokens that each image uses there. Without such a route, text
+// replaces the images.
 func fitImages(m *stoa.Model, call *stoa.Call) error {
 	var seeing []stoa.Route
 	for _, r := range m.Routes {

@@ -11,11 +11,11 @@ import (
 	"stoa/internal/store"
 )
 
-// toolResultRead is the name of the tool that reads results which were cut.
+// toolResultRead is the name of the tool that reads truncated results.
 const toolResultRead = "tool_result_read"
 
-// brokenAt is the length of the longest line of a result, in bytes: a longer one is
-// broken, so that every part of a result can be read.
+// brokenAt is the maximum length of a line of a result, in bytes. Longer lines are broken, so
+// that every part of a result can be read.
 const brokenAt = 2_000
 
 var resultTool = stoa.Tool{
@@ -23,9 +23,10 @@ var resultTool = stoa.Tool{
 	Parameters: `{"type":"object","properties":{"callId":{"type":"string","description":"as the cut result names it"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["callId"],"additionalProperties":false}`,
 }
 
-// framed returns lines of a result as the model gets them: marked as data, which cannot
-// escape since the mark is made from it, and at most limit bytes of it. toLine 0 is the
-// last. cut reports whether anything is left out.
+// framed returns lines of a result as the model receives them: at most limit bytes, between
+// marks that label them as data. The text cannot forge its end mark, since the mark is
+// derived from the text. toLine 0 means the last line. cut reports whether anything is left
+// out.
 func framed(c *stoa.ExternalCall, text string, fromLine, toLine int64, limit int) (told string, cut bool) {
 	mark := stoa.HashOf(text)[:16]
 	if fromLine == 1 && toLine == 0 && len(text) <= limit-300 {
@@ -53,7 +54,7 @@ func framed(c *stoa.ExternalCall, text string, fromLine, toLine int64, limit int
 	return told, true
 }
 
-// broken returns the lines of a text, and breaks those that are too long.
+// broken returns the lines of a text, with overlong lines broken.
 func broken(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -73,7 +74,7 @@ func broken(text string) (lines []string) {
 	return lines
 }
 
-// readResult is the tool tool_result_read.
+// readResult implements the tool tool_result_read.
 func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (session.ToolEffect, error) {
 	out := session.ToolEffect{Result: stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true}}
 	var in struct {

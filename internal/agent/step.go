@@ -13,8 +13,8 @@ import (
 	"stoa/internal/store"
 )
 
-// step makes one model call and records it together with its charge. It reports
-// whether the turn has come to its end, which is written by then.
+// step makes one model call and records it together with its charge. It reports whether the
+// turn has ended, which is then recorded.
 func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	ctx, span := w.cfg.Tracer.Step(ctx, int64(len(t.prompt.steps)+1))
 	recorded := false
@@ -54,9 +54,9 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	return done, nil
 }
 
-// beginCall begins the model call of a step. What it needs of the stack is free while the
-// reply comes, which takes most of the time of a step. forget is called when the input of
-// the call is no longer needed; it may be called again.
+// beginCall begins the model call of a step. It is a separate function so that its stack is
+// free while the reply arrives, which is most of a step. forget must be called when the input
+// of the call is no longer needed; it may be called again.
 func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, stream *gateway.Stream, forget func(), err error) {
 	forget = func() {}
 	if draft, err = w.beginStep(ctx, t); err != nil {
@@ -67,11 +67,11 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 		return draft, nil, forget, err
 	}
 	if t.prompt.shown = anyImage(&req.Call); t.prompt.shown {
-		give, err := w.images.Take(ctx, t.row.AccountID, imageSteps)
+		release, err := w.images.Acquire(ctx, t.row.AccountID, imageSteps)
 		if err != nil {
 			return draft, nil, forget, context.Cause(ctx)
 		}
-		forget = sync.OnceFunc(give)
+		forget = sync.OnceFunc(release)
 		if err := w.fillImages(ctx, t.drive, &req.Call); err != nil {
 			return draft, nil, forget, err
 		}
@@ -81,8 +81,8 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 	return draft, stream, forget, err
 }
 
-// recordStep writes a step in the transaction of its charge, with its external calls,
-// and reports whether the turn has ended with it.
+// recordStep writes a step with its external calls in the transaction of its charge, and
+// reports whether that ended the turn.
 func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step) (done bool, err error) {
 	ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 	if err != nil {
@@ -102,11 +102,11 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 	return done, ch.Save()
 }
 
-// errUnreadableCall fails a step, which may be tried again.
+// errUnreadableCall fails a step that may be retried.
 var errUnreadableCall = stoa.Errorf(stoa.CodeUpstream, "The model made a tool call that its provider could not read. Try again.")
 
-// receive reads a model's reply to its end. broken is why it has none. forget is called
-// when the reply has begun: from then on the call is not made again.
+// receive reads a model's reply to its end. broken is the error if the reply did not
+// complete. It calls forget when the reply has begun: from then on the call is not repeated.
 func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, broken error) {
 	var text strings.Builder
 	for ev, err := range stream.Events(ctx) {
@@ -118,7 +118,7 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 			break
 		}
 		switch ev.Kind {
-		case stoa.Started: // an attempt before it came to nothing
+		case stoa.Started: // an earlier attempt failed
 			st.Calls, st.Reasoning = nil, nil
 		case stoa.Delta:
 			forget()
@@ -135,14 +135,13 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 		}
 	}
 	if st.Text = text.String(); len(st.Calls) == 0 {
-		st.Reasoning = nil // the turn ends here, and later turns are told its text
+		st.Reasoning = nil // the turn ends here, and later turns only contain its text
 	}
 	return st, broken
 }
 
-// abandon ends a step that got no end of its own. A turn that was cancelled, or
-// whose time is over, is charged for what had been made by then; any other
-// failure is free.
+// abandon ends a step whose reply did not complete. A turn that was cancelled or timed out is
+// charged for the tokens produced until then; any other failure is free.
 func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, stream *gateway.Stream, st stoa.Step, broken error) (bool, error) {
 	cause := context.Cause(ctx)
 	if cause == nil {
@@ -171,13 +170,13 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 	return true, nil
 }
 
-// beginStep records that the next step begins. It is also the last check of the
-// lease before money is spent, and reads the caller anew for each step after the
-// first: a plan may change, an account be suspended.
+// beginStep records that the next step begins. It is also the last check of the lease before
+// credits are spent. For each step after the first it reads the caller again: a plan may have
+// changed, or an account been suspended.
 func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, err error) {
 	p := t.prompt
 	var sources []stoa.Source
-	if !p.told { // once for each time the drive was read
+	if !p.told { // once for each read of the drive
 		for _, s := range p.knowledge.Sources {
 			sources = append(sources, stoa.Source{Path: s.Path, SHA256: s.SHA256, FromLine: s.FirstLine, ToLine: s.LastLine, Via: "context"})
 		}
@@ -214,8 +213,8 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 	return draft, nil
 }
 
-// request is the model call of the next step. It fails where the account is
-// suspended or the turn or the embed has spent all that it may.
+// request returns the model call of the next step. It fails if the account is suspended, or
+// if the turn or the embed has spent its limit.
 func (w *Worker) request(t *turn) (gateway.Request, error) {
 	row := &t.row
 	t.prompt.sees = w.sees(t.prompt.model, t.caller.Plan)
@@ -228,13 +227,13 @@ func (w *Worker) request(t *turn) (gateway.Request, error) {
 	}
 	if limit := row.Limits.MaxCredits; limit > 0 {
 		if req.MaxCredits = limit - row.Turn.Spent; req.MaxCredits <= 0 {
-			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: fmt.Sprintf("The turn has used up its cap of %s credits. Give the agent a higher limits.maxCreditsMicro and start a new session, or ask for less at once.", limit)}}
+			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: fmt.Sprintf("The turn has used up its cap of %s credits. Give the agent a higher limits.maxCreditsMicro and start a new session, or split the task into smaller ones.", limit)}}
 		}
 	}
 	if row.MaxSpend > 0 {
 		left := row.MaxSpend - row.Spent
 		if left <= 0 {
-			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: "The chat has used up the credits that its embed allows. Make another embed for it."}}
+			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: "The chat has used up the credits that its embed allows. Create another embed for it."}}
 		}
 		if req.MaxCredits == 0 || left < req.MaxCredits {
 			req.MaxCredits = left

@@ -10,11 +10,11 @@ import (
 	"stoa/internal/store"
 )
 
-// sweepBatch is how many sessions one transaction of a sweep looks at.
+// sweepBatch is the maximum number of sessions that one transaction of a sweep reads.
 const sweepBatch = 100
 
-// Recover takes back what an earlier process was running, and ends what has
-// passed its deadline meanwhile. Call it before requests are taken.
+// Recover requeues the sessions of an earlier process and ends those whose deadline has
+// passed. Call it before requests are accepted.
 func (w *Worker) Recover(ctx context.Context) error {
 	if err := all(ctx, w.sweepOrphans); err != nil {
 		return fmt.Errorf("recover sessions: %w", err)
@@ -25,8 +25,8 @@ func (w *Worker) Recover(ctx context.Context) error {
 	return nil
 }
 
-// all repeats a sweep until it has found less than a batch. Each pass ends or
-// requeues what it finds, so the passes are bounded by the rows.
+// all repeats a sweep until it finds less than a batch. Each pass ends or requeues what it
+// finds, so the rows bound the passes.
 func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
 	for n := sweepBatch; n == sweepBatch; {
 		var err error
@@ -40,7 +40,7 @@ func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
 	return nil
 }
 
-// pendingWork reports what the worker must do, and does all of it but claiming.
+// pendingWork does all pending work except claiming, and returns what it found.
 func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 	var p store.PendingWork
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -77,8 +77,7 @@ func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
 	return p, nil
 }
 
-// sweepOrphans takes turns back from workers that are gone. It returns how many
-// it looked at.
+// sweepOrphans requeues turns of workers that are gone. It returns how many it examined.
 func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
@@ -96,7 +95,7 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 				return false, err
 			}
 			id := t.Row.ID
-			tx.AfterCommit(func() { w.stop(id, session.ErrLost) }) // if it is our own, kept too slowly
+			tx.AfterCommit(func() { w.stop(id, session.ErrLost) }) // our own session, if its lease was renewed too late
 			t.Lost()
 			return true, nil
 		})
@@ -104,10 +103,9 @@ func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// sweepStrays takes back sessions that the rows give to this process and that it
-// does not run: the end of a turn could not be written, or a claim was committed
-// although its commit seemed to fail. Only the claiming loop calls it, so nothing
-// is being claimed meanwhile.
+// sweepStrays requeues sessions that the rows assign to this process but that it does not
+// run: the end of a turn could not be written, or a claim was committed although its commit
+// seemed to fail. Only the claiming loop calls it, so no claim is in progress.
 func (w *Worker) sweepStrays(ctx context.Context) error {
 	var owned, strays []store.Ref
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -135,7 +133,8 @@ func (w *Worker) sweepStrays(ctx context.Context) error {
 	})
 }
 
-// sweepDue ends what has waited, run or asked for too long.
+// sweepDue ends sessions that have waited in the queue, run, or waited for an answer too
+// long.
 func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
@@ -156,8 +155,8 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// cancelLoop stops the turns that other processes have cancelled, until over is
-// closed: the last run has ended.
+// cancelLoop stops the turns that other processes have cancelled, until over is closed, that
+// is, until the last run has ended.
 func (w *Worker) cancelLoop(ctx context.Context, over <-chan struct{}) {
 	every := time.NewTicker(pollShared)
 	defer every.Stop()
@@ -181,6 +180,6 @@ func (w *Worker) cancelLoop(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-// Interrupt stops the turns of this process without a word in the rows: it cannot
-// write them. Whoever may, takes the turns up again.
+// Interrupt stops the turns of this process without recording that, because this process can
+// no longer write. A process that can write resumes the turns.
 func (w *Worker) Interrupt() { w.stopAll(session.ErrLost) }

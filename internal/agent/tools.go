@@ -13,7 +13,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The tools of an agent.
+// Names and limits of the built-in tools.
 const (
 	toolList   = "drive_list"
 	toolRead   = "drive_read"
@@ -25,13 +25,13 @@ const (
 const (
 	listLimit   = 200
 	searchLimit = 8
-	readLines   = 400 // of drive_read without a range
+	readLines   = 400 // lines that drive_read returns without a range
 	maxOptions  = 20
 	maxOption   = 200   // characters
-	maxQuestion = 4_000 // characters, of a default answer too
+	maxQuestion = 4_000 // characters, also of a default answer
 )
 
-// tools are those that the agent may use in this turn.
+// tools returns the tools that the agent may use in this turn.
 func (p *prompt) tools() []stoa.Tool {
 	var tools []stoa.Tool
 	if p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive()) {
@@ -68,13 +68,13 @@ func (p *prompt) tools() []stoa.Tool {
 		tools = append(tools, resultTool)
 	}
 	for i := range tools {
-		tools[i].Strict = new(bool) // what the model got wrong is told to it
+		tools[i].Strict = new(bool) // a wrong argument is reported to the model
 	}
 	return tools
 }
 
-// usedDrive reports whether the turn has called a tool of the drive. Tools that were
-// there stay: vendors bind reasoning to them.
+// usedDrive reports whether the turn has called a tool of the drive. Tools that were offered
+// once stay offered: vendors bind reasoning to them.
 func (p *prompt) usedDrive() bool {
 	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool { return slices.ContainsFunc(s.Calls, ofDrive) })
 }
@@ -82,7 +82,8 @@ func (p *prompt) usedDrive() bool {
 // ofDrive reports whether a call is of a tool of the drive.
 func ofDrive(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") }
 
-// argumentsOf returns the arguments of a call as JSON: some vendors send none for none.
+// argumentsOf returns the arguments of a call as JSON. Some vendors send an empty string for
+// no arguments.
 func argumentsOf(arguments string) string {
 	if strings.TrimSpace(arguments) == "" {
 		return "{}"
@@ -90,8 +91,8 @@ func argumentsOf(arguments string) string {
 	return arguments
 }
 
-// use runs one tool call. Whatever the model got wrong is told to it as an error
-// result and nothing is done; an error of use itself is ours.
+// use runs one tool call. A fault of the model becomes an error result, and nothing is done;
+// a returned error is internal.
 func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
 	wrong := func(format string, args ...any) (session.ToolEffect, error) {
 		return session.ToolEffect{Result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: w.bound(fmt.Sprintf(format, args...))}}, nil
@@ -171,8 +172,8 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	return out, nil
 }
 
-// readArguments reads a model's arguments, strictly: what is not understood is
-// not done.
+// readArguments decodes a model's arguments strictly: a call that is not fully understood is
+// not executed.
 func readArguments(text string, into any) (bad string) {
 	if !jsonx.Valid([]byte(text)) {
 		return "The arguments are not valid JSON; nothing was done."
@@ -183,8 +184,8 @@ func readArguments(text string, into any) (bad string) {
 	return ""
 }
 
-// readQuestion parses the arguments of the tool that asks the user. The second
-// result, if not empty, tells the model why the user was not asked.
+// readQuestion parses the arguments of the tool that asks the user. If the second result is
+// not empty, it explains to the model why the user was not asked.
 func readQuestion(text string) (stoa.Input, string) {
 	var in struct {
 		Question      string   `json:"question"`
@@ -229,8 +230,8 @@ type listedFile struct {
 	MimeType string `json:"mimeType"`
 }
 
-// driveList is the tool drive_list: a page of files below a prefix, within the
-// limit of a tool's output.
+// driveList implements drive_list: a page of files below a prefix, within the limit of a
+// tool's output.
 func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
 	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Limit: listLimit, Cursor: after})
 	if err != nil {
@@ -265,8 +266,8 @@ type readPassage struct {
 	Note  string `json:"note,omitzero"`
 }
 
-// driveRead is the tool drive_read: lines of a text file, numbered from 1, or an image.
-// What was read is recorded as a source.
+// driveRead implements drive_read: it returns lines of a text file, numbered from 1, or an
+// image, and records them as a source.
 func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
 	at, err := drive.ParsePath(path)
 	if err != nil {
@@ -277,7 +278,7 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path
 		to = from + readLines - 1
 	}
 	lines, err := w.cfg.Drives.Read(ctx, who, at, from, to)
-	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // no text
+	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // not a text
 		return w.readImage(ctx, p, who, at, err, out)
 	}
 	if err != nil {
@@ -299,12 +300,12 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path
 	return got, nil
 }
 
-// textBudget returns how many bytes of a file's text fit into a tool's answer; the
-// rest is for what JSON adds.
+// textBudget returns the maximum size of file text in a tool's result, in bytes; the rest is
+// reserved for JSON syntax.
 func (w *Worker) textBudget() int { return w.cfg.ToolOutput * 3 / 4 }
 
-// fitLines keeps as many whole lines as a budget of bytes takes once they are
-// written as JSON, and at least part of the first.
+// fitLines keeps the whole lines that fit into budget bytes when encoded as JSON, and at
+// least part of the first line.
 func fitLines(text string, first, last int64, budget int) (string, int64) {
 	if jsonLength(text) <= budget {
 		return text, last
@@ -340,8 +341,8 @@ type foundPassage struct {
 	Text  string `json:"text"`
 }
 
-// driveSearch is the tool drive_search: the best passages for a query, as many
-// as fit into a tool's output. Each is recorded as a source.
+// driveSearch implements drive_search: it returns the best passages for a query that fit into
+// a tool's output, and records each as a source.
 func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *session.ToolEffect) (any, error) {
 	result, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
 	if err != nil {
@@ -371,8 +372,8 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 	return found, nil
 }
 
-// driveWrite is the tool drive_write. ref identifies the call, so that a step
-// that is run again writes once.
+// driveWrite implements drive_write. ref identifies the call, so that a repeated step writes
+// only once.
 func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *session.ToolEffect) (any, error) {
 	p, err := drive.ParsePath(path)
 	if err != nil {
@@ -395,5 +396,5 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 	return wrote, nil
 }
 
-// bound keeps a tool's answer within the limit.
+// bound shortens a tool's result to the limit.
 func (w *Worker) bound(s string) string { return session.Shown(s, w.cfg.ToolOutput) }

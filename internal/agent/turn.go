@@ -10,24 +10,24 @@ import (
 	"stoa/internal/tool"
 )
 
-// A turn is what the worker knows of the turn that it runs.
+// A turn is the worker's state of a turn that it runs.
 type turn struct {
 	run    *run
 	prompt *prompt
 	drive  drive.Owner
-	shown  stoa.DriveAccess // access to the drive while an embed shows the session
+	shown  stoa.DriveAccess // access to the drive if an embed shows the session
 	row    store.SessionRow
-	caller *stoa.Caller        // for the next step; nil: to be read again
-	calls  []stoa.ExternalCall // of the last step, those of tools that are carried out elsewhere
-	own    tool.Credentials    // of the session
+	caller *stoa.Caller        // for the next step; nil means to be read again
+	calls  []stoa.ExternalCall // external calls of the last step
+	own    tool.Credentials    // of the session itself
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
-	tellWithheld bool            // that is not written yet
+	tellWithheld bool            // withheld is not recorded yet
 }
 
-// turn runs a claimed session's turn from where it stands. It returns nil when
-// the turn has stopped or waits, which is written by then, and otherwise why it
-// goes on no further here, which is not.
+// turn runs a claimed session's turn from its current state. It returns nil if the turn has
+// stopped or waits, which is then recorded. Otherwise it returns why the turn does not
+// continue here, which is not recorded yet.
 func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 	t, err := w.load(ctx, r, row)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 			return context.Cause(ctx)
 		}
 		if len(t.prompt.steps) >= row.Limits.MaxSteps {
-			return &failure{Failure: stoa.Failure{Code: session.CodeStepLimit, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, ask for less at once, or raise the limit of its steps.", Retryable: true}}
+			return &failure{Failure: stoa.Failure{Code: session.CodeStepLimit, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, split the task into smaller ones, or raise the limit of its steps.", Retryable: true}}
 		}
 		done, err := w.step(ctx, t)
 		if err != nil || done {
@@ -58,8 +58,8 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 	}
 }
 
-// load reads what a turn needs: the agent as it was frozen, the message, the
-// steps that are recorded, the history that fits, and the drive.
+// load reads the data of a turn: the agent as it was frozen, the message, the recorded steps,
+// the history that fits, and the drive.
 func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
 	p := &prompt{model: row.ModelAsked, mode: row.Mode}
 	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
@@ -120,8 +120,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 	return t, w.learn(ctx, p, t.drive)
 }
 
-// limitDrive takes from the turn what it may not do with the drive if the session is a
-// visitor's by now.
+// limitDrive restricts the turn's access to the drive if the session is now a visitor's.
 func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 	p := t.prompt
 	if p.access == t.shown {
@@ -137,8 +136,7 @@ func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// offer finds out which tools that are carried out elsewhere the turn offers, and which
-// it withholds, as things are now.
+// offer determines which external tools the turn currently offers and which it withholds.
 func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.AgentTool) error {
 	if len(tools) == 0 && len(t.row.Withheld) == 0 {
 		return nil
@@ -169,7 +167,7 @@ func (p *prompt) openCalls() bool {
 	return open
 }
 
-// useTraced is use with its span and count.
+// useTraced is use with a span and metrics.
 func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
 	ctx, span := w.cfg.Tracer.Tool(ctx, c.Name)
 	out, err := w.use(ctx, t.prompt, t.drive, step, ref, c)
@@ -183,6 +181,5 @@ func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, c sto
 	return out, err
 }
 
-// toolError is why the span of a tool call failed. What was wrong is told to the model
-// alone.
+// toolError is the code of a failed span of a tool call. Only the model receives the details.
 const toolError stoa.Code = "tool_error"

@@ -167,7 +167,7 @@ func TestACancelledAuthorizationIsForgotten(t *testing.T) {
 	if resp, _ := callback(t, s, nil, says(token, "connect")); resp.StatusCode != 400 {
 		t.Errorf("%d", resp.StatusCode)
 	}
-	s.failed(t, "Whoever signed in cancelled the authorization.")
+	s.failed(t, "The person who signed in cancelled the authorization.")
 
 	// What ends it between the question and its answer.
 	for what, end := range map[string]func(){

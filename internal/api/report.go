@@ -25,7 +25,7 @@ func report[T any](ctx context.Context, s *Server, accountID string, fn func(con
 	limit := cmp.Or(s.ReportTime, reportTime)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	give, err := s.limits.reports.Take(within, accountID, maxReports)
+	give, err := s.limits.reports.Acquire(within, accountID, maxReports)
 	if err == nil {
 		defer give()
 		err = s.Store.Report(within, func(tx *store.Tx) error {

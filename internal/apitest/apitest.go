@@ -1,11 +1,10 @@
-// Package apitest starts a service for tests, and has a client that checks every
-// request and reply against the contract.
+// Package apitest starts a service for tests, and provides a client that checks every request
+// and reply against the contract.
 //
-// It is for tests alone. The service is the one that [app.New] wires: a database of
-// the test's own ([storetest.New]), HTTP over a socket, the sandbox for a provider.
-// Start with [Start], then [Service.Client]; [Recorder] knows what of the contract
-// was exercised, and [Fuzzer] sends requests
-// made from the contract.
+// It is for tests only. The service is wired by [app.New]: a separate database per test
+// ([storetest.New]), HTTP over a socket, the sandbox as provider. Start with [Start], then
+// [Service.Client]; [Recorder] records which parts of the contract were exercised, and
+// [Fuzzer] sends requests generated from the contract.
 package apitest
 
 import (
@@ -39,30 +38,30 @@ import (
 	"stoa/internal/webhook"
 )
 
-// Config changes the service that [Start] builds. The zero value is one that
-// is served by the sandbox.
+// Config changes the service that [Start] builds. The zero value means a service with the
+// sandbox.
 type Config struct {
-	Providers []stoa.Provider         // none: the sandbox serves everything
-	Families  map[string][]stoa.Route // needed with Providers
+	Providers []stoa.Provider         // empty means that the sandbox serves everything
+	Families  map[string][]stoa.Route // required with Providers
 	Sandbox   string                  // see catalog.Options
-	Grant     stoa.Credits            // of the owner; 0: 100 credits
-	Drive     drive.Limits            // zero: the defaults
-	Plans     []stoa.Plan             // nil: free (no gated models) and pro (all), without limits
-	Logger    *slog.Logger            // nil: none
-	Metrics   *telemetry.Metrics      // nil: none
-	Tracer    *telemetry.Tracer       // nil: none
-	Home      *storetest.Database     // nil: a new one of storetest.New
-	Server    func(*api.Server)       // changes settings before the start; nil: none
-	Sessions  func(*session.Config)   // changes settings before the start; nil: none
-	Worker    func(*agent.Config)     // changes settings before the start; nil: none
-	Schedules func(*scheduler.Config) // changes settings before the start; nil: none
-	Hooks     func(*webhook.Config)   // changes settings before the start; nil: none
-	Vault     *vault.Vault            // nil: one whose key is always the same
+	Grant     stoa.Credits            // of the owner; 0 means 100 credits
+	Drive     drive.Limits            // zero means the defaults
+	Plans     []stoa.Plan             // nil means free (no gated models) and pro (all), without limits
+	Logger    *slog.Logger            // may be nil
+	Metrics   *telemetry.Metrics      // may be nil
+	Tracer    *telemetry.Tracer       // may be nil
+	Home      *storetest.Database     // nil means a new one of storetest.New
+	Server    func(*api.Server)       // changes settings before the start; may be nil
+	Sessions  func(*session.Config)   // changes settings before the start; may be nil
+	Worker    func(*agent.Config)     // changes settings before the start; may be nil
+	Schedules func(*scheduler.Config) // changes settings before the start; may be nil
+	Hooks     func(*webhook.Config)   // changes settings before the start; may be nil
+	Vault     *vault.Vault            // nil means one with a fixed key
 	Allow     []string                // destinations that are not public; see package outbound
-	Idle      bool                    // sessions are taken and not run
-	StateKey  string                  // seals state: 32 bytes; empty: always the same
-	Version1  bool                    // without extensions; otherwise all are on
-	Recorder  *Recorder               // nil: nothing is recorded
+	Idle      bool                    // sessions are accepted but not run
+	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
+	Version1  bool                    // without extensions; otherwise all are enabled
+	Recorder  *Recorder               // nil disables recording
 }
 
 // A Service is a running service.
@@ -145,13 +144,13 @@ func Start(t testing.TB, cfg Config) *Service {
 	server.Config.Handler = s.Server.Handler()
 	server.Listener = listen.New(server.Listener, listen.Config{})
 	server.Start()
-	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // streams that are open end
+	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // open streams end
 	s.URL = server.URL
 	return s
 }
 
-// isolated lets requests to addresses of callers reach this machine alone, without
-// asking anybody what a name stands for.
+// isolated restricts requests to addresses of callers to this machine, and resolves names
+// without DNS.
 func isolated(s *outbound.Settings) {
 	s.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
 		if a, err := netip.ParseAddr(host); err == nil {
@@ -170,7 +169,7 @@ func isolated(s *outbound.Settings) {
 	}
 }
 
-// run does a part's work in the background until the test ends.
+// run runs a part in the background until the test ends.
 func (s *Service) run(what string, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -178,7 +177,7 @@ func (s *Service) run(what string, run func(context.Context) error) {
 		defer close(ended)
 		err := run(ctx)
 		select {
-		case <-s.Store.Lost(): // a node that is dead ends with an error
+		case <-s.Store.Lost(): // a dead node ends with an error
 		default:
 			if err != nil && ctx.Err() == nil {
 				s.t.Errorf("%s: %v", what, err)
@@ -188,7 +187,7 @@ func (s *Service) run(what string, run func(context.Context) error) {
 	s.t.Cleanup(func() { stop(); <-ended })
 }
 
-// NewKey creates a key with those scopes and returns its secret.
+// NewKey creates a key with the given scopes and returns its secret.
 func (s *Service) NewKey(accountID string, scopes ...string) (string, stoa.Key) {
 	return s.NewKeyLike(stoa.Key{AccountID: accountID, Name: "test", Scopes: scopes})
 }
@@ -208,10 +207,10 @@ func (s *Service) NewKeyLike(k stoa.Key) (string, stoa.Key) {
 	return secret, made
 }
 
-// Client is a checking client with the owner's key.
+// Client returns a checking client with the owner's key.
 func (s *Service) Client(t testing.TB) *Client { return s.ClientWith(t, s.Key) }
 
-// ClientWith is a checking client with that key; an empty one sends none.
+// ClientWith returns a checking client with the given key; an empty one sends none.
 func (s *Service) ClientWith(t testing.TB, key string) *Client {
 	t.Helper()
 	return NewClient(t, s.URL, key, s.recorder)

@@ -21,7 +21,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		name, path, media string
 		status            int
 		body              func(id string) string
-		want              string // of the complaint; empty: none
+		want              string // part of the complaint; empty if none is expected
 	}{
 		{"nothing wrong", "/api/v1/health", "application/json", 200, func(string) string { return health }, ""},
 		{"a status that is not documented", "/api/v1/health", "application/json", 201, func(string) string { return health }, "not documented"},
@@ -55,7 +55,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	}
 }
 
-// TestPlantedMistakesInAStreamAreFound changes one thing of a good stream.
+// TestPlantedMistakesInAStreamAreFound changes one detail of a valid stream.
 func TestPlantedMistakesInAStreamAreFound(t *testing.T) {
 	h := apitest.Start(t, apitest.Config{})
 	good := string(h.Client(t).Want(200, "POST", "/api/v1/responses", map[string]any{"model": "auto", "input": "say: one two", "stream": true}).Body)

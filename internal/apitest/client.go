@@ -18,11 +18,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Client makes requests and fails its test whenever a reply is not what the
-// contract says.
+// A Client sends requests and fails its test whenever a reply violates the contract.
 type Client struct {
 	URL    string
-	Key    string            // empty: none is sent
+	Key    string            // empty means none is sent
 	Header map[string]string // sent with every request; an empty value removes a header
 
 	t        testing.TB
@@ -30,7 +29,7 @@ type Client struct {
 	recorder *Recorder
 }
 
-// NewClient is a client of any running service. The recorder may be nil.
+// NewClient returns a client of any running service. The recorder may be nil.
 func NewClient(t testing.TB, baseURL, key string, r *Recorder) *Client {
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -40,7 +39,7 @@ func NewClient(t testing.TB, baseURL, key string, r *Recorder) *Client {
 	}
 }
 
-// With is the client with one more header.
+// With returns the client with one more header.
 func (c *Client) With(name, value string) *Client {
 	next := *c
 	next.Header = map[string]string{name: value}
@@ -52,19 +51,19 @@ func (c *Client) With(name, value string) *Client {
 	return &next
 }
 
-// A Reply is a reply that fits the contract.
+// A Reply is a reply that conforms to the contract.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	Close  bool                     // the connection ends with it
+	Close  bool                     // the connection is closed after it
 	Events []contract.ResponseEvent // of a stream
 	Log    []LogEvent               // of a stream of a session's events
 	t      testing.TB
 }
 
-// Do sends a request and checks it and its reply. A body that is a string or
-// bytes is sent as it is, nil is none, anything else becomes JSON.
+// Do sends a request and checks it and its reply. A string or bytes are sent unchanged as the
+// body, nil means none, any other value becomes JSON.
 func (c *Client) Do(method, path string, body any) *Reply {
 	c.t.Helper()
 	r, err := c.Try(context.Background(), method, path, body)
@@ -74,7 +73,7 @@ func (c *Client) Do(method, path string, body any) *Reply {
 	return r
 }
 
-// Want is [Client.Do] for a reply that must have that status.
+// Want is [Client.Do] for a reply that must have the given status.
 func (c *Client) Want(status int, method, path string, body any) *Reply {
 	c.t.Helper()
 	r := c.Do(method, path, body)
@@ -84,7 +83,7 @@ func (c *Client) Want(status int, method, path string, body any) *Reply {
 	return r
 }
 
-// WantError is [Client.Do] for a reply that must be that error; it returns it.
+// WantError is [Client.Do] for a reply that must be the given error; it returns it.
 func (c *Client) WantError(code stoa.Code, method, path string, body any) contract.ErrorBody {
 	c.t.Helper()
 	r := c.Do(method, path, body)
@@ -95,7 +94,7 @@ func (c *Client) WantError(code stoa.Code, method, path string, body any) contra
 	return e
 }
 
-// Try is [Client.Do] that returns what is wrong.
+// Try is [Client.Do], but returns violations as an error.
 func (c *Client) Try(ctx context.Context, method, path string, body any) (*Reply, error) {
 	raw, err := encode(body)
 	if err != nil {
@@ -108,7 +107,7 @@ func (c *Client) Try(ctx context.Context, method, path string, body any) (*Reply
 	return c.send(ctx, method, path, raw, reader)
 }
 
-// Stall sends a request whose body begins and never goes on.
+// Stall sends a request whose body begins and never continues.
 func (c *Client) Stall(method, path string) *Reply {
 	c.t.Helper()
 	begun, stalled := io.Pipe()
@@ -120,7 +119,7 @@ func (c *Client) Stall(method, path string) *Reply {
 	return r
 }
 
-// send sends a request; raw is the body that the contract is compared with.
+// send sends a request; raw is the body for the check against the contract.
 func (c *Client) send(ctx context.Context, method, path string, raw []byte, reader io.Reader) (*Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, reader)
 	if err != nil {
@@ -167,7 +166,7 @@ func encode(body any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// check holds a request and its reply against the contract.
+// check checks a request and its reply against the contract.
 func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 	id := r.Header.Get("x-request-id")
 	if !stoa.IsID("req", id) {
@@ -277,8 +276,7 @@ func checkHeader(isInteger bool, value string, visit func(any) error) error {
 	return visit(float64(n))
 }
 
-// badTimes finds a member whose name says that it is a time and whose form is
-// not the one of the contract.
+// badTimes finds a member with a time's name whose form violates the contract.
 func badTimes(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -300,8 +298,8 @@ func badTimes(v any) string {
 	return ""
 }
 
-// checkEnvelope holds an error against the envelope, the table of codes, and
-// the codes that the status is documented to have.
+// checkEnvelope checks an error against the envelope, the table of codes, and the documented
+// codes of the status.
 func (c *Client) checkEnvelope(r *Reply, documented []any) error {
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
 		return fmt.Errorf("%d: an error of the type %q: %.200s", r.Status, got, r.Body)
@@ -346,13 +344,13 @@ func (r *Reply) JSON(into any) *Reply {
 	return r
 }
 
-// Error reads the body as an error; its members are empty if it is none.
+// Error reads the body as an error; its fields are empty if it is not one.
 func (r *Reply) Error() contract.ErrorBody {
 	var e struct {
 		contract.ErrorEnvelope
-		RequestID string `json:"request_id"` // in the form of Messages
+		RequestID string `json:"request_id"` // in the Messages format
 	}
-	_ = json.Unmarshal(r.Body, &e) // empty members say so
+	_ = json.Unmarshal(r.Body, &e) // an invalid body leaves the fields empty
 	if e.RequestID != "" {
 		e.Error.RequestID = e.RequestID
 	}

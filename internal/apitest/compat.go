@@ -13,8 +13,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// checkChunks reads a stream of chat completions strictly: framing, the schema of each
-// chunk, one end, and nothing but the usage and [DONE] after it.
+// checkChunks reads a stream of chat completions strictly: framing, the schema of each chunk,
+// one end, and only the usage and [DONE] after it.
 func (r *Reply) checkChunks(schema *openapi3.Schema) error {
 	text := string(r.Body)
 	if !strings.HasSuffix(text, "\n\n") {
@@ -126,7 +126,7 @@ func (r *Reply) checkBlocks(schema *openapi3.Schema) error {
 	return nil
 }
 
-// checkMessagesError holds an error against the form of Messages.
+// checkMessagesError checks an error in the Messages format.
 func (c *Client) checkMessagesError(r *Reply, documented []any) error {
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
 		return fmt.Errorf("%d: an error of the type %q: %.200s", r.Status, got, r.Body)

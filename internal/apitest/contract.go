@@ -15,8 +15,8 @@ import (
 	"stoa/internal/contract"
 )
 
-// Document is the contract with every object closed that does not say that it
-// is open: a reply with a member that nobody documented does not fit.
+// Document is the contract with every object closed that is not explicitly open: a reply with
+// an undocumented member does not conform.
 var Document = sync.OnceValue(func() *openapi3.T {
 	doc, err := contract.Load()
 	if err != nil {
@@ -44,8 +44,8 @@ func closeObjects(s *openapi3.Schema) {
 
 var editions sync.Map // of *openapi3.T by edition
 
-// keepEdition holds the document of a service, which it parses at its start, for the
-// next service of the same tests: a third of what a start costs.
+// keepEdition keeps the parsed document of a service for the next service of the same tests:
+// parsing is a third of the cost of a start.
 func keepEdition(t testing.TB, extensions config.Extensions) {
 	t.Helper()
 	edition := contract.For(extensions.Names()...)
@@ -56,11 +56,11 @@ func keepEdition(t testing.TB, extensions config.Extensions) {
 	editions.Store(edition, doc)
 }
 
-// find returns the operation that a request is for; nil for a path or method that
-// the contract does not have.
+// find returns the operation of a request; nil for a path or method that the contract does
+// not have.
 func find(doc *openapi3.T, method, path string) *Operation {
 	if plain, err := url.PathUnescape(path); err != nil || !utf8.ValidString(plain) || strings.Contains(plain, "\x00") {
-		return nil // what is no text is no path of the contract
+		return nil // invalid text is not a path of the contract
 	}
 	best := -1
 	var found *Operation
@@ -76,8 +76,7 @@ func find(doc *openapi3.T, method, path string) *Operation {
 	return found
 }
 
-// fits reports whether a path has the form of a template, and how many of its
-// segments are literally the same.
+// fits reports whether a path matches a template, and the number of literally equal segments.
 func fits(template, path string) (literal int, ok bool) {
 	want, got := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
@@ -94,7 +93,7 @@ func fits(template, path string) (literal int, ok bool) {
 	return literal, true
 }
 
-// visit holds a value against a schema.
+// visit validates a value against a schema.
 func visit(s *openapi3.Schema, v any) error {
 	err := s.VisitJSON(v, openapi3.VisitAsResponse(), openapi3.EnableFormatValidation())
 	if err != nil {
@@ -107,13 +106,13 @@ func visit(s *openapi3.Schema, v any) error {
 	return nil
 }
 
-// An Operation is one line of the contract.
+// An Operation is one operation of the contract.
 type Operation struct {
 	*openapi3.Operation
 	Method, Path string
 }
 
-// Operations lists the contract, ordered by path and method.
+// Operations lists the operations of the contract, ordered by path and method.
 func Operations() []Operation {
 	var list []Operation
 	for path, item := range Document().Paths.Map() {

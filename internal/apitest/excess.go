@@ -17,9 +17,9 @@ type Excess struct {
 	Request Request
 }
 
-// Excesses returns a request for every limit of the operation's parameters and
-// body, so that a limit that is not enforced shows. Limits above 2 million are
-// left out: the size of the body is lower.
+// Excesses returns a request for every limit of the operation's parameters and body, to
+// reveal limits that are not enforced. Limits above 2 million are left out: the maximum size
+// of the body is lower.
 func (op Operation) Excesses(id string) []Excess {
 	var list []Excess
 	for _, p := range op.parameters() {
@@ -43,7 +43,7 @@ func (op Operation) Excesses(id string) []Excess {
 				r.Path += "?" + query
 			case openapi3.ParameterInQuery:
 				path, raw, _ := strings.Cut(r.Path, "?")
-				query, _ := url.ParseQuery(raw) // of Sample, so it parses
+				query, _ := url.ParseQuery(raw) // from Sample, so it is valid
 				query.Set(p.Name, value)
 				r.Path = path + "?" + query.Encode()
 			case openapi3.ParameterInHeader:
@@ -63,12 +63,12 @@ func (op Operation) Excesses(id string) []Excess {
 	return list
 }
 
-// most bounds the lists and texts of an [Excess].
+// most is the maximum size of the lists and texts of an [Excess].
 const most = 2_000_000
 
-// An excessValue is a value that fits a schema but at one place.
+// An excessValue is a value that fits a schema except in one place.
 type excessValue struct {
-	at    string // from the value: .name, [0]
+	at    string // path within the value: .name, [0]
 	value any
 }
 

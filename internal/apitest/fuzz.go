@@ -16,23 +16,22 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A Fuzzer sends what the contract allows and much that it does not, and fails
-// its test on a 5xx, an undocumented status, a reply that does not fit, or a body
-// that is accepted against the contract.
+// A Fuzzer sends requests that the contract allows and many that it does not, and fails its
+// test on a 5xx, an undocumented status, a reply that does not conform, or a body that is
+// accepted against the contract.
 type Fuzzer struct {
-	Client func(Operation) *Client // whose requests the operation takes
-	// Objects has ids that exist, by the segment of a path before them; see
+	Client func(Operation) *Client // returns a client whose key may use the operation
+	// Objects contains existing ids, by the segment of a path before them; see
 	// [Operation.Collection]. It may be empty.
 	Objects map[string]string
 	Seed    uint64 // the same seed sends the same requests
 	// Skip leaves operations out, by id.
 	Skip []string
-	// Allow5xx reports whether a 5xx with that code is no fault here.
+	// Allow5xx reports whether a 5xx with the given code is acceptable.
 	Allow5xx func(code string) bool
 }
 
-// Run sends so many requests to every operation and returns how many it sent in
-// all.
+// Run sends rounds requests to every operation and returns the total number.
 func (f *Fuzzer) Run(t testing.TB, rounds int) int {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(f.Seed, 1))
@@ -78,7 +77,7 @@ func text(body any) string {
 	return string(raw)
 }
 
-// A generator makes requests at random.
+// A generator generates random requests.
 type generator struct {
 	rng     *rand.Rand
 	objects map[string]string
@@ -115,7 +114,7 @@ func (g *generator) request(op Operation) Request {
 				}
 			}
 			if n, err := strconv.Atoi(query.Get("waitSeconds")); err == nil && n > 1 && n <= 60 {
-				query.Set("waitSeconds", "1") // it may be all that there is to wait for
+				query.Set("waitSeconds", "1") // there may be nothing to wait for
 			}
 		case openapi3.ParameterInHeader:
 			if g.chance(25) {
@@ -131,7 +130,7 @@ func (g *generator) request(op Operation) Request {
 	} else if g.chance(5) {
 		r.Body = g.oddText()
 	}
-	if op.Method != "GET" && g.chance(10) { // it is ignored where it has no meaning
+	if op.Method != "GET" && g.chance(10) { // it is ignored if it has no meaning
 		r.Header["Idempotency-Key"] = headerText(g.oddText())
 	}
 	switch g.rng.IntN(60) {
@@ -147,7 +146,7 @@ func (g *generator) request(op Operation) Request {
 	return r
 }
 
-// headerText keeps what net/http would refuse to send.
+// headerText removes characters that net/http would refuse to send.
 func headerText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -157,7 +156,7 @@ func headerText(s string) string {
 	}, s)
 }
 
-// segment is an id in a path.
+// segment returns an id for a path.
 func (g *generator) segment(collection string) string {
 	if id := g.objects[collection]; id != "" && g.chance(70) {
 		return id
@@ -168,7 +167,7 @@ func (g *generator) segment(collection string) string {
 	return url.PathEscape(pick(g, "x", "acc_0", "key_06gvhv69r5ph5423k171tpak2o", "%00", "a/b", "ü", "' OR 1=1 --", strings.Repeat("y", 300), "null", "0"))
 }
 
-// body returns a body: most fit, some have one thing changed, a few are no JSON.
+// body returns a body: most conform, some have one change, a few are not JSON.
 func (g *generator) body(op Operation, r *Request) any {
 	media := op.RequestBody.Value.Content["application/json"]
 	if media == nil {
@@ -184,14 +183,14 @@ func (g *generator) body(op Operation, r *Request) any {
 	}
 	if members, ok := v.(map[string]any); ok {
 		if input, ok := members["input"].(string); ok && op.OperationID == "createResponse" {
-			members["input"] = "say: " + input // so that the sandbox follows no order by chance
+			members["input"] = "say: " + input // so that the sandbox follows no accidental order
 			delete(members, "tools")
 		}
 	}
 	return v
 }
 
-// mutate changes one thing somewhere inside.
+// mutate changes one value somewhere inside.
 func (g *generator) mutate(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -234,7 +233,7 @@ func (g *generator) oddText() string {
 		"9223372036854775808", "-1", "null", "asc", strings.Repeat("z", 3000), "=1+1", "\r\nX: y", "\ufeff", "e\u0301")
 }
 
-// value is at random what a schema takes, more or less.
+// value returns a random value that mostly fits a schema.
 func (g *generator) value(s *openapi3.Schema, depth int) any {
 	if s.Nullable && g.chance(15) {
 		return nil

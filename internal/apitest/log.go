@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A LogEvent is one event of a session's log, with what most of them carry.
+// A LogEvent is one event of a session's log, with the most common data.
 type LogEvent struct {
 	Seq       int64  `json:"seq"`
 	Type      string `json:"type"`
@@ -54,13 +54,13 @@ func ReadLogEvent(block string) (LogEvent, error) {
 	var ev LogEvent
 	lines := strings.Split(block, "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "id: ") || !strings.HasPrefix(lines[1], "event: ") || !strings.HasPrefix(lines[2], "data: ") {
-		return ev, fmt.Errorf("this is no event of three lines: %q", block)
+		return ev, fmt.Errorf("not an event of three lines: %q", block)
 	}
 	if err := json.Unmarshal([]byte(lines[2][6:]), &ev); err != nil {
 		return ev, fmt.Errorf("the data is not JSON: %w in %q", err, block)
 	}
 	if lines[0][4:] != strconv.FormatInt(ev.Seq, 10) || lines[1][7:] != ev.Type {
-		return ev, fmt.Errorf("the lines tell of different events: %q", block)
+		return ev, fmt.Errorf("the lines belong to different events: %q", block)
 	}
 	return ev, nil
 }
@@ -73,8 +73,8 @@ func visitText(s *openapi3.Schema, text string) error {
 	return visit(s, v)
 }
 
-// Join puts a message's text together from its deltas, as the contract says: a
-// piece whose offset lies below what was joined cuts that back first.
+// Join assembles a message's text from its deltas according to the contract: a piece whose
+// offset is below the length of the text first truncates it.
 func Join(events []LogEvent, messageID string) string {
 	var text []rune
 	for _, e := range events {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Recorder remembers which operations and statuses of the contract were
-// exercised. It is safe for use by many goroutines; its zero value works.
+// A Recorder records which operations and statuses of the contract were exercised. It is safe
+// for use by many goroutines; its zero value works.
 type Recorder struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -25,8 +25,8 @@ func (r *Recorder) saw(operation string, status int) {
 	r.seen[fmt.Sprintf("%s %d", operation, status)] = true
 }
 
-// Missing lists the documented statuses of the operations with one of the tags
-// that were never seen, as "operation status".
+// Missing lists the documented statuses, of the operations with one of the tags, that never
+// occurred, as "operation status".
 func (r *Recorder) Missing(tags []string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,16 +8,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A Request is one that fits the contract.
+// A Request is a request that conforms to the contract.
 type Request struct {
 	Method, Path string
-	Body         any               // nil: none
-	Header       map[string]string // beside the usual ones
+	Body         any               // may be nil
+	Header       map[string]string // in addition to the usual ones
 }
 
-// Sample is a request of the operation with everything that it requires: the
-// contract's example for the body, or else the smallest that fits. Every
-// parameter of the path is id.
+// Sample returns a request of the operation with everything that it requires: the contract's
+// example for the body, or else the smallest valid one. Every parameter of the path is id.
 func (op Operation) Sample(id string) Request {
 	r := Request{Method: op.Method, Path: op.Path, Header: map[string]string{}}
 	query := url.Values{}
@@ -56,8 +55,7 @@ func (op Operation) Sample(id string) Request {
 	return r
 }
 
-// VisitorOnly reports whether the operation takes the token of an embed in place
-// of a key.
+// VisitorOnly reports whether the operation requires the token of an embed instead of a key.
 func (op Operation) VisitorOnly() bool {
 	return op.Security != nil && len(*op.Security) > 0 && (*op.Security)[0]["embedToken"] != nil
 }
@@ -78,7 +76,7 @@ func (op Operation) parameters() []*openapi3.Parameter {
 	return list
 }
 
-// plain writes a sample into a query or a header.
+// plain formats a sample for a query or a header.
 func plain(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -90,8 +88,8 @@ func plain(v any) string {
 	return string(text)
 }
 
-// copyOf copies a value of JSON. Examples belong to the document, which all tests of a
-// process share, and who gets a sample may change it.
+// copyOf copies a JSON value. Examples belong to the document, which all tests of a process
+// share, and callers may change a sample.
 func copyOf(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -110,7 +108,7 @@ func copyOf(v any) any {
 	return v
 }
 
-// sampleOf is the smallest value that a schema takes.
+// sampleOf returns the smallest value that fits a schema.
 func sampleOf(s *openapi3.Schema, example any, depth int) any {
 	switch {
 	case example != nil:
@@ -172,7 +170,7 @@ func (c *Client) Send(r Request) *Reply {
 	return c.Do(r.Method, r.Path, r.Body)
 }
 
-// SendForError is [Client.Send] for a reply that must be that error.
+// SendForError is [Client.Send] for a reply that must be the given error.
 func (c *Client) SendForError(code string, r Request) *Reply {
 	c.t.Helper()
 	reply := c.Send(r)

@@ -32,7 +32,7 @@ func TestSamplesMayBeChanged(t *testing.T) {
 	}
 }
 
-// empty takes out all members within a value and returns how many there were.
+// empty removes all members within a value and returns their number.
 func empty(v any) (n int) {
 	switch v := v.(type) {
 	case map[string]any:

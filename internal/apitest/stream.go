@@ -10,12 +10,12 @@ import (
 	"stoa/internal/contract"
 )
 
-// order is the grammar of a stream, one letter per event: items one after another, of
-// which only the last may be without an end, in a stream that failed.
+// order is the grammar of a stream, one letter per event: items one after another, of which
+// only the last may be unfinished, in a failed stream.
 var order = regexp.MustCompile(`^CP(` + anItem + `)*((I(A[DR]*([TU]QA[DR]*)?|GS*|N*)?)?EF|[KX])$`)
 
-// anItem is a whole message, reasoning or function call. A call that a limit cut off
-// has no end of its arguments.
+// anItem is a whole message, reasoning or function call. The arguments of a call that a limit
+// cut off are not finished.
 const anItem = `I(A(D*T|R*U)Q(A(D*T|R*U)Q)?|(GS+YZ)?|N*J?)M`
 
 var letters = map[string]string{
@@ -26,8 +26,8 @@ var letters = map[string]string{
 	contract.EventArgumentsDelta: "N", contract.EventArgumentsDone: "J", contract.EventRefusalDelta: "R", contract.EventRefusalDone: "U",
 }
 
-// checkStream reads a stream strictly: framing, schema of every event, order,
-// numbers, and that all events tell the same story.
+// checkStream reads a stream strictly: framing, schema of every event, order, numbers, and
+// consistency of all events.
 func (r *Reply) checkStream() error {
 	text := string(r.Body)
 	if !strings.HasSuffix(text, "\n\ndata: [DONE]\n\n") {
@@ -83,12 +83,12 @@ func checkEvent(kind, data string) (contract.ResponseEvent, error) {
 	return ev, json.Unmarshal([]byte(data), &ev)
 }
 
-// checkStory holds the events against each other: the items that were added, their
-// pieces and ends, and the output in the end.
+// checkStory checks the consistency of the events: the items that were added, their pieces
+// and ends, and the final output.
 func checkStory(events []contract.ResponseEvent) error {
-	var items []contract.OutputItem // as they were done
+	var items []contract.OutputItem // in their final state
 	var open *contract.OutputItem
-	var pieces string // of the part or the arguments that are open
+	var pieces string // of the open part or arguments
 	first := events[0].Response
 	for i, ev := range events {
 		if r := ev.Response; r != nil {
@@ -155,7 +155,7 @@ func checkStory(events []contract.ResponseEvent) error {
 	return nil
 }
 
-// checkEnd holds the last event against the items.
+// checkEnd checks the last event against the items.
 func checkEnd(ev contract.ResponseEvent, items []contract.OutputItem) error {
 	r := ev.Response
 	if "response."+string(r.Status) != ev.Type {
@@ -183,7 +183,7 @@ func checkEnd(ev contract.ResponseEvent, items []contract.OutputItem) error {
 
 func tail(s string) string { return s[max(0, len(s)-200):] }
 
-// Text is the text of a reply, whole or streamed.
+// Text returns the text of a reply, whole or streamed.
 func (r *Reply) Text() string {
 	r.t.Helper()
 	if n := len(r.Events); n > 0 {

@@ -9,17 +9,17 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// A Text is a place in a request where the contract takes any text: a parameter
-// of the query, or a member of the body.
+// A Text is a place in a request where the contract accepts any text: a parameter of the
+// query, or a member of the body.
 type Text struct {
 	Name string // of the parameter or member
 	At   string // the member's path
-	// With returns the request with a text at that place.
+	// With returns the request with text in that place.
 	With func(text string) Request
 }
 
-// Texts returns the places of texts in requests of the operation. r is the
-// request that they are put into.
+// Texts returns the places of texts in requests of the operation. r is the request into which
+// they are inserted.
 func (op Operation) Texts(r Request) []Text {
 	var list []Text
 	for _, p := range op.parameters() {
@@ -48,13 +48,13 @@ func (op Operation) Texts(r Request) []Text {
 	return list
 }
 
-// isFree reports whether a schema takes any text, and so any id.
+// isFree reports whether a schema accepts any text, and so any id.
 func isFree(s *openapi3.Schema) bool {
 	return s.Type.Includes(openapi3.TypeString) && len(s.Enum) == 0 && s.Format == "" && s.Pattern == ""
 }
 
-// eachText calls fn for every text inside a schema. with returns a copy of base,
-// the value of the schema in the request, with that text in it.
+// eachText calls fn for every text inside a schema. with returns a copy of base, the value of
+// the schema in the request, that contains the text.
 func eachText(s *openapi3.Schema, base any, name, at string, depth int, fn func(name, at string, with func(string) any)) {
 	if depth > 5 {
 		return
@@ -91,8 +91,8 @@ func eachText(s *openapi3.Schema, base any, name, at string, depth int, fn func(
 	}
 }
 
-// Collection returns the segment of the path in front of a path parameter: the
-// kind of object that its id names.
+// Collection returns the segment of the path before a path parameter: the kind of object that
+// its id names.
 func (op Operation) Collection(parameter string) string {
 	before, _, _ := strings.Cut(op.Path, "/{"+parameter+"}")
 	return before[strings.LastIndexByte(before, '/')+1:]

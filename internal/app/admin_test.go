@@ -15,7 +15,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A lockedBuffer is a log that may be read while it is written.
+// A lockedBuffer is a log that may be read while it is written to.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -33,8 +33,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// loaded returns settings that say where the admin listener was set: in the file, or
-// nowhere.
+// loaded returns settings that set the admin listener in the file, or do not set it.
 func loaded(t *testing.T, file string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(config.Flags{Config: "stoa.yaml"}, func(string) string { return "" }, func(string) ([]byte, error) { return []byte(file + "\n"), nil })
@@ -45,7 +44,7 @@ func loaded(t *testing.T, file string) config.Config {
 	return in(storetest.New(t), cfg)
 }
 
-// operate runs a service until the test ends. admin is empty where there is no listener.
+// operate runs a service until the test ends. admin is empty if there is no listener.
 func operate(t *testing.T, cfg config.Config) (url, admin string, log *lockedBuffer) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -90,8 +89,8 @@ func status(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// TestOperatorsHaveTheirOwnListener: what is for them is there and nowhere else, and
-// profiles are off.
+// TestOperatorsHaveTheirOwnListener checks that the pages for operators exist on that
+// listener only, and that profiles are disabled.
 func TestOperatorsHaveTheirOwnListener(t *testing.T) {
 	t.Parallel()
 	url, admin, log := operate(t, loaded(t, "adminListen: 127.0.0.1:0"))
@@ -146,8 +145,8 @@ func TestProfilesAreThereWhenAskedFor(t *testing.T) {
 	}
 }
 
-// TestATakenAdminPort: the default one is left out with a warning, one that was chosen
-// is an error, and none is opened where it is off.
+// TestATakenAdminPort checks that a taken default port causes a warning, a taken configured
+// port an error, and that no port is opened when disabled.
 func TestATakenAdminPort(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,7 +157,7 @@ func TestATakenAdminPort(t *testing.T) {
 	address := taken.Addr().String()
 
 	byDefault := loaded(t, "")
-	byDefault.AdminListen = address // as if it were the default: it was set nowhere
+	byDefault.AdminListen = address // as if it were the default: it was not set
 	url, admin, log := operate(t, byDefault)
 	if got, _ := status(t, url+"/api/v1/health"); got != 200 || admin != "" || strings.Count(log.String(), "there is no admin listener") != 1 || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("health answers %d, the admin listener is at %q, the log is %s", got, admin, log)

@@ -1,8 +1,8 @@
-// Package app wires the service, runs it, and stops it in order: no more
-// requests, running replies finish, the charges are settled.
+// Package app wires the service, runs it, and stops it in order: first no more requests, then
+// running replies finish, then the charges are settled.
 //
-// It decides nothing about a call. Start at [New] for the wiring, which tests
-// use too, and at [Run] for what the program does with it.
+// It decides nothing about a call. Start at [New] for the wiring, which tests use too, and at
+// [Run] for the program.
 package app
 
 import (
@@ -26,26 +26,26 @@ import (
 	"stoa/internal/store"
 )
 
-// Options are what a run needs beside its configuration.
+// Options are the parameters of a run in addition to its configuration.
 type Options struct {
 	Config  config.Config
 	Version string
 	Commit  string
-	Out     io.Writer    // what an operator reads at start-up
-	Logger  *slog.Logger // nil: nothing is logged
-	// LinesDropped returns how many lines of the log were dropped. Nil: none ever is.
+	Out     io.Writer    // start-up messages for the operator
+	Logger  *slog.Logger // nil disables logging
+	// LinesDropped returns the number of dropped log lines. Nil means that none are dropped.
 	LinesDropped func() uint64
 
-	// Reload reads the configuration again each time that a value is received from
-	// Hangup. Nil: it is never read again.
+	// Reload reads the configuration again each time that a value is received from Hangup.
+	// Nil disables that.
 	Reload func() (config.Config, error)
 	Hangup <-chan os.Signal
 
-	// Ready is told the address when everything is ready for requests; the first is
-	// taken once it returns. Nil: nobody is.
+	// Ready is called with the address when everything is ready for requests; the first is
+	// accepted after it returns. It may be nil.
 	Ready func(baseURL string)
-	// AdminReady is told the address of the admin listener, where there is one. Nil:
-	// nobody is.
+	// AdminReady is called with the address of the admin listener, if there is one. It may be
+	// nil.
 	AdminReady func(baseURL string)
 }
 
@@ -66,9 +66,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 		}
 	}
 	for _, w := range warnings(cfg, openFileLimit()) {
-		opts.Logger.Warn("the machine may not be set up as it should be", "warning", w)
+		opts.Logger.Warn("the machine may not be configured correctly", "warning", w)
 	}
-	// Listening comes before the store: a port that is taken changes nothing.
+	// Listening precedes the store: a port that is in use changes nothing.
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
@@ -77,8 +77,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 	address := listener.Addr()
 	again := func() (net.Listener, error) { return listener, nil }
 	if _, port, _ := net.SplitHostPort(cfg.Listen); cfg.Database != "" && port != "0" {
-		// While a start waits for PostgreSQL, connections are refused: whoever is before
-		// several nodes asks another one at once.
+		// While a start waits for PostgreSQL, connections are refused: a load balancer in
+		// front of several nodes then tries another one immediately.
 		listener.Close()
 		again = func() (net.Listener, error) { return net.Listen("tcp", cfg.Listen) }
 	}
@@ -124,9 +124,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 	return s.serve(ctx, opts, address.String(), again)
 }
 
-// serve runs all parts until ctx ends or one of them fails, and stops them in
-// order: requests, the scheduler, the worker, and last what settles charges. listening
-// is called when requests are about to be taken, at that address.
+// serve runs all parts until ctx ends or one of them fails, and stops them in order:
+// requests, the scheduler, the worker, and finally the ledger that settles charges. listening
+// is called with the address when requests are about to be accepted.
 func (s *Service) serve(ctx context.Context, opts Options, address string, listening func() (net.Listener, error)) error {
 	server := &http.Server{
 		Handler:           s.API.Handler(),
@@ -135,14 +135,14 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	// The settler outlives every request, so it has a context of its own.
+	// The settler outlives every request, so it has a separate context.
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
 	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens} {
 		group.Go(func() error { return run(settling) })
 	}
-	err := s.Worker.Recover(ctx) // what was running is in order before requests are taken
+	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted
 	var listener net.Listener
 	if err == nil {
 		listener, err = listening()
@@ -175,14 +175,14 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	})
 	err = s.wait(ctx, working, opts)
 	select {
-	case <-s.Store.Lost(): // what runs can neither be charged nor recorded
+	case <-s.Store.Lost(): // running calls can neither be charged nor recorded
 		s.API.Stop()
 		s.Worker.Interrupt()
 	default:
 	}
 	s.stop(server)
 	stopScheduler()
-	stopWorker() // its last writes go through the store and the settler
+	stopWorker() // its last writes use the store and the settler
 	stopHooks()
 	stopTools()
 	settled()
@@ -192,9 +192,9 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	return err
 }
 
-// running runs a part of the service as part of the group. The function it
-// returns stops it, and waits for that: the scheduler before the worker, so that
-// nothing new is queued for a worker that stops.
+// running runs a part of the service as part of the group. The returned function stops it and
+// waits for its end: the scheduler before the worker, so that nothing new is queued for a
+// worker that stops.
 func running(ctx context.Context, group *errgroup.Group, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -208,15 +208,15 @@ func running(ctx context.Context, group *errgroup.Group, run func(context.Contex
 	}
 }
 
-// wait blocks until the service has to stop, reading the configuration again
-// when told to. It fails when the service cannot go on.
+// wait blocks until the service has to stop, and reloads the configuration on request. It
+// fails if the service cannot continue.
 func (s *Service) wait(ctx, working context.Context, opts Options) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-working.Done():
-			return nil // the group knows why
+			return nil // the group has the reason
 		case <-s.Store.Lost():
 			return store.ErrLost
 		case <-opts.Hangup:
@@ -225,9 +225,9 @@ func (s *Service) wait(ctx, working context.Context, opts Options) error {
 	}
 }
 
-// stop ends the service for its callers: requests that run have the drain time
-// to finish, then their streams end as failed and free. While they run, the port
-// stays open: new requests get 503, and health says that it drains.
+// stop ends the service for its callers: running requests have the drain time to finish, then
+// their streams end as failed and free. In the meantime the port stays open: new requests get
+// 503, and health reports that the service is draining.
 func (s *Service) stop(server *http.Server) {
 	drain := s.config.Drain
 	s.log.Info("stopping", "drain", drain)
@@ -245,7 +245,7 @@ func (s *Service) stop(server *http.Server) {
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		s.log.Warn("some connections had to be cut", "error", err)
+		s.log.Warn("some connections had to be closed", "error", err)
 		server.Close()
 	}
 }

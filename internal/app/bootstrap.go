@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// bootstrap creates the owner and first key of an empty store, and prints the key and
-// what is running.
+// bootstrap creates the owner and first key of an empty store, and prints the key and the
+// running parts.
 func (s *Service) bootstrap(ctx context.Context, opts Options, address string) error {
 	cfg := s.config
 	_, _, secret, created, err := s.Keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// newCatalog builds the catalog of a configuration. Its errors name the setting
-// and where it stands.
+// newCatalog builds the catalog of a configuration. Its errors name the setting and its
+// source.
 func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
 	opts := catalog.Options{
 		Providers: cfg.Upstreams(), Families: cfg.Families, Models: cfg.Models, Auto: cfg.Auto, Sandbox: cfg.Sandbox,
@@ -22,7 +22,7 @@ func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
 	return cat, nil
 }
 
-// planList is every plan in a stable order.
+// planList returns every plan in a stable order.
 func (s *Service) planList() []stoa.Plan {
 	plans := *s.plans.Load()
 	var out []stoa.Plan
@@ -32,8 +32,8 @@ func (s *Service) planList() []stoa.Plan {
 	return out
 }
 
-// Check returns what is wrong with a configuration beyond what reading it finds:
-// models, routes and prices that do not fit together.
+// Check returns errors of a configuration that reading it does not find: models, routes and
+// prices that are inconsistent.
 func Check(cfg config.Config) error {
 	_, err := newCatalog(cfg)
 	return err

@@ -2,5 +2,5 @@
 
 package app
 
-// diskOf returns 0, for not known.
+// diskOf returns 0, that is, unknown.
 func diskOf(string) (free, all uint64) { return 0, 0 }

@@ -4,8 +4,8 @@ package app
 
 import "syscall"
 
-// diskOf returns how many bytes are free for the process on the file system of a path,
-// and how many that has; 0 if not known.
+// diskOf returns the number of bytes available to the process on the file system of a path,
+// and its size; 0 if unknown.
 func diskOf(path string) (free, all uint64) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(path, &s) != nil {

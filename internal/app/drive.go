@@ -13,10 +13,10 @@ import (
 	"stoa/internal/store"
 )
 
-// driveSweep is how often drives are looked over for what agents left behind.
+// driveSweep is the interval of the sweeps of drives.
 const driveSweep = 10 * time.Minute
 
-// openDrives opens the agents' files, which have a database file of their own.
+// openDrives opens the agents' files, which have a separate database file.
 func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *slog.Logger) (*drive.Drives, error) {
 	d, err := drive.Open(ctx, db.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Logger: log,
@@ -32,8 +32,8 @@ func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *sl
 		return nil, errors.Join(err, d.Close())
 	}
 	d.UseBucket(bucket)
-	if err := bucket.Check(ctx); err != nil { // large files wait for it, nothing else does
-		log.Error("the bucket for large files cannot be used now", "error", err)
+	if err := bucket.Check(ctx); err != nil { // only large files depend on it
+		log.Error("the bucket for large files is not available", "error", err)
 	}
 	return d, nil
 }
@@ -43,7 +43,7 @@ func (s *Service) sweepDrives(ctx context.Context) error {
 	return s.Drives.Run(ctx, driveSweep, s.agentsExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
 }
 
-// agentsExist tells the drives, which know no agents, whose agents are there.
+// agentsExist reports to the drives which agents exist.
 func (s *Service) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
 	there := make([]bool, len(owners))
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {

@@ -2,5 +2,5 @@
 
 package app
 
-// openFileLimit returns 0: there is no such limit to ask for.
+// openFileLimit returns 0: this system has no such limit.
 func openFileLimit() uint64 { return 0 }

@@ -4,7 +4,7 @@ package app
 
 import "syscall"
 
-// openFileLimit returns how many files the process may open; 0 if not known.
+// openFileLimit returns the maximum number of files that the process may open; 0 if unknown.
 func openFileLimit() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

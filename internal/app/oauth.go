@@ -9,8 +9,8 @@ import (
 	"stoa/internal/web"
 )
 
-// useOAuth lets connections be authorized, where the service has an address that people
-// can come back to: the public one, or on this machine that of the listener.
+// useOAuth enables the authorization of connections if the service has an address that people
+// can return to: the public one, or, on this machine, that of the listener.
 func (s *Service) useOAuth(p Parts) {
 	base := p.Config.BaseURL(p.Address)
 	if u, err := url.Parse(base); p.Config.PublicURL != "" || err == nil && oauth.Loopback(u) {
@@ -18,12 +18,12 @@ func (s *Service) useOAuth(p Parts) {
 	}
 }
 
-// land takes what a person brings back from an authorization server.
+// land processes a person's return from an authorization server.
 func (s *Service) land(r *http.Request) web.LandingPage {
 	return landingPage(s.Tools.Land(r.Context(), r.URL.Query()))
 }
 
-// confirm takes what a person says to the question of that page.
+// confirm processes a person's answer to the question of that page.
 func (s *Service) confirm(r *http.Request, token string, connect bool) web.LandingPage {
 	return landingPage(s.Tools.Confirm(r.Context(), token, connect))
 }

@@ -7,7 +7,7 @@ import (
 	"stoa/internal/outbound"
 )
 
-// newNetwork returns the way to addresses that callers choose, which never leads to the
+// newNetwork returns the network for addresses that callers choose, which never reaches the
 // service itself.
 func newNetwork(p Parts) (*outbound.Network, error) {
 	o := p.Config.Outbound

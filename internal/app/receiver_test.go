@@ -19,7 +19,7 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// A receiver takes traces as a collector does.
+// A receiver receives traces as a collector does.
 type receiver struct {
 	*httptest.Server
 	t testing.TB
@@ -52,7 +52,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	var data tracepb.TracesData // as ExportTraceServiceRequest, which gRPC comes with
+	var data tracepb.TracesData // like ExportTraceServiceRequest, which would require gRPC
 	if err := (proto.UnmarshalOptions{}).Unmarshal(body, &data); err != nil {
 		r.t.Errorf("what was sent is not OTLP: %v", err)
 	}
@@ -64,7 +64,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.raw = append(r.raw, body...)
 }
 
-// tracer returns a tracer that sends to the receiver all that is made.
+// tracer returns a tracer that sends all its spans to the receiver.
 func (r *receiver) tracer(change ...func(*telemetry.TraceConfig)) *telemetry.Tracer {
 	cfg := telemetry.TraceConfig{Endpoint: r.URL, Version: "v1", Instance: "node-1", Sampler: sdk.ParentBased(sdk.AlwaysSample())}
 	for _, c := range change {
@@ -77,7 +77,7 @@ func (r *receiver) tracer(change ...func(*telemetry.TraceConfig)) *telemetry.Tra
 	return t
 }
 
-// A span is one as it was received.
+// A span is a received span.
 type span struct {
 	*tracepb.Span
 	id, parent, trace string
@@ -101,7 +101,7 @@ func attribute(list []*commonpb.KeyValue, name string) string {
 	return ""
 }
 
-// spans ends the tracer and returns what was received, in the order of their starts.
+// spans shuts the tracer down and returns the received spans, in the order of their starts.
 func (r *receiver) spans(t *telemetry.Tracer) []span {
 	r.t.Helper()
 	if err := t.Shutdown(context.Background()); err != nil {

@@ -37,30 +37,29 @@ import (
 	"stoa/internal/webhook"
 )
 
-// Parts are what a service is built from. Config, Catalog, Store and Drives are
-// required.
+// Parts are the inputs of [New]. Config, Catalog, Store and Drives are required.
 type Parts struct {
 	Config  config.Config // as read, with its defaults
 	Catalog *catalog.Catalog
 	Store   *store.Store
 	Drives  *drive.Drives
 
-	Providers []stoa.Provider      // whom the routes of the catalog lead to; none: only the sandbox
-	Plans     map[string]stoa.Plan // nil: those of Config
-	Address   string               // of the listener, for links where Config has no public URL
-	Admin     string               // address of the admin listener; empty: none
+	Providers []stoa.Provider      // the providers of the catalog's routes; if empty, only the sandbox
+	Plans     map[string]stoa.Plan // nil means those of Config
+	Address   string               // of the listener, for links if Config has no public URL
+	Admin     string               // address of the admin listener; may be empty
 	Version   string
 	Commit    string
-	States    *seal.Box          // seals what callers keep; needed with the extension tools
-	Logger    *slog.Logger       // nil: none
-	Metrics   *telemetry.Metrics // nil: none; used by one service
-	Tracer    *telemetry.Tracer  // nil: none
-	Vault     *vault.Vault       // of stored secrets; nil: that of Config
+	States    *seal.Box          // seals the state that callers keep; required with the extension tools
+	Logger    *slog.Logger       // nil disables logging
+	Metrics   *telemetry.Metrics // nil disables metrics; used by one service
+	Tracer    *telemetry.Tracer  // nil disables tracing
+	Vault     *vault.Vault       // of stored secrets; nil means that of Config
 
-	LinesDropped func() uint64 // of the log; nil: none ever is
+	LinesDropped func() uint64 // of the log; nil means that none are dropped
 
-	// What tests change before the parts are built: Pool stands in for the calls to
-	// providers, the functions change settings that Config does not have.
+	// Tests change these before the parts are built: Pool replaces the calls to providers,
+	// the functions change settings that Config does not have.
 	Pool      gateway.Pool
 	Sessions  func(*session.Config)
 	Worker    func(*agent.Config)
@@ -70,8 +69,8 @@ type Parts struct {
 	API       func(*api.Server)
 }
 
-// A Service is all parts of Stoa, wired. Nothing runs yet: [Run] does that for
-// the program, and tests run the parts that they need.
+// A Service contains all parts of Stoa, wired. Nothing runs yet: [Run] does that for the
+// program, and tests run the parts that they need.
 type Service struct {
 	Store     *store.Store
 	Drives    *drive.Drives
@@ -89,11 +88,11 @@ type Service struct {
 	Vault     *vault.Vault
 	Tools     *tool.Tools
 
-	config   config.Config // as it was at the start
+	config   config.Config // at the start
 	log      *slog.Logger
 	metrics  *telemetry.Metrics
 	admin    *admin
-	listener atomic.Pointer[listen.Listener] // nil: tests listen themselves
+	listener atomic.Pointer[listen.Listener] // nil if tests listen themselves
 	pool     *upstream.Pool
 	network  *outbound.Network
 	catalog  atomic.Pointer[catalog.Catalog]
@@ -151,7 +150,7 @@ func New(p Parts) (*Service, error) {
 // shared reports whether other nodes may serve the same database.
 func (s *Service) shared() bool { return s.Store.Postgres() }
 
-// buildPeers has this node share with others what all count in memory.
+// buildPeers sets up the exchange of in-memory counts with other nodes.
 func (s *Service) buildPeers() {
 	s.Peers = peers.New(s.Store, s.log)
 	s.Peers.Share("keyDays", s.Ledger)
@@ -173,7 +172,7 @@ func (s *Service) runPeers(ctx context.Context) error {
 	return group.Wait()
 }
 
-// buildSessions creates what keeps, runs and schedules sessions.
+// buildSessions creates the parts that store, run and schedule sessions.
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
 	shared := s.shared()
@@ -188,7 +187,8 @@ func (s *Service) buildSessions(p Parts) {
 	s.Scheduler = scheduler.New(tasks)
 }
 
-// buildOutbound creates what keeps secrets and sends requests to addresses of callers.
+// buildOutbound creates the parts that store secrets and send requests to addresses of
+// callers.
 func (s *Service) buildOutbound(p Parts) (err error) {
 	if s.network, err = newNetwork(p); err != nil {
 		return err
@@ -247,9 +247,9 @@ func adjust[T any](change func(*T), settings *T) {
 	}
 }
 
-// reload takes over a configuration that was read again. What is not built per
-// call (address, data, database) stays as it was; a call keeps what it began
-// with. A configuration with an error changes nothing.
+// reload applies a configuration that was read again. Parts that are not created per call
+// (address, data, database) stay unchanged; a call keeps its original settings. A
+// configuration with an error changes nothing.
 func (s *Service) reload(read func() (config.Config, error)) {
 	if read == nil {
 		return
@@ -258,14 +258,14 @@ func (s *Service) reload(read func() (config.Config, error)) {
 	if err == nil {
 		var cat *catalog.Catalog
 		if cat, err = newCatalog(cfg); err == nil {
-			s.take(cfg, cat)
+			s.apply(cfg, cat)
 			return
 		}
 	}
-	s.log.Error("the configuration was not read again; the old one goes on", "error", err)
+	s.log.Error("the configuration could not be reloaded; the old one stays in force", "error", err)
 }
 
-func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
+func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
 	s.pool.Update(cfg.Upstreams())
 	s.catalog.Store(cat)
 	learn(s.metrics, cat)
@@ -274,15 +274,15 @@ func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
 	s.keep.Store(&cfg.Retention)
 	s.Store.SetConfigHash(cfg.Hash())
 	s.logs.Store(&cfg.Requests)
-	s.Keys.Forget() // callers carry their plan
+	s.Keys.Forget() // callers include their plan
 	for _, w := range cfg.Warnings {
-		s.log.Warn("the configuration may not be what was meant", "warning", w)
+		s.log.Warn("the configuration may not have the intended effect", "warning", w)
 	}
-	s.log.Info("configuration read again")
+	s.log.Info("configuration reloaded")
 }
 
-// plan returns the plan with that id. An account on a plan that is no longer
-// configured has the rights of none.
+// plan returns the plan with the given id. An account whose plan is no longer configured has
+// no rights.
 func (s *Service) plan(id string) stoa.Plan {
 	if p, ok := (*s.plans.Load())[id]; ok {
 		return p

@@ -22,7 +22,7 @@ type life struct {
 	ended chan error
 }
 
-// in returns the settings of a service whose store is there.
+// in returns the settings of a service with the given store.
 func in(home storetest.Database, cfg config.Config) config.Config {
 	cfg.Data, cfg.Database = home.Config.Dir, config.Secret(home.Config.PostgresURL)
 	return cfg
@@ -52,7 +52,7 @@ func (l *life) end() {
 	}
 }
 
-// ask makes a request and reads the reply.
+// ask sends a request and reads the reply.
 func (l *life) ask(method, path, body string, into any) {
 	l.t.Helper()
 	req, err := http.NewRequest(method, l.url+"/api/v1"+path, strings.NewReader(body))
@@ -78,9 +78,9 @@ func (l *life) ask(method, path, body string, into any) {
 
 const testKey = "sk_0123456789abcdefghijklmnopqrstuvwxyz"
 
-// TestASessionOutlivesItsService stops the service in the middle of a session,
-// in good order, and starts it again: the session goes on without an attempt
-// lost, and a stream that was watching ended at once.
+// TestASessionOutlivesItsService stops the service in the middle of a session, in good order,
+// and starts it again: the session continues without a lost attempt, and a stream that was
+// watching ended immediately.
 func TestASessionOutlivesItsService(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -9,12 +9,12 @@ import (
 	"stoa/internal/vault"
 )
 
-// stateKeyFile has the keys of an installation that sets none, in the data directory:
+// stateKeyFile contains the keys of an installation that sets none, in the data directory:
 // the newest on the first line, its predecessors below.
 const stateKeyFile = "state.key"
 
-// newStates returns what seals the state that callers keep; nil without the extension
-// that needs it. It makes a key at its first use.
+// newStates returns the box that seals the state that callers keep; nil without the extension
+// that needs it. It creates a key at its first use.
 func newStates(cfg config.Config) (*seal.Box, error) {
 	if !cfg.Extensions.Tools {
 		return nil, nil
@@ -25,7 +25,7 @@ func newStates(cfg config.Config) (*seal.Box, error) {
 	}
 	if len(keys) == 0 {
 		if keys, err = vault.KeepKeys(filepath.Join(cfg.Data, stateKeyFile)); err != nil {
-			return nil, fmt.Errorf("read or make %s in the data directory: %w", stateKeyFile, err)
+			return nil, fmt.Errorf("read or create %s in the data directory: %w", stateKeyFile, err)
 		}
 	}
 	return seal.New(keys...)

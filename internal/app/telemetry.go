@@ -20,7 +20,7 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// newMetrics returns what counts the calls of a service.
+// newMetrics returns the metrics of a service.
 func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
 	var codes []stoa.Code
 	for _, c := range contract.Codes() {
@@ -31,18 +31,18 @@ func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
 	})
 }
 
-// An admin is the listener for operators while it is open. A nil one is none.
+// An admin is the open listener for operators. A nil one does nothing.
 type admin struct {
 	metrics *telemetry.Metrics
 	address string
 	server  *http.Server
 	ended   chan struct{}
-	service atomic.Pointer[Service] // nil: the service starts
+	service atomic.Pointer[Service] // nil while the service starts
 }
 
-// openAdmin opens the listener for operators, if one is configured. An address that
-// somebody chose must be free. The default one need not be: several services may run
-// on a machine, and none of them has to be configured for that.
+// openAdmin opens the listener for operators, if one is configured. A configured address must
+// be free. The default one need not be: several services may run on a machine without
+// configuration of this address.
 func openAdmin(opts Options) (*admin, error) {
 	address, explicit := opts.Config.Admin()
 	if address == "" {
@@ -53,7 +53,7 @@ func openAdmin(opts Options) (*admin, error) {
 		if explicit {
 			return nil, fmt.Errorf("listen for operators: %w; choose another address with --admin-listen, or off", err)
 		}
-		opts.Logger.Warn("there is no admin listener, since its default address cannot be used; choose another with adminListen, or switch it off", "error", err)
+		opts.Logger.Warn("the admin listener is disabled, because its default address cannot be used; choose another with adminListen, or switch it off", "error", err)
 		return nil, nil
 	}
 	a := &admin{address: l.Addr().String(), metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
@@ -72,7 +72,7 @@ func openAdmin(opts Options) (*admin, error) {
 	return a, nil
 }
 
-// at returns the address of the listener; empty where there is none.
+// at returns the address of the listener; empty if none exists.
 func (a *admin) at() string {
 	if a == nil {
 		return ""
@@ -80,7 +80,7 @@ func (a *admin) at() string {
 	return a.address
 }
 
-// counts returns the metrics; nil where there is no listener to read them at.
+// counts returns the metrics; nil if there is no listener to serve them.
 func (a *admin) counts() *telemetry.Metrics {
 	if a == nil {
 		return nil
@@ -88,7 +88,7 @@ func (a *admin) counts() *telemetry.Metrics {
 	return a.metrics
 }
 
-// ready says that the service takes requests.
+// ready records that the service accepts requests.
 func (a *admin) ready(s *Service) {
 	if a != nil {
 		a.service.Store(s)
@@ -97,7 +97,7 @@ func (a *admin) ready(s *Service) {
 
 func (a *admin) close() {
 	if a != nil {
-		_ = a.server.Close() // what is read there can be read again
+		_ = a.server.Close() // its replies can be requested again
 		<-a.ended
 	}
 }
@@ -106,18 +106,18 @@ func (a *admin) close() {
 func (a *admin) readiness(ctx context.Context) telemetry.Readiness {
 	s := a.service.Load()
 	if s == nil {
-		return telemetry.Readiness{Status: "starting", Reason: "The service has not begun to take requests."}
+		return telemetry.Readiness{Status: "starting", Reason: "The service does not accept requests yet."}
 	}
 	return s.Readiness(ctx)
 }
 
-// Readiness returns whether the service takes requests, and why not.
+// Readiness returns whether the service accepts requests, and why not.
 func (s *Service) Readiness(ctx context.Context) telemetry.Readiness {
 	select {
 	case <-s.API.Draining():
 		return telemetry.Readiness{Status: "draining", Reason: "The service is about to stop."}
 	case <-s.Store.Lost():
-		return telemetry.Readiness{Status: "unavailable", Reason: "This node counts as dead, and its process stops."}
+		return telemetry.Readiness{Status: "unavailable", Reason: "This node is considered dead, and its process is stopping."}
 	default:
 	}
 	for _, part := range []struct {
@@ -135,10 +135,11 @@ func (s *Service) Readiness(ctx context.Context) telemetry.Readiness {
 	return telemetry.Readiness{Status: "ok"}
 }
 
-// traceTime is how long the last spans may take to be sent.
+// traceTime is the timeout for sending the last spans.
 const traceTime = 5 * time.Second
 
-// newTracer returns what makes spans, nil where traces are off, and what ends it.
+// newTracer returns the tracer, nil if traces are disabled, and the function that shuts it
+// down.
 func newTracer(opts Options, node string) (*telemetry.Tracer, func(), error) {
 	t := opts.Config.Telemetry
 	if t.Traces == "" {
@@ -153,11 +154,11 @@ func newTracer(opts Options, node string) (*telemetry.Tracer, func(), error) {
 	return tracer, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), traceTime)
 		defer cancel()
-		_ = tracer.Shutdown(ctx) // the exporter has logged what it could not send
+		_ = tracer.Shutdown(ctx) // the exporter has logged lost spans
 	}, nil
 }
 
-// learn makes the models and providers of a catalog known to the metrics.
+// learn registers the models and providers of a catalog in the metrics.
 func learn(m *telemetry.Metrics, cat *catalog.Catalog) {
 	var routes []telemetry.Route
 	for _, model := range cat.Models() {
@@ -168,8 +169,8 @@ func learn(m *telemetry.Metrics, cat *catalog.Catalog) {
 	m.Learn(routes)
 }
 
-// ended returns who gets what became of each request: the request log, and the metrics
-// if there are any.
+// ended returns the function that receives each finished request: for the request log, and
+// the metrics if there are any.
 func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
 	if m == nil {
 		return s.Requests.Add
@@ -180,7 +181,7 @@ func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
 	}
 }
 
-// watch has the metrics read the parts of the service.
+// watch makes the metrics read the parts of the service.
 func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer, linesDropped func() uint64) {
 	counted := func(count func(*listen.Listener) int) func() int64 {
 		return func() int64 {
@@ -225,10 +226,10 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer, linesDro
 	m.Watch(sources)
 }
 
-// waitingMost is how many inputs are counted at most.
+// waitingMost is the maximum number of inputs that are counted.
 const waitingMost = 100_000
 
-// waiting counts what sessions wait for, by its kind.
+// waiting counts the inputs that sessions wait for, by kind.
 func (s *Service) waiting(ctx context.Context) (map[string]telemetry.Waiting, error) {
 	all := map[string]telemetry.Waiting{}
 	for _, kind := range stoa.InputKinds() {

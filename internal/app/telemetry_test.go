@@ -25,7 +25,7 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// marker is in every text of callers and models here, and in nothing that is exposed.
+// marker is in every text of callers and models here, and must not occur in exposed data.
 const marker = "xMARKERx"
 
 type object = map[string]any
@@ -75,8 +75,7 @@ func scrape(t *testing.T, m *telemetry.Metrics) (map[string]float64, string) {
 	return samples, out.Body.String()
 }
 
-// expect compares samples; those that begin with one of the prefixes and are not
-// wanted must be zero.
+// expect compares samples; other samples that begin with one of the prefixes must be zero.
 func expect(t *testing.T, samples, want map[string]float64, prefixes ...string) {
 	t.Helper()
 	for name, v := range want {
@@ -93,8 +92,7 @@ func expect(t *testing.T, samples, want map[string]float64, prefixes ...string) 
 	}
 }
 
-// TestCountsAreExact makes calls of each kind and compares every count with what
-// happened.
+// TestCountsAreExact makes calls of each kind and compares every count with the calls.
 func TestCountsAreExact(t *testing.T) {
 	t.Parallel()
 	m := metrics(5)
@@ -134,7 +132,7 @@ func TestCountsAreExact(t *testing.T) {
 	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/"+marker, nil)
 
 	h.Server.Drain()
-	<-h.Server.Idle() // each request is counted when it is over
+	<-h.Server.Idle() // each request is counted at its end
 	balance, err := h.Ledger.Balance(context.Background(), h.Account.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -243,8 +241,8 @@ func TestSessionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestSpansOfACall: the request is a child of its caller's span, and each attempt a
-// child of the request. The provider is sent its attempt, and no baggage.
+// TestSpansOfACall checks that the request is a child of its caller's span, and each attempt
+// a child of the request. The provider receives its attempt, and no baggage.
 func TestSpansOfACall(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
@@ -299,7 +297,7 @@ func TestSpansOfACall(t *testing.T) {
 	}
 }
 
-// TestSpansOfASession: session → turn → steps and tools, and below a step its attempt.
+// TestSpansOfASession checks session → turn → steps and tools, and below a step its attempt.
 func TestSpansOfASession(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
@@ -348,7 +346,7 @@ func TestSpansOfASession(t *testing.T) {
 	}
 }
 
-// TestTracesThatAreOffSendNothing: without a tracer no traceparent goes out.
+// TestTracesThatAreOffSendNothing checks that without a tracer no traceparent is sent.
 func TestTracesThatAreOffSendNothing(t *testing.T) {
 	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
@@ -361,7 +359,7 @@ func TestTracesThatAreOffSendNothing(t *testing.T) {
 	}
 }
 
-// TestCallersDoNotReachMetrics: the listener of callers knows none of the paths.
+// TestCallersDoNotReachMetrics checks that the listener of callers serves none of the paths.
 func TestCallersDoNotReachMetrics(t *testing.T) {
 	t.Parallel()
 	h := apitest.Start(t, apitest.Config{Metrics: metrics(0)})
@@ -378,7 +376,7 @@ func TestCallersDoNotReachMetrics(t *testing.T) {
 	}
 }
 
-// readiness asks the admin listener's handler.
+// readiness calls the admin listener's handler.
 func readiness(t *testing.T, server *http.Server, path string) (int, telemetry.Readiness) {
 	t.Helper()
 	out := httptest.NewRecorder()
@@ -390,8 +388,8 @@ func readiness(t *testing.T, server *http.Server, path string) (int, telemetry.R
 	return out.Code, r
 }
 
-// TestReadyzFollowsTheService: 503 with the reason while the store does not commit, and
-// while the service drains. /livez is not affected.
+// TestReadyzFollowsTheService checks for 503 with the reason while the store does not commit,
+// and while the service drains. /livez is not affected.
 func TestReadyzFollowsTheService(t *testing.T) {
 	t.Parallel()
 	storetest.OnlySQLite(t) // it limits the pages
@@ -435,8 +433,8 @@ func TestReadyzFollowsTheService(t *testing.T) {
 	want(503, "draining", "about to stop", 0)
 }
 
-// TestReadyzOfADeadNode: a node that others have declared dead is out of the load
-// balancer as soon as it knows, and lives until its process ends.
+// TestReadyzOfADeadNode checks that a node that others have declared dead is unready as soon
+// as it detects that, and live until its process ends.
 func TestReadyzOfADeadNode(t *testing.T) {
 	t.Parallel()
 	home := storetest.Postgres(t)

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/config"
 )
 
-// The catalog says which variable switches a family on and which wire its vendor
-// speaks, for its messages; the configuration does it. They must agree.
+// The catalog contains the variable that enables a family and the wire of its vendor, for its
+// messages; the configuration implements that. They must agree.
 func TestSettingsAndCatalogAgreeOnTheVendors(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../catalog/models.json")

@@ -9,23 +9,23 @@ import (
 	"stoa/internal/config"
 )
 
-// leastFiles is the limit on open files below which a start warns: each caller,
-// each call to a provider over HTTP/1.1 and each event stream takes one.
+// leastFiles is the limit on open files below which a start warns: each caller, each call to
+// a provider over HTTP/1.1 and each event stream uses one.
 const leastFiles = 1024
 
-// warnings returns what is probably wrong with the machine or the settings: a low limit
-// on open files, a data directory that other users can list, and on PostgreSQL a missing
-// key for secrets or temporary directory. openFiles is the limit, 0 if it is not known.
+// warnings returns probable mistakes in the machine's setup or the settings: a low limit on
+// open files, a data directory that other users can list, and on PostgreSQL a missing key for
+// secrets or temporary directory. openFiles is the limit, 0 if unknown.
 func warnings(cfg config.Config, openFiles uint64) (list []string) {
 	if openFiles > 0 && openFiles < leastFiles {
-		list = append(list, fmt.Sprintf("the process may open %d files, and each connection takes one; raise the limit to %d or more (LimitNOFILE in systemd, ulimit -n)", openFiles, leastFiles))
+		list = append(list, fmt.Sprintf("the process may open %d files, and each connection uses one; raise the limit to %d or more (LimitNOFILE in systemd, ulimit -n)", openFiles, leastFiles))
 	}
 	if cfg.Database != "" {
 		if len(cfg.Secrets.Keys) == 0 {
-			list = append(list, "no secret can be stored, so there can be no webhooks and no credentials for tools: set secrets.keys (docs/configuration.md, Keys of stored secrets)")
+			list = append(list, "no secret can be stored, so webhooks and credentials for tools are not available: set secrets.keys (docs/configuration.md, Keys of stored secrets)")
 		}
 		if f, err := os.CreateTemp("", "stoa-*"); err != nil {
-			list = append(list, fmt.Sprintf("uploads above 1 MiB will fail, since they need a temporary directory that can be written to (%v); set TMPDIR", err))
+			list = append(list, fmt.Sprintf("uploads above 1 MiB will fail, since they need a writable temporary directory (%v); set TMPDIR", err))
 		} else {
 			_ = f.Close() // it is empty
 			_ = os.Remove(f.Name())
@@ -41,7 +41,8 @@ func warnings(cfg config.Config, openFiles uint64) (list []string) {
 	return list
 }
 
-// machineOf returns what says how the machine is, with the data directory at a path.
+// machineOf returns the function that reports the state of the machine, with the data
+// directory at a path.
 func machineOf(data string) func() api.Machine {
 	return func() api.Machine {
 		m := api.Machine{OpenFiles: openFileLimit(), NeedsOf: leastFiles}

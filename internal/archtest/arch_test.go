@@ -18,9 +18,9 @@ import (
 	"testing"
 )
 
-// layers assigns each package below internal/ its layer: a package may import
-// packages on lower layers only. A package that is missing here fails the test.
-// See docs/decisions/0001-packages-import-lower-layers-only.md.
+// layers assigns each package below internal/ its layer: a package may import packages on
+// lower layers only. A missing package fails the test. See
+// docs/decisions/0001-packages-import-lower-layers-only.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
 	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1,
@@ -37,8 +37,8 @@ var layers = map[string]int{
 	"cli": 12,
 }
 
-// testPackages may be imported by tests and by those that follow them, and may import
-// anything below api.
+// testPackages may be imported by tests and by the packages after them in this list, and may
+// import anything below api.
 var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "storetest"}
 
 const maxLines = 800 // of a file written by hand; 400 is the habit

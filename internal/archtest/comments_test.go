@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// docLink is a name in brackets: of a declaration, of a member of a type, or either
-// with a package in front, with an optional star before that. Upper case alone is
-// text, such as the end marker of a stream.
+// docLink is a name in brackets: of a declaration, of a member of a type, or either with a
+// package before it, with an optional star before that. Upper case alone is text, such as the
+// end marker of a stream.
 var docLink = regexp.MustCompile(`\[\*?(?:([a-z][a-z0-9]*)\.)?([A-Z]\w*[a-z]\w*|[a-z]\w*[A-Z]\w*)(?:\.(\w+))?\]`)
 
 // TestCommentsNameWhatExists checks every name in brackets in the comments
@@ -43,8 +43,8 @@ func TestCommentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// declarations returns what each package directory declares: names, and members
-// of types as Type.Member.
+// declarations returns the declarations of each package directory: names, and members of
+// types as Type.Member.
 func declarations(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	declared := map[string]map[string]bool{}
@@ -58,7 +58,7 @@ func declarations(t *testing.T) map[string]map[string]bool {
 	return declared
 }
 
-// declare adds what a file declares at its top level.
+// declare adds the top-level declarations of a file.
 func declare(names map[string]bool, f *ast.File) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -112,12 +112,11 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// identifier is a first word that can only be the name of something in code.
+// identifier matches a first word that can only be the name of something in code.
 var identifier = regexp.MustCompile(`^(?:[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)$`)
 
-// TestDocCommentsStartWithTheName checks that a doc comment that starts with an
-// identifier starts with that of its own declaration, as it does not after a
-// renaming or a move.
+// TestDocCommentsStartWithTheName checks that a doc comment that starts with an identifier
+// starts with that of its own declaration, which a renaming or a move can break.
 func TestDocCommentsStartWithTheName(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -162,7 +161,7 @@ func TestDocCommentsStartWithTheName(t *testing.T) {
 	}
 }
 
-// commands finds the make targets and paths that a page tells readers to run.
+// commands matches the make targets and paths that a page asks readers to run.
 var (
 	makeTarget = regexp.MustCompile("(?:^|`)\\s*make ([a-z]+)")
 	testFlag   = regexp.MustCompile("STOA_[A-Z_]+")

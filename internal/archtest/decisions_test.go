@@ -11,7 +11,7 @@ import (
 
 const decisions = "docs/decisions"
 
-// notePath is how code and pages refer to a note.
+// notePath is the form in which code and pages refer to a note.
 var notePath = regexp.MustCompile(decisions + `/([\w.-]+)`)
 
 // TestDecisionNotes checks that each note has its number and title, that the index

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDependenciesAreExplained compares the rows of docs/dependencies.md with
-// what the go.mod files of all modules require directly or use as a tool.
+// TestDependenciesAreExplained compares the rows of docs/dependencies.md with the direct
+// requirements and tools in the go.mod files of all modules.
 func TestDependenciesAreExplained(t *testing.T) {
 	t.Parallel()
 	used := map[string]string{} // go.mod by module or package of a tool

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLogKeysAreDocumented compares the keys of all log calls with the table of
-// docs/operations.md, in both directions: whoever searches logs reads it there.
+// docs/operations.md, in both directions, because people who search logs look them up there.
 func TestLogKeysAreDocumented(t *testing.T) {
 	t.Parallel()
 	used := map[string]string{} // key → one place that logs it
@@ -47,14 +47,14 @@ func TestLogKeysAreDocumented(t *testing.T) {
 	}
 }
 
-// logMethods are the methods of a slog.Logger that take keys and values, with
-// the number of arguments before the first key.
+// logMethods are the methods of a slog.Logger that accept keys and values, with the number of
+// arguments before the first key.
 var logMethods = map[string]int{
 	"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "Log": 3, "LogAttrs": 3, "With": 0,
 	"DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2,
 }
 
-// attributes are the functions of slog that take a key first.
+// attributes are the functions of slog whose first argument is a key.
 var attributes = []string{"Any", "String", "Int", "Int64", "Uint64", "Bool", "Float64", "Duration", "Time", "Group"}
 
 // logKeys returns the literal keys of a call on a logger, of slog's functions for

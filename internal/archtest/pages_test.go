@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pageFolders are the folders of the pages' TypeScript sources, with those that each may
-// import besides itself. The folder "." has the entries of the small pages.
+// pageFolders are the folders of the pages' TypeScript sources, with the folders that each
+// may import besides itself. The folder "." contains the entries of the small pages.
 var pageFolders = map[string][]string{
 	"lib":           nil,
 	"console/parts": {"lib"},

@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// manyRows are the functions of the packages with SQL that return all rows of a
-// query that they get. page and listPage, which add a LIMIT, are not among them.
+// manyRows are the functions of the packages with SQL that return all rows of a query. page
+// and listPage, which add a LIMIT, are not among them.
 var manyRows = []string{"Query", "list", "texts", "runs", "messages"}
 
-// unlimited are the functions whose queries have no LIMIT, and what bounds them.
+// unlimited are the functions whose queries have no LIMIT, with the reason why their results
+// are bounded.
 var unlimited = map[string]string{
 	"drive.allFiles": "limits.driveFiles",
 	"drive.Versions": "drive.Limits.MaxVersions, which retire enforces",
@@ -35,8 +36,8 @@ var unlimited = map[string]string{
 	"store.SettleRuns":                 "as ActiveRuns: a run is counted once",
 }
 
-// TestQueriesAreLimited: a query that may return many rows has a LIMIT, so that no
-// list is read whole into memory, or a line above says what bounds it.
+// TestQueriesAreLimited checks that a query that may return many rows has a LIMIT, so that no
+// list is read whole into memory, or that a line above names its bound.
 func TestQueriesAreLimited(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -73,7 +74,7 @@ func TestQueriesAreLimited(t *testing.T) {
 	}
 }
 
-// called returns the name of the function or method that is called.
+// called returns the name of the called function or method.
 func called(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -84,8 +85,8 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
-// literals returns the string literals among the arguments of a call, but not those
-// inside of function literals.
+// literals returns the string literals among the arguments of a call, except those inside
+// function literals.
 func literals(call *ast.CallExpr) string {
 	var text strings.Builder
 	for _, arg := range call.Args {

@@ -80,8 +80,8 @@ var parsed = sync.OnceValues(func() ([]source, error) {
 	return out, nil
 })
 
-// files reads every file below the given directories of the repository, but
-// for what third parties wrote and what tools built.
+// files reads every file below the given directories of the repository, except third-party
+// files and build results.
 func files(dirs ...string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, dir := range dirs {
@@ -132,7 +132,7 @@ func (s source) imports(path string) bool {
 	return slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(path) })
 }
 
-// selector returns "pkg.Name" for a selector on a plain identifier, else "".
+// selector returns "pkg.Name" for a selector on a plain identifier, otherwise "".
 func selector(n ast.Node) string {
 	sel, ok := n.(*ast.SelectorExpr)
 	if !ok {

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// opensStore are the functions with which a test has a store.
+// opensStore are the functions with which a test opens a store.
 var opensStore = []string{
 	"store.Open", "drive.Open", "db.Open", "app.New", "apitest.Start", "sessiontest.Build", "sessiontest.Open",
 	"storetest.New", "storetest.SQLite", "storetest.Postgres",
 }
 
-// chooses are packages whose tests have a store and do not run twice, and why.
+// chooses are packages whose tests open a store and do not run twice, with the reason.
 var chooses = map[string]string{
 	"e2e":                    "its tests start processes and choose for themselves: what counts money and stops runs on both",
 	"internal/apitest/plans": "its tests plan on both",
@@ -23,15 +23,15 @@ var chooses = map[string]string{
 	"internal/web":           "its tests are of pages in a browser; what they ask is tested in api",
 }
 
-// ofFiles are test files that are about the files of SQLite, and why.
+// ofFiles are test files about the files of SQLite, with the reason.
 var ofFiles = map[string]string{
 	"internal/drive/bench_test.go":     "benchmarks, which are run on SQLite",
 	"internal/backup/copy_test.go":     "what is copied is a directory",
 	"internal/backup/identity_test.go": "which two files are one store",
 }
 
-// TestStoresAreTestedOnBothDatabases: a package whose tests have a store runs on SQLite
-// and on PostgreSQL, and what runs on SQLite alone says why.
+// TestStoresAreTestedOnBothDatabases checks that a package whose tests open a store runs on
+// SQLite and on PostgreSQL, and that tests that only run on SQLite give the reason.
 func TestStoresAreTestedOnBothDatabases(t *testing.T) {
 	t.Parallel()
 	opens, both := map[string]string{}, map[string]bool{}
@@ -80,8 +80,8 @@ func TestStoresAreTestedOnBothDatabases(t *testing.T) {
 	}
 }
 
-// onlyFiles reports whether an expression is the configuration of a store that has a
-// directory and cannot have an address of PostgreSQL.
+// onlyFiles reports whether an expression is the configuration of a store with a directory
+// that cannot have an address of PostgreSQL.
 func onlyFiles(lit *ast.CompositeLit) bool {
 	if name := selector(lit.Type); name != "db.Config" && name != "store.Config" {
 		return false

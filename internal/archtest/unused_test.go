@@ -21,9 +21,9 @@ var calledByOthers = map[string]bool{
 // testKits are packages for tests alone.
 var testKits = map[string]bool{"apitest": true, "fakeup": true, "fakemcp": true, "bench": true}
 
-// TestExportedNamesAreUsed finds exported functions, methods and types that no program
-// uses, by their names: the check of CI for dead code counts each method of a type that
-// becomes an interface value as used, since templates call methods by name.
+// TestExportedNamesAreUsed finds exported functions, methods and types that no program uses,
+// by their names: CI's check for dead code counts each method of a type that becomes an
+// interface value as used, since templates call methods by name.
 func TestExportedNamesAreUsed(t *testing.T) {
 	t.Parallel()
 	used := map[string]int{}

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// clocks are what makes code wait for the real clock. In a test the thing
-// itself is waited for: a channel, a log line, a row. Inside a synctest bubble
-// the clock is not real, so files that import testing/synctest may use all.
-// A context with a deadline of minutes is a fair safety net and not on the list.
+// clocks are the functions that wait for the real clock. A test waits for the event itself
+// instead: a channel, a log line, a row. Inside a synctest bubble the clock is not real, so
+// files that import testing/synctest may use all of them. A context with a deadline of
+// minutes is a fair safety net and not listed.
 var clocks = []string{"time.Sleep", "time.After", "time.AfterFunc", "time.NewTimer", "time.NewTicker", "time.Tick"}
 
 func TestNoTestWaitsForTheClock(t *testing.T) {

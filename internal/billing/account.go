@@ -11,48 +11,47 @@ import (
 	"stoa/internal/store"
 )
 
-// recheck is how long the result "nothing more to lease" is used when this process
-// has committed no grant. Where this is the only node no other process writes to
-// the store, so it only guards against edits made directly in the database.
+// recheck is how long the result "nothing more to lease" stays valid if this process has
+// committed no grant. On a single node no other process writes to the store, so it only
+// covers edits made directly in the database.
 const recheck = time.Second
 
 // account is the in-memory state of an account.
 type account struct {
 	id string
 
-	// leasing is held while the account's lease is changed in the store other
-	// than by spending from it. It is locked before a transaction is begun,
-	// never inside one, and before mu.
+	// leasing is held while the account's lease in the store changes other than by spending
+	// from it. It must be locked before a transaction begins, never inside one, and before
+	// mu.
 	leasing turn
 
 	mu     sync.Mutex
-	lease  string       // id of the open lease; empty: none yet
+	lease  string       // id of the open lease; empty before the first
 	amount stoa.Credits // of the lease
 	spent  stoa.Credits // of the lease, committed
-	held   stoa.Credits // by open holds, those being settled included
+	held   stoa.Credits // by open holds, including those being settled
 
-	// The balance was empty when the store had committed emptyAt grants.
+	// The balance was empty after emptyAt grants had been committed.
 	empty      bool
 	emptyAt    int64
 	emptyUntil time.Time
 
-	keys      map[string]*keyDay   // what this node charged, by key id
-	before    map[string][]peerDay // what other nodes had charged on beforeDay when it was read, by book
-	beforeDay int64                // days since 1970; 0: nothing was read
+	keys      map[string]*keyDay   // charges of this node, by key id
+	before    map[string][]peerDay // charges of other nodes on beforeDay at the time of reading, by book
+	beforeDay int64                // days since 1970; 0 if nothing was read
 
-	shared shared // used where there are several nodes
+	shared shared // used if there are several nodes
 }
 
-// keyDay is what a key has spent and holds on one day.
+// keyDay is the amount that a key has spent and holds on one day.
 type keyDay struct {
 	day   int64        // days since 1970, in UTC
 	spent stoa.Credits // on that day, by this node
 	held  stoa.Credits // by open holds
-	limit stoa.Credits // at the last hold; 0: none
+	limit stoa.Credits // at the last hold; 0 means no limit
 }
 
-// A turn is a lock that can be waited for until a context ends. It is made with one
-// place.
+// A turn is a lock whose wait ends with a context. It must be made with capacity 1.
 type turn chan struct{}
 
 func (t turn) lock()   { t <- struct{}{} }
@@ -67,7 +66,8 @@ func (t turn) tryLock() bool {
 	}
 }
 
-// lockWithin is lock that fails when ctx ends: CodeOverloaded where its time is over.
+// lockWithin is lock, but fails when ctx ends: with CodeOverloaded if its deadline has
+// passed.
 func (t turn) lockWithin(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -96,12 +96,12 @@ func (a *account) heldNow() stoa.Credits {
 	return a.held
 }
 
-// free returns what may be held. It is negative while a lease has been lost and
-// its holds are still open. The caller holds mu.
+// free returns the amount available for holds. It is negative while a lease has been lost and
+// its holds are still open. The caller must hold mu.
 func (a *account) free() stoa.Credits { return a.amount - a.spent - a.held }
 
-// exhausted reports whether the store has nothing more to lease for a call that
-// needs at least so much. The caller holds mu.
+// exhausted reports whether the store has nothing more to lease for a call that needs at
+// least least. The caller must hold mu.
 func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 	if l.shared != nil {
 		return l.usedUp(a, least)
@@ -110,15 +110,15 @@ func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)
 }
 
-// key returns the sums of a key on that day. The caller holds mu.
+// key returns the sums of a key on that day. The caller must hold mu.
 func (a *account) key(id string, day int64) *keyDay {
 	k := a.keys[id]
 	if k == nil {
 		if a.keys == nil {
 			a.keys = map[string]*keyDay{}
 		}
-		// Keys come and go while the process lives. Yesterday's stay, since the clock
-		// may go back.
+		// Keys are created and deleted while the process runs. Yesterday's entries stay,
+		// since the clock may be set back.
 		maps.DeleteFunc(a.keys, func(_ string, old *keyDay) bool { return old.held == 0 && old.day < day-1 })
 		k = &keyDay{day: day}
 		a.keys[id] = k
@@ -129,8 +129,8 @@ func (a *account) key(id string, day int64) *keyDay {
 	return k
 }
 
-// extend leases the account's whole balance. When several goroutines need it at
-// once, one runs the transaction and the others use its result.
+// extend leases the account's whole balance. If several goroutines need it at the same time,
+// one runs the transaction and the others use its result.
 func (l *Ledger) extend(ctx context.Context, a *account) error {
 	if err := a.leasing.lockWithin(ctx); err != nil {
 		return err
@@ -165,9 +165,8 @@ func (l *Ledger) extend(ctx context.Context, a *account) error {
 	return nil
 }
 
-// adopt sets the lease to its row. Of a lease that is known already only the
-// amount is used: what is spent is counted by Run as it commits. The caller holds
-// mu and leasing.
+// adopt sets the lease to its row. If the lease is already known, only the amount is used:
+// Run counts spending as it commits. The caller must hold mu and leasing.
 func (a *account) adopt(lease store.Lease) {
 	if a.lease != lease.ID {
 		a.lease, a.spent = lease.ID, lease.Spent

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A balance with nothing held includes every charge of calls held before it.
+// A balance without holds includes every charge of calls held before it.
 func TestNothingIsHeldOnlyWhenAllIsSpent(t *testing.T) {
 	t.Parallel()
 	st := storetest.New(t).Open()

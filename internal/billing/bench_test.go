@@ -17,7 +17,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// cpu is what this process has used of the processors.
+// cpu returns the CPU time used by this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -26,11 +26,10 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSettle compares three ways to charge a call, in one run: a transaction
-// of its own for each call; a transaction for each call that the store commits in
-// groups with others (one queue); and the ledger, which collects charges and
-// writes each group with shared statements (its queue in front of the store's).
-// 1, 8 and 64 callers of 16 accounts call at once.
+// BenchmarkSettle compares three ways to charge a call, in one run: a separate transaction
+// for each call; a transaction for each call that the store commits in groups (one queue);
+// and the ledger, which collects charges and writes each group with shared statements (its
+// queue in front of the store's). It uses 1, 8 and 64 concurrent callers of 16 accounts.
 func BenchmarkSettle(b *testing.B) {
 	stores := map[string]func(testing.TB) storetest.Database{
 		"sqlite-full": storetest.New,
@@ -51,7 +50,7 @@ func BenchmarkSettle(b *testing.B) {
 		for _, callers := range []int{1, 8, 64} {
 			b.Run(fmt.Sprintf("%s/callers=%d/transaction_per_call", name, callers), func(b *testing.B) {
 				st := database(b).Open()
-				var turn sync.Mutex // SQLite would group them
+				var turn sync.Mutex // otherwise SQLite would group them
 				measure(b, st, callers, func(ctx context.Context, lease string, _ stoa.Account, c stoa.Charge) error {
 					if !st.Postgres() {
 						turn.Lock()
@@ -127,8 +126,8 @@ func measure(b *testing.B, st *store.Store, callers int, call func(ctx context.C
 	b.ReportMetric(0, "ns/op")
 }
 
-// writeCharge charges a call in a transaction of its own, with the statements
-// that a ledger without a queue would need.
+// writeCharge charges a call in a separate transaction, with the statements that a ledger
+// without a queue would need.
 func writeCharge(ctx context.Context, st *store.Store, lease string, c stoa.Charge) error {
 	return st.Write(ctx, func(tx *store.Tx) error {
 		alive, err := tx.NodeAlive(ctx, st.Node())
@@ -146,7 +145,7 @@ func writeCharge(ctx context.Context, st *store.Store, lease string, c stoa.Char
 	})
 }
 
-// BenchmarkHold is a hold and its release, from memory.
+// BenchmarkHold measures a hold and its release, from memory.
 func BenchmarkHold(b *testing.B) {
 	st := storetest.New(b).Open()
 	l, _ := start(b, st, billing.Config{})
@@ -162,8 +161,8 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
-// BenchmarkSettleAlone is how long a single caller waits for the commit, and
-// what a charge costs when nobody shares it.
+// BenchmarkSettleAlone measures the wait of a single caller for the commit, and the cost of
+// an unshared charge.
 func BenchmarkSettleAlone(b *testing.B) {
 	for name, also := range map[string][]func(context.Context, *store.Tx) error{
 		"plain": nil,

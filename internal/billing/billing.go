@@ -1,18 +1,17 @@
-// Package billing keeps the books: credits are reserved before a call (a hold, in
-// memory), and a call is charged when it ends (settled; the charge is committed
-// before its caller is answered). It is the only writer of the ledger.
+// Package billing keeps the books: credits are reserved before a call (a hold, in memory),
+// and a call is charged when it ends (settled; the charge is committed before its caller
+// receives the answer). It is the only writer of the ledger.
 //
-// It never computes a price and knows no model and no HTTP. A charge is durable
-// before it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle];
-// settle.go has the one goroutine that collects charges, commit.go writes a group
-// in one transaction, uncovered.go charges what a lease does not cover, verify.go
-// checks the books.
+// It never computes a price and does not depend on models or HTTP. A charge is durable before
+// it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle]; settle.go contains the one
+// goroutine that collects charges, commit.go writes a group in one transaction, uncovered.go
+// charges what a lease does not cover, verify.go checks the books.
 //
-// The node leases the balance of an account from the store and takes holds from
-// that lease without a query: the whole balance where it is the only node, else a
-// part of it (share.go). Available is the lease's amount less what it has spent
-// less the open holds. A crash loses the holds and nothing else: leases are closed
-// when their node is known to be dead. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
+// The node leases the balance of an account from the store and reserves holds from that lease
+// without a query: the whole balance if it is the only node, otherwise a part of it
+// (share.go). The available amount is the lease's amount minus the amount spent minus the
+// open holds. A crash loses only the holds: leases are closed when their node is known to be
+// dead. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
 package billing
 
 import (
@@ -31,41 +30,41 @@ import (
 // MaxGrant is the largest single grant: a billion credits.
 const MaxGrant = 1_000_000_000 * stoa.Credit
 
-// maxGranted is the most that an account can ever be granted; it keeps sums far
-// from the limit of an int64.
+// maxGranted is the maximum total that can be granted to an account; it keeps sums far below
+// the maximum int64.
 const maxGranted = 1000 * MaxGrant
 
-// Config has the settings of a ledger. The zero value is valid.
+// Config contains the settings of a ledger. The zero value is valid.
 type Config struct {
-	// Linger is how long a commit waits for more charges when many calls end at
-	// once; a lone charge never waits. 0: 1 ms; negative: no wait.
+	// Linger is the time that a commit waits for more charges when many calls end at the same
+	// time; a single charge never waits. 0 means 1 ms; negative means no wait.
 	Linger time.Duration
-	// Shared: other nodes have ledgers of the same store. A lease is then a part of
+	// Shared means that other nodes have ledgers of the same store. A lease is then a part of
 	// the balance.
 	Shared  bool
-	Logger  *slog.Logger       // nil: none
-	Metrics *telemetry.Metrics // nil: none
+	Logger  *slog.Logger       // nil disables logging
+	Metrics *telemetry.Metrics // nil disables metrics
 }
 
-// Ledger has the books of one store; an open store must have only one. It is safe
+// Ledger manages the books of one store; an open store must have only one Ledger. It is safe
 // for use by many goroutines.
 type Ledger struct {
 	st      *store.Store
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	linger  time.Duration
-	shared  *sharing // nil: this is the only node
+	shared  *sharing // nil if this is the only node
 
 	accounts sync.Map  // account id → *account
 	entries  sync.Pool // of *entry
-	doubtful []*entry  // charges that may be stored, and whose commit has to be looked for; of Run alone
+	doubtful []*entry  // charges that may be stored, and whose commit has to be looked up; only used by Run
 	started  atomic.Bool
 	ended    atomic.Bool
-	done     chan struct{} // closed with ended
+	done     chan struct{} // closed together with ended
 
 	qmu     sync.Mutex
 	queue   []*entry
-	enough  int // entries from which on each one wakes Run; 0: from the first
+	enough  int // number of queued entries from which each new entry wakes Run; 0 means always
 	stopped bool
 	wake    chan struct{}
 }
@@ -91,9 +90,9 @@ func New(st *store.Store, cfg Config) *Ledger {
 // settled any more.
 func (l *Ledger) Done() <-chan struct{} { return l.done }
 
-// Grant adds credits to an account, at most [MaxGrant]. If the ExternalRef was used
-// before with the same account and amount, it returns that grant and created is
-// false; with another account or amount it is CodeConflict.
+// Grant adds credits to an account, at most [MaxGrant]. If the ExternalRef was used before
+// with the same account and amount, it returns that grant and created is false; with a
+// different account or amount it fails with CodeConflict.
 func (l *Ledger) Grant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	var out stoa.Grant
 	err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
@@ -112,16 +111,15 @@ const (
 // GrantIn is [Ledger.Grant] as part of a transaction.
 func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	if g.Amount <= 0 || g.Amount > MaxGrant {
-		return g, false, stoa.Errorf(stoa.CodeInvalidValue, "A grant is between 1 micro-credit and %s credits.", MaxGrant).At("amountMicro")
+		return g, false, stoa.Errorf(stoa.CodeInvalidValue, "A grant must be between 1 micro-credit and %s credits.", MaxGrant).At("amountMicro")
 	}
-	// Grants are kept for good. The interface has the same limits; this is for
-	// callers that do not come by it.
+	// Grants are kept for ever. The API has the same limits; this check is for other callers.
 	for _, text := range []struct {
 		member, text string
 		most         int
 	}{{"reason", g.Reason, maxGrantReason}, {"externalRef", g.ExternalRef, maxGrantRef}} {
 		if utf8.RuneCountInString(text.text) > text.most {
-			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant has at most %d characters.", text.member, text.most).At(text.member)
+			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant may have at most %d characters.", text.member, text.most).At(text.member)
 		}
 	}
 	out, created, err := tx.InsertGrant(ctx, g)
@@ -141,10 +139,10 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 	return out, created, err
 }
 
-// Balance returns an account's balance. Granted is always the sum of the other
-// three. Held is read before Spent: a call that ends in between counts in both,
-// never in neither. So when Held is 0, every call that this node held has been charged.
-// What calls of other nodes hold is known up to a second late; see [Holds].
+// Balance returns an account's balance. Granted is always the sum of the other three. Held is
+// read before Spent: a call that ends in between counts in both, never in neither. So when
+// Held is 0, every call that this node held has been charged. Holds of other nodes are known
+// with a delay of up to a second; see [Holds].
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
 	held := l.held(accountID)
 	var f store.Funds
@@ -158,14 +156,14 @@ func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, e
 	return balance(f, held), nil
 }
 
-// BalanceOf returns the balance of an account whose credits were read from the store
-// just now. It is for lists: unlike with [Ledger.Balance], a call that has ended since
-// is neither held nor spent.
+// BalanceOf returns the balance of an account whose credits were just read from the store. It
+// is for lists: unlike with [Ledger.Balance], a call that has ended since then is neither
+// held nor spent.
 func (l *Ledger) BalanceOf(accountID string, f store.Funds) stoa.Balance {
 	return balance(f, l.held(accountID))
 }
 
-// held returns what calls of this node and of others hold.
+// held returns the amount that calls of this node and of other nodes hold.
 func (l *Ledger) held(accountID string) stoa.Credits {
 	held := l.heldElsewhere(accountID)
 	if a, ok := l.accounts.Load(accountID); ok {

@@ -34,7 +34,7 @@ func caller(a stoa.Account) stoa.Caller {
 	return stoa.Caller{Account: a, Key: stoa.Key{ID: "key_1", AccountID: a.ID}}
 }
 
-// charge is a call of that many output tokens at one micro-credit each.
+// charge returns a charge of amount output tokens at one micro-credit each.
 func charge(id string, amount stoa.Credits) stoa.Charge {
 	return stoa.Charge{
 		ID: id, Asked: "auto", Served: "beta-3.8-flash", Reason: "auto", Provider: "sandbox",

@@ -12,14 +12,14 @@ import (
 	"stoa/internal/store"
 )
 
-// errAgain is returned by writeBatch when it has found entries that their lease
-// does not cover: the batch has to be written again without them.
+// errAgain is returned by writeBatch if it has found entries that their lease does not cover:
+// the batch has to be written again without them.
 var errAgain = errors.New("billing: write the batch again")
 
-// writeBatch writes a batch of charges inside one transaction. Plain ones share
-// their statements; one with closures has a savepoint of its own, and with
-// careful each has. Entries that their lease does not cover are marked. Locks are
-// taken in the order node, lease, then whatever the closures take.
+// writeBatch writes a batch of charges inside one transaction. Plain charges share their
+// statements; each charge with closures, and with careful every charge, has its own
+// savepoint. Entries that their lease does not cover are marked. Locks are acquired in the
+// order node, lease, then those of the closures.
 func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
 	alive, err := tx.NodeAlive(ctx, l.st.Node())
 	if err != nil {
@@ -52,8 +52,8 @@ func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, c
 	return nil
 }
 
-// attachLease sets the lease that pays an entry, and reports whether there is one
-// or none is needed.
+// attachLease sets the lease that pays an entry, and reports whether the entry has one or
+// needs none.
 func (l *Ledger) attachLease(e *entry) bool {
 	e.h.a.mu.Lock()
 	defer e.h.a.mu.Unlock()
@@ -61,9 +61,8 @@ func (l *Ledger) attachLease(e *entry) bool {
 	return e.receipt.LeaseID != "" || e.receipt.Amount == 0
 }
 
-// insertTogether inserts charges with shared statements and adds to each lease
-// the sum of its charges. errAgain: some leases do not cover theirs; the entries
-// are marked.
+// insertTogether inserts charges with shared statements and adds to each lease the sum of its
+// charges. errAgain means that some leases do not cover theirs; these entries are marked.
 func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entry) error {
 	if len(plain) == 0 {
 		return nil
@@ -94,7 +93,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 		}
 		spent[e.receipt.LeaseID] += e.receipt.Amount
 	}
-	slices.SortFunc(leases, strings.Compare) // every transaction locks them in one order
+	slices.SortFunc(leases, strings.Compare) // all transactions lock them in the same order
 	again := false
 	for _, lease := range leases {
 		covered, err := tx.SpendLease(ctx, lease, spent[lease])
@@ -115,8 +114,8 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 	return nil
 }
 
-// useStored replaces an entry's charge by the one that is stored under its id. An
-// id that another account has used is CodeConflict, for this entry alone.
+// useStored replaces an entry's charge by the one that is stored under its id. An id that
+// another account has used is CodeConflict, for this entry only.
 func (l *Ledger) useStored(ctx context.Context, tx *store.Tx, e *entry) error {
 	stored, found, err := tx.ChargeByID(ctx, e.receipt.ID)
 	if err != nil {
@@ -131,11 +130,11 @@ func (l *Ledger) useStored(ctx context.Context, tx *store.Tx, e *entry) error {
 }
 
 func errForeignID(id string) error {
-	return stoa.Errorf(stoa.CodeConflict, "The charge %q is another account's.", id)
+	return stoa.Errorf(stoa.CodeConflict, "The charge %q belongs to another account.", id)
 }
 
-// insertSeparately inserts one charge and runs its closures, in a savepoint: an
-// error is the entry's own and undoes nothing else.
+// insertSeparately inserts one charge and runs its closures in a savepoint: an error only
+// affects this entry.
 func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 	asked := e.receipt
 	e.err = tx.Savepoint(ctx, func() error {
@@ -178,8 +177,8 @@ func (e *entry) runClosures(tx *store.Tx) error {
 	return nil
 }
 
-// complete brings memory up to what was committed and answers the entry, which
-// belongs to the caller of Settle again.
+// complete updates memory to the committed state and answers the entry, which then belongs to
+// the caller of Settle again.
 func (l *Ledger) complete(e *entry, at time.Time) {
 	h, a := e.h, e.h.a
 	if e.err != nil {

@@ -22,9 +22,9 @@ import (
 	"stoa/internal/storetest"
 )
 
-// crashEnv is the variable that turns the test binary into the process to be
-// killed. Its value is the data directory, the PostgreSQL address (one of them
-// empty), the account and the number of the process, separated by |.
+// crashEnv is the variable that turns the test binary into the process to be killed. Its
+// value contains the data directory, the PostgreSQL address (one of them empty), the account
+// and the number of the process, separated by |.
 const crashEnv = "STOA_TEST_CRASH"
 
 func TestMain(m *testing.M) {
@@ -35,14 +35,13 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
-	if !chosen { // each check is many commits; -rapid.checks=1000 for a long run
+	if !chosen { // each check makes many commits; -rapid.checks=1000 for a long run
 		flag.Set("rapid.checks", "40")
 	}
 	goleak.VerifyTestMain(plans.Checked(storetest.Both(m)))
 }
 
-// chargeUntilKilled charges calls as fast as it can and prints each charge that
-// was acknowledged.
+// chargeUntilKilled charges calls as fast as it can and prints each acknowledged charge.
 func chargeUntilKilled(args []string) {
 	ctx := context.Background()
 	st, err := store.Open(ctx, store.Config{Dir: args[0], PostgresURL: args[1]})
@@ -58,7 +57,7 @@ func chargeUntilKilled(args []string) {
 	for worker := range 8 {
 		go func() {
 			for n := 0; ; n++ {
-				// Every third call repeats one of the process before, which may or may not
+				// Every third call repeats one of the previous process, which may or may not
 				// have charged it.
 				id := fmt.Sprintf("resp_%d_%d_%d", process, worker, n)
 				if n%3 == 0 && process > 0 {
@@ -123,7 +122,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			var wg sync.WaitGroup
-			ready := make(chan struct{}) // closed after that many charges, or an error
+			ready := make(chan struct{}) // closed after the wanted number of charges, or an error
 			left := 1 + rand.IntN(200)
 			wg.Go(func() {
 				defer func() {
@@ -143,7 +142,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 						if left--; left == 0 {
 							close(ready)
 						}
-						// A line that the kill has cut off does not count.
+						// A line that the kill has truncated does not count.
 						if n, _ := fmt.Sscanf(line+"\n", "charged %s %d\n", &id, &amount); n == 2 && lines.Err() == nil {
 							if first, ok := acked[id]; ok && first != amount {
 								t.Errorf("%s was charged %d, later %d", id, first, amount)
@@ -227,7 +226,7 @@ func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
 	var mu sync.Mutex
 	acked := map[string]bool{}
 	failed := 0
-	settled := make(chan struct{}, 1) // a call has ended since it was last received from
+	settled := make(chan struct{}, 1) // a call has ended since the last receive
 	for worker := range 8 {
 		wg.Go(func() {
 			for n := 0; ; n++ {
@@ -296,9 +295,9 @@ func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	// Memory and rows agree: all that is left can be held, and not more.
-	// After the last cut the store refuses holds until one of its probes, at most four
-	// a second, has committed; a caller is told to repeat the call.
+	// Memory and rows agree: exactly the rest of the balance can be held. After the last cut
+	// the store refuses holds until one of its probes, at most four a second, has committed;
+	// the caller gets an error that says to repeat the call.
 	h, err := l.Hold(ctx, caller(a), b.Available, granted)
 	for stoa.CodeOf(err) == stoa.CodeOverloaded {
 		runtime.Gosched()

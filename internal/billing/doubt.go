@@ -11,27 +11,27 @@ import (
 	"stoa/internal/store"
 )
 
-// A charge is in doubt when the answer to its commit is lost. Its caller is told
-// neither that the reply is complete nor that it has failed, and so is free, before it
-// is known which of the two is true: the charge is written once more under its id as
-// soon as the store commits again, or, where this node is dead, looked for. See
+// A charge is in doubt when the answer to its commit is lost. Until it is known whether the
+// charge is stored, the caller learns neither that the reply is complete nor that it has
+// failed, which would mean that it is free: the charge is written again under its id as soon
+// as the store commits again or, if this node is dead, looked up. See
 // docs/decisions/0043-resolve-a-charge-in-doubt-before-answering.md.
 
 const (
-	// doubtPause is the time between two attempts to resolve charges in doubt.
+	// doubtPause is the interval between attempts to resolve charges in doubt.
 	doubtPause = 100 * time.Millisecond
-	// lookTries is how often a node that ends looks for its charges in doubt.
+	// lookTries is the number of times that a node looks up its charges in doubt when it
+	// ends.
 	lookTries = 3
 )
 
-// ErrUnknown is in the chain of the error of a charge that may be stored: the node
-// ended before the database could be asked. Its caller must not be told that the call
-// was free; a process that is killed at that moment tells nothing either.
-var ErrUnknown = errors.New("billing: it is not known whether the call was charged")
+// ErrUnknown is in the chain of the error of a charge that may be stored: the node ended
+// before the database could be queried. The caller must not conclude that the call was free;
+// it would not learn more from a killed process.
+var ErrUnknown = errors.New("billing: it is unknown whether the call was charged")
 
-// resolve writes the charges in doubt once more. What their first commit has stored
-// is found by its id; what it has not is charged now. When that fails they remain in
-// doubt.
+// resolve writes the charges in doubt again. A charge that its first commit has stored is
+// found by its id; any other is charged now. If that fails they remain in doubt.
 func (l *Ledger) resolve() {
 	b := &batch{l: l, entries: l.doubtful, doubt: true}
 	if len(b.entries) == 0 {
@@ -44,8 +44,8 @@ func (l *Ledger) resolve() {
 	}
 }
 
-// giveUp answers the charges in doubt when the ledger ends: once more by writing them,
-// and where this node is dead by what is stored.
+// giveUp answers the charges in doubt when the ledger ends: it writes them once more or, if
+// this node is dead, looks them up.
 func (l *Ledger) giveUp() {
 	for try := 0; try < lookTries && len(l.doubtful) > 0; try++ {
 		if try > 0 {
@@ -56,16 +56,16 @@ func (l *Ledger) giveUp() {
 		}
 	}
 	for _, e := range l.doubtful {
-		l.log.LogAttrs(e.ctx, slog.LevelError, "it is not known whether a call was charged", slog.String("charge", e.receipt.ID), slog.String("account", e.h.a.id))
-		e.err = stoa.Errorf(stoa.CodeOverloaded, "The service has ended before it was known whether this call was charged. Its receipt says.").
+		l.log.LogAttrs(e.ctx, slog.LevelError, "it is unknown whether a call was charged", slog.String("charge", e.receipt.ID), slog.String("account", e.h.a.id))
+		e.err = stoa.Errorf(stoa.CodeOverloaded, "The service ended before it was known whether this call was charged. Check its receipt.").
 			After(time.Second).Because(fmt.Errorf("%w: %s", ErrUnknown, e.receipt.ID))
 		l.complete(e, time.Time{})
 	}
 	l.doubtful = nil
 }
 
-// lookUp answers the charges in doubt of a dead node by what is stored: no transaction
-// of such a node can still commit.
+// lookUp answers the charges in doubt of a dead node from the rows: no transaction of such a
+// node can commit any more.
 func (l *Ledger) lookUp() {
 	ctx := context.Background()
 	stored := map[string]store.Receipt{}

@@ -13,8 +13,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// inDoubt is a charge whose COMMIT was cut, on a node that has not renewed its life in
-// time since.
+// inDoubt is a charge whose COMMIT was cut, on a node that has not renewed its lease on life
+// in time since.
 type inDoubt struct {
 	link     *storetest.Link
 	st       *store.Store // of the node, behind the link
@@ -67,8 +67,8 @@ func newDoubt(t *testing.T, how storetest.Cut, giveUp time.Duration) *inDoubt {
 	return d
 }
 
-// A charge whose COMMIT was cut is resolved by its id when the node has renewed its
-// life, however long that took: its caller is told neither too much nor too little.
+// A charge whose COMMIT was cut is resolved by its id when the node has renewed its life,
+// regardless of the delay: its caller learns exactly the outcome.
 func TestAChargeInDoubtIsResolved(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]storetest.Cut{"before": storetest.CutBefore, "after": storetest.CutAfter} {
@@ -85,7 +85,7 @@ func TestAChargeInDoubtIsResolved(t *testing.T) {
 	}
 }
 
-// A dead node charges nothing more, but what it has charged is told.
+// A dead node charges nothing more, but reports what it has charged.
 func TestADeadNodeTellsWhatItCharged(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]storetest.Cut{"before": storetest.CutBefore, "after": storetest.CutAfter} {
@@ -111,7 +111,7 @@ func TestADeadNodeTellsWhatItCharged(t *testing.T) {
 	}
 }
 
-// A node that ends without having reached the database says that it does not know.
+// A node that ends without having reached the database reports an unknown outcome.
 func TestAnEndInDoubtIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	d := newDoubt(t, storetest.CutAfter, 300*time.Millisecond)

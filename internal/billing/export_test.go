@@ -7,16 +7,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Sweep is what a ledger with peers does each second.
+// Sweep runs the sweep that a ledger with peers runs each second.
 func (l *Ledger) Sweep(ctx context.Context) error { return l.sweep(ctx) }
 
-// SetTimeout sets how long a call waits for the answers of other nodes.
+// SetTimeout sets the maximum wait of a call for the answers of other nodes.
 func (l *Ledger) SetTimeout(d time.Duration) { l.shared.timeout = d }
 
-// SetNow sets the clock by which leases grow and refusals are remembered.
+// SetNow sets the clock for the growth of leases and the expiry of refusals.
 func (l *Ledger) SetNow(now func() time.Time) { l.shared.now = now }
 
-// Leased returns what the node's lease of an account has, less what it has spent.
+// Leased returns the unspent amount of the node's lease of an account.
 func (l *Ledger) Leased(account string) stoa.Credits {
 	a := l.account(account)
 	a.mu.Lock()

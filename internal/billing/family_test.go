@@ -12,8 +12,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestAFamilyOfKeysHasOneDay: the credits of a day are those of the root, however
-// many keys spend them, and a restart remembers them.
+// TestAFamilyOfKeysHasOneDay checks that the credits of a day are those of the root key,
+// regardless of the number of keys that spend them, and that they survive a restart.
 func TestAFamilyOfKeysHasOneDay(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// sweepEvery is how often a node looks for leases to return: idle ones, and
-	// those that it is asked for, should the hint have been lost.
+	// sweepEvery is the interval at which a node looks for leases to return: idle ones, and
+	// requested ones whose hint may have been lost.
 	sweepEvery = time.Second
-	// idleSweeps is how many sweeps an account is not called before its lease is
-	// returned.
+	// idleSweeps is the number of sweeps without a call after which the lease of an account
+	// is returned.
 	idleSweeps = 10
-	// giveTogether is how many leases are returned in one transaction.
+	// giveTogether is the maximum number of leases returned in one transaction.
 	giveTogether = 64
 )
 
@@ -40,8 +40,8 @@ func (l *Ledger) runShared(ctx context.Context) {
 	}
 }
 
-// sweep answers what this node is asked for and returns the leases of accounts that
-// have not been called for idleSweeps.
+// sweep answers the requests of other nodes and returns the leases of accounts that have not
+// been called for idleSweeps.
 func (l *Ledger) sweep(ctx context.Context) error {
 	var asked []string
 	if err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
@@ -60,7 +60,7 @@ func (l *Ledger) sweep(ctx context.Context) error {
 		n := min(len(idle), giveTogether)
 		var locked []*account
 		for _, a := range idle[:n] {
-			if a.leasing.tryLock() { // else it is being extended
+			if a.leasing.tryLock() { // otherwise it is being extended
 				locked = append(locked, a)
 			}
 		}
@@ -76,8 +76,8 @@ func (l *Ledger) sweep(ctx context.Context) error {
 	return nil
 }
 
-// idle counts a sweep of every account with something leased and returns those that
-// were not called for long enough.
+// idle counts a sweep for every account with a leased amount and returns those that were idle
+// long enough.
 func (l *Ledger) idle() (list []*account) {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *Ledger) idle() (list []*account) {
 	return list
 }
 
-// answer returns what the node can spare of an account that another node asks for.
+// answer returns the spare credits of an account that another node requested.
 func (l *Ledger) answer(ctx context.Context, id string) error {
 	a := l.account(id)
 	a.leasing.lock()
@@ -104,7 +104,7 @@ func (l *Ledger) answer(ctx context.Context, id string) error {
 	a.shared.wanted = true
 	known := a.lease != ""
 	a.mu.Unlock()
-	if !known { // the commit of its lease broke
+	if !known { // the commit of its lease failed
 		l.readLease(a, a.takeOver)
 	}
 	if err := l.giveBack(ctx, []*account{a}); err != nil {
@@ -114,7 +114,8 @@ func (l *Ledger) answer(ctx context.Context, id string) error {
 	return nil
 }
 
-// giveBack returns what no hold covers. The caller holds leasing of each account.
+// giveBack returns the amounts that no hold covers. The caller must hold leasing of each
+// account.
 func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 	list := make([]store.Return, 0, len(accounts))
 	of := map[string]*account{}
@@ -122,7 +123,7 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 		a.mu.Lock()
 		free := max(a.free(), 0)
 		if a.lease != "" {
-			a.amount -= free // from here on no hold takes it
+			a.amount -= free // no hold can reserve it from here on
 			list = append(list, store.Return{LeaseID: a.lease, AccountID: a.id, Amount: free})
 			of[a.lease] = a
 		}
@@ -150,9 +151,8 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 	return err
 }
 
-// rereadAmount sets the amount of a lease to its row, which only the holder of
-// leasing changes. Where that fails nothing of it can be held until the lease is
-// extended.
+// rereadAmount sets the amount of a lease to its row, which only the holder of leasing
+// changes. If that fails nothing can be held from it until the lease is extended.
 func (l *Ledger) rereadAmount(a *account) {
 	l.readLease(a, func(lease store.Lease) {
 		if lease.ID == a.lease {
@@ -161,8 +161,8 @@ func (l *Ledger) rereadAmount(a *account) {
 	})
 }
 
-// freed tells the other nodes that credits are free which one of them wanted while
-// they were held. The caller holds mu.
+// freed notifies the other nodes that credits are free that one of them requested while they
+// were held. The caller must hold mu.
 func (l *Ledger) freed(a *account) {
 	if a.shared.wanted && a.free() > 0 {
 		a.shared.wanted = false

@@ -7,9 +7,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Holds tells the other nodes what calls of this one hold, by account, and adds what
-// theirs hold to [Ledger.Balance]. It decides nothing: whether a call is refused is up
-// to leases.
+// Holds publishes to other nodes the amounts that calls of this one hold, by account, and
+// adds theirs to [Ledger.Balance]. It decides nothing: leases determine whether a call is
+// refused.
 type Holds struct{ l *Ledger }
 
 // Holds returns the holds of a ledger, to be exchanged between nodes.
@@ -23,7 +23,7 @@ func (h Holds) Counts(_ time.Time, most int) []ratelimit.Count {
 	var list []ratelimit.Count
 	h.l.shared.mu.Lock()
 	defer h.l.shared.mu.Unlock()
-	for a := range h.l.shared.leased { // those with a hold are among them
+	for a := range h.l.shared.leased { // includes all accounts with a hold
 		if held := a.heldNow(); held > 0 {
 			list = append(list, ratelimit.Count{Name: a.id, Count: int64(held), Limit: int64(maxGranted)})
 		}
@@ -31,7 +31,7 @@ func (h Holds) Counts(_ time.Time, most int) []ratelimit.Count {
 	return ratelimit.Nearest(list, most)
 }
 
-// SetPeers sets what calls of other nodes hold, by node and account.
+// SetPeers sets the amounts that calls of other nodes hold, by node and account.
 func (h Holds) SetPeers(byNode map[string]map[string]int64) {
 	if h.l.shared == nil {
 		return
@@ -45,7 +45,8 @@ func (h Holds) SetPeers(byNode map[string]map[string]int64) {
 	h.l.shared.held.Store(&held)
 }
 
-// heldElsewhere returns what calls of other nodes hold of an account, as they said last.
+// heldElsewhere returns the amount that calls of other nodes hold of an account, according to
+// their last report.
 func (l *Ledger) heldElsewhere(accountID string) stoa.Credits {
 	if l.shared == nil {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// The balance tells what calls hold on all nodes, once these have exchanged it.
+// The balance includes the holds of all nodes once these have exchanged them.
 func TestABalanceHasTheHoldsOfAllNodes(t *testing.T) {
 	t.Parallel()
 	list, stores := nodes(t, 3, false)
@@ -56,5 +56,5 @@ func TestABalanceHasTheHoldsOfAllNodes(t *testing.T) {
 		wantBalance(t, l, a.ID, stoa.Balance{Available: 960, Granted: 1000, Spent: 40})
 	}
 	list[0].Holds().SetPeers(map[string]map[string]int64{"node_x": {a.ID: 5000}})
-	wantBalance(t, list[0], a.ID, stoa.Balance{Held: 960, Granted: 1000, Spent: 40}) // never more than there is
+	wantBalance(t, list[0], a.ID, stoa.Balance{Held: 960, Granted: 1000, Spent: 40}) // never more than the total
 }

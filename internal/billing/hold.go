@@ -19,7 +19,7 @@ type Hold struct {
 	l      *Ledger
 	a      *account
 	key    string // the key of the call, in its charge
-	book   string // the key under which its credits of a day are counted
+	book   string // the key under which its daily spending is counted
 	capped bool   // the key has a daily limit
 
 	// Guarded by a.mu.
@@ -39,10 +39,10 @@ const (
 	holdReleased
 )
 
-// Hold reserves credits of the caller's account: most, or what is left of it, but
-// not fewer than least. It needs no query while the node's lease lasts. Too few
-// credits are CodeQuota; a key that would exceed its daily limit is
-// CodeKeyBudget; a store that cannot commit is as [store.Store.Usable] says.
+// Hold reserves credits of the caller's account: most, or the remaining amount if that is
+// less, but at least least. It needs no query while the node's lease lasts. Too few credits
+// are CodeQuota; a key that would exceed its daily limit is CodeKeyBudget; a store that
+// cannot commit is as [store.Store.Usable] says.
 func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
@@ -58,7 +58,7 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	h := &Hold{l: l, a: a, key: c.Key.ID, book: c.Key.Root(), capped: n.limit > 0}
 	for {
 		a.mu.Lock()
-		v, _, err := h.take(n)
+		v, _, err := h.reserveNeed(n)
 		a.mu.Unlock()
 		if v == tooFew {
 			v, err = l.more(ctx, h, n)
@@ -76,18 +76,18 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	}
 }
 
-// A need is what a call needs: between least and most, within its key's daily
-// limit; 0: none.
+// A need is the amount for a call: between least and most, within its key's daily limit;
+// limit 0 means none.
 type need struct{ least, most, limit stoa.Credits }
 
-// more extends the account's lease for a hold, which it may have taken then.
+// more extends the account's lease for a hold, and may also reserve it.
 func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err error) {
 	if l.shared == nil {
 		return tooFew, l.extend(ctx, h.a)
 	}
 	var refusal error
 	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
-		v, want, refusal = h.take(n)
+		v, want, refusal = h.reserveNeed(n)
 		return v, want
 	})
 	if err == nil {
@@ -96,9 +96,9 @@ func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err erro
 	return v, err
 }
 
-// take reserves what a call needs, if it is there. It returns how much it wants of
-// the account; with refused, why. The caller holds a.mu.
-func (h *Hold) take(n need) (v verdict, want stoa.Credits, err error) {
+// reserveNeed reserves the amount for a call, if available. It returns the amount wanted from
+// the account and, with refused, the reason. The caller must hold a.mu.
+func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 	l, a := h.l, h.a
 	want = n.most
 	day := dayOf(time.Now())
@@ -112,7 +112,7 @@ func (h *Hold) take(n need) (v verdict, want stoa.Credits, err error) {
 		}
 		left := n.limit - l.spentElsewhere(a, h.book, day) - k.spent - k.held
 		if left < n.least || left <= 0 && n.most > 0 {
-			return refused, want, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
+			return refused, want, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and has %s of them left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
 				n.limit, max(left, 0), n.least)
 		}
 		want = min(want, left)
@@ -125,7 +125,7 @@ func (h *Hold) take(n need) (v verdict, want stoa.Credits, err error) {
 		if l.shared != nil && a.shared.unanswered {
 			return refused, want, errElsewhere()
 		}
-		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits and %s are available. Top up the account, or ask for fewer output tokens.", max(n.least, 1), max(free, 0))
+		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available. Top up the account, or request fewer output tokens.", max(n.least, 1), max(free, 0))
 	}
 	h.amount = min(free, want)
 	a.held += h.amount
@@ -140,7 +140,7 @@ func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
 }
 
-// loadDay reads what other nodes charged to the account's keys on that day.
+// loadDay reads the charges of other nodes to the account's keys on that day.
 func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
 	var spent map[store.NodeBook]stoa.Credits
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
@@ -169,8 +169,7 @@ func (h *Hold) Amount() stoa.Credits {
 	return h.amount
 }
 
-// Release frees the credits. It may be called several times, and does nothing
-// after Settle.
+// Release frees the credits. It may be called repeatedly, and does nothing after Settle.
 func (h *Hold) Release() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
@@ -180,31 +179,31 @@ func (h *Hold) Release() {
 	}
 }
 
-// end frees all credits of the hold. The caller holds a.mu.
+// end frees all credits of the hold. The caller must hold a.mu.
 func (h *Hold) end(state holdState) {
 	h.a.held -= h.amount + h.extra
-	if k := h.a.keys[h.book]; h.capped && k != nil { // a hold of nothing does not keep it
+	if k := h.a.keys[h.book]; h.capped && k != nil { // a hold of 0 does not keep the entry alive
 		k.held -= h.amount
 	}
 	h.state, h.extra = state, 0
 }
 
-// errEnded is a programming error: a hold is settled once.
+// errEnded is a programming error: a hold may be settled only once.
 var errEnded = errors.New("billing: the hold has been settled or released")
 
-// Settle charges the call, frees what it did not need, and returns the charge
-// after its commit. The end of ctx does not stop it: a call that was served is
-// charged even when its client has disconnected.
+// Settle charges the call, frees the rest of the hold, and returns the charge after its
+// commit. It does not end with ctx: a call that was served is charged even if its client has
+// disconnected.
 //
-// An amount above the hold takes the rest from what is available; what that does
-// not cover is written off and the charge is marked Clamped. If a charge with
-// this ID is stored already, it is returned unchanged and also does not run.
-// Texts are cut at maxText characters.
+// If the amount exceeds the hold, the rest is charged from the available credits; any
+// uncovered rest is written off and the charge is marked Clamped. If a charge with this ID is
+// already stored, it is returned unchanged and also does not run. Texts are cut at maxText
+// characters.
 //
-// also runs in the charge's savepoint: its error undoes the charge and is
-// returned. It may run more than once. After an error nothing is charged, the
-// hold is open again, and Settle may be called again. Only when the connection
-// broke during a commit may a charge exist; calling Settle again returns it.
+// also runs in the charge's savepoint: its error undoes the charge and is returned. It may
+// run more than once. After an error nothing is charged, the hold is open again, and Settle
+// may be called again. Only if the connection broke during a commit may a charge exist;
+// calling Settle again returns it.
 func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx context.Context, tx *store.Tx) error) (stoa.Charge, error) {
 	ctx = context.WithoutCancel(ctx)
 	if c.ID == "" || c.Amount < 0 || c.WrittenOff < 0 {
@@ -244,12 +243,12 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	return charge, nil
 }
 
-// maxText is the most characters of a text in a charge that a caller or a provider
-// chose. Requests with longer ones are refused before; charges are kept for ever,
-// so they are limited here once more.
+// maxText is the maximum length, in characters, of a text in a charge that a caller or a
+// provider chose. Requests with longer texts are refused earlier; charges are kept for ever,
+// so the limit is enforced here again.
 const maxText = 512
 
-// cutText returns at most maxText characters of s.
+// cutText returns the first maxText characters of s.
 func cutText(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -274,8 +273,8 @@ func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cover starts settling: it reserves what the charge needs beyond the hold, and
-// lowers the charge to what is available.
+// cover begins settling: it reserves the part of the charge that exceeds the hold, and lowers
+// the charge to the available amount.
 func (h *Hold) cover(ctx context.Context, c *stoa.Charge) error {
 	for {
 		h.a.mu.Lock()
@@ -290,14 +289,13 @@ func (h *Hold) cover(ctx context.Context, c *stoa.Charge) error {
 	}
 }
 
-// moreFor extends the account's lease for a charge above its hold, and may have
-// reserved it then.
+// moreFor extends the account's lease for a charge above its hold, and may also reserve it.
 func (l *Ledger) moreFor(ctx context.Context, h *Hold, c *stoa.Charge) (v verdict, err error) {
 	if l.shared == nil {
 		return tooFew, l.extend(ctx, h.a)
 	}
 	var refusal error
-	charge := *c // so that only this path takes memory of the heap
+	charge := *c // so that only this path allocates on the heap
 	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
 		v, want, refusal = h.reserve(&charge)
 		return v, want
@@ -309,8 +307,8 @@ func (l *Ledger) moreFor(ctx context.Context, h *Hold, c *stoa.Charge) (v verdic
 	return v, err
 }
 
-// reserve reserves what the charge needs beyond the hold, or what there is, and
-// begins settling. It returns how much that is. The caller holds a.mu.
+// reserve reserves the part of the charge that exceeds the hold, or the available amount, and
+// begins settling. It returns the reserved amount. The caller must hold a.mu.
 func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error) {
 	if h.state != holdOpen {
 		return refused, 0, errEnded
@@ -331,14 +329,14 @@ func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error
 	return taken, extra, nil
 }
 
-// clamp lowers a charge to what can be paid.
+// clamp lowers a charge to the amount that can be paid.
 func clamp(c *stoa.Charge, to stoa.Credits) {
 	c.WrittenOff += c.Amount - to
 	c.Amount = to
 	c.Clamped = true
 }
 
-// reopen opens the hold again after settling failed.
+// reopen opens the hold again after a failed settlement.
 func (h *Hold) reopen() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A peerDay is what another node has charged to a book on a day, and holds.
+// A peerDay is the amount that another node has charged to a book on a day, and holds.
 type peerDay struct {
 	node        string
 	day         int64
 	spent, held stoa.Credits
 }
 
-// spentElsewhere returns what other nodes have charged to a book on a day and hold:
-// of each node the larger of what its rows said when they were read and what it
-// says itself. The caller holds a.mu.
+// spentElsewhere returns the amount that other nodes have charged to a book on a day and
+// hold: for each node the larger of its rows when they were read and its own report. The
+// caller must hold a.mu.
 func (l *Ledger) spentElsewhere(a *account, book string, day int64) (sum stoa.Credits) {
 	var said []peerDay
 	if l.shared != nil {
@@ -48,8 +48,8 @@ func (l *Ledger) spentElsewhere(a *account, book string, day int64) (sum stoa.Cr
 	return sum
 }
 
-// SpentToday returns what a key, with those that share its book, has spent and holds
-// on the present day of UTC.
+// SpentToday returns the amount that a key, with the keys that share its book, has spent and
+// holds today (UTC).
 func (l *Ledger) SpentToday(ctx context.Context, k stoa.Key) (stoa.Credits, error) {
 	a, day := l.account(k.AccountID), dayOf(time.Now())
 	a.mu.Lock()
@@ -66,8 +66,8 @@ func (l *Ledger) SpentToday(ctx context.Context, k stoa.Key) (stoa.Credits, erro
 	return l.spentElsewhere(a, k.Root(), day) + own.spent + own.held, nil
 }
 
-// noteCapped remembers a book with a daily limit, for [Ledger.Counts]. The caller
-// holds a.mu.
+// noteCapped records a book with a daily limit, for [Ledger.Counts]. The caller must hold
+// a.mu.
 func (l *Ledger) noteCapped(book string, a *account, k *keyDay, limit stoa.Credits) {
 	if k.limit != 0 {
 		k.limit = limit
@@ -79,13 +79,13 @@ func (l *Ledger) noteCapped(book string, a *account, k *keyDay, limit stoa.Credi
 	l.shared.capped[book] = a
 }
 
-// heldBy begins the name of what a book holds among the counts of a node; that of
-// what it has spent begins with the day.
+// heldBy is the prefix of the name of a book's holds among the counts of a node; the name of
+// its spending begins with the day.
 const heldBy = "held"
 
-// Counts returns what this node has charged today to books with a daily limit, and
-// holds: at most most counts, those nearest to their limits. Other nodes are to be
-// told with [Ledger.SetPeers].
+// Counts returns the amounts that this node has charged today to books with a daily limit,
+// and holds: at most most counts, those closest to their limits. Other nodes must receive
+// them through [Ledger.SetPeers].
 func (l *Ledger) Counts(now time.Time, most int) []ratelimit.Count {
 	if l.shared == nil {
 		return nil
@@ -119,8 +119,8 @@ func (l *Ledger) Counts(now time.Time, most int) []ratelimit.Count {
 	return ratelimit.Nearest(list, most)
 }
 
-// SetPeers sets what other nodes have charged today and hold, by node. When a node
-// is gone, what it charged last is read from the rows.
+// SetPeers sets the amounts that other nodes have charged today and hold, by node. After a
+// node is gone, its last charges are read from the rows.
 func (l *Ledger) SetPeers(byNode map[string]map[string]int64) {
 	if l.shared == nil {
 		return

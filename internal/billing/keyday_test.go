@@ -13,5 +13,5 @@ func TestDaysOfUnusedKeysAreDropped(t *testing.T) {
 		t.Errorf("the account keeps %d keys: %v", len(a.keys), a.keys)
 	}
 	empty := &Hold{a: a, capped: true, book: "old"}
-	empty.end(holdReleased) // of nothing
+	empty.end(holdReleased) // of 0 credits
 }

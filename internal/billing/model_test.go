@@ -14,7 +14,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// model is what the books must say, kept the simplest way.
+// model is the expected state of the books in its simplest form.
 type model struct {
 	accounts []stoa.Account
 	granted  map[string]stoa.Credits
@@ -54,9 +54,9 @@ func (m *model) free(account string) stoa.Credits {
 
 func (m *model) drop(i int) { m.holds = append(m.holds[:i], m.holds[i+1:]...) }
 
-// TestLedgerMatchesItsModel runs random grants, holds, settles,
-// releases, repeats and crashes against a ledger over a real store and against
-// the model, and compares all there is after each step.
+// TestLedgerMatchesItsModel runs random grants, holds, settles, releases, repeats and crashes
+// against a ledger over a real store and against the model, and compares the complete state
+// after each step.
 func TestLedgerMatchesItsModel(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -190,9 +190,9 @@ func TestLedgerMatchesItsModel(t *testing.T) {
 					if rapid.IntRange(0, 4).Draw(rt, "really") > 0 {
 						rt.Skip("not this time")
 					}
-					// Nothing is flushed and no lease is given back: the ledger is forgotten
-					// with its holds. (The store is closed because this process lives on and
-					// has its lock; a real kill is in crash_test.go.)
+					// Nothing is flushed and no lease is returned: the ledger is dropped with
+					// its holds. (The store is closed because this process lives on and has
+					// its lock; a real kill is in crash_test.go.)
 					st.Close()
 					stop()
 					m.holds = nil

@@ -52,7 +52,7 @@ func TestManyCallersCannotOverspend(t *testing.T) {
 		wantBooksInOrder(t, l)
 
 		_, err := l.Hold(ctx, caller(a), 1, 1)
-		if stoa.CodeOf(err) != stoa.CodeQuota || !strings.Contains(err.Error(), "0.000001 credits and 0.00 are available") {
+		if stoa.CodeOf(err) != stoa.CodeQuota || !strings.Contains(err.Error(), "0.000001 credits, but only 0.00 are available") {
 			t.Errorf("empty: %v", err)
 		}
 		if _, _, err := l.Grant(ctx, stoa.Grant{AccountID: a.ID, Amount: 7}); err != nil {
@@ -232,7 +232,7 @@ func TestDisconnectedClientIsCharged(t *testing.T) {
 
 func TestFullDiskChargesNothing(t *testing.T) {
 	t.Parallel()
-	storetest.OnlySQLite(t) // it limits the pages
+	storetest.OnlySQLite(t) // it limits the number of pages
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 1000)
@@ -251,12 +251,12 @@ func TestFullDiskChargesNothing(t *testing.T) {
 	}
 	limit(1)
 	big := charge("resp_1", 100)
-	big.SessionID = strings.Repeat("x", 100_000) // not a text that is cut
+	big.SessionID = strings.Repeat("x", 100_000) // not a text that is shortened
 	if _, err := h.Settle(ctx, big); stoa.CodeOf(err) != stoa.CodeStorageFull {
 		t.Fatalf("settle on a full disk: %v", err)
 	}
 	wantBalance(t, l, a.ID, stoa.Balance{Available: 500, Held: 500, Granted: 1000})
-	// No call is begun that could not be charged.
+	// A call that could not be charged is not begun.
 	if _, err := l.Hold(ctx, caller(a), 1, 10); stoa.CodeOf(err) != stoa.CodeStorageFull {
 		t.Errorf("a hold on a full disk: %v", err)
 	}
@@ -346,8 +346,8 @@ func hold(t *testing.T, l *billing.Ledger, a stoa.Account, n stoa.Credits) *bill
 	return h
 }
 
-// A node that others have declared dead charges nothing more: its calls fail and are
-// free, and another node may spend what it had.
+// A node that others have declared dead charges nothing more: its calls fail and are free,
+// and another node may spend its leases.
 func TestADeadNodeChargesNothing(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -473,7 +473,7 @@ func TestIDOfAnotherAccountIsRefused(t *testing.T) {
 		}
 		h.Release()
 	}
-	// One with a closure is written apart from the others.
+	// A charge with a closure is written separately from the others.
 	h, err := l.Hold(ctx, caller(b), 1, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -555,8 +555,7 @@ func TestADeadNodeEndsTheLedger(t *testing.T) {
 	}
 }
 
-// Charges that are settled while the node renews its life on a new connection wait
-// for that.
+// Charges settled while the node renews its life on a new connection wait for that.
 func TestSettleWaitsForTheNode(t *testing.T) {
 	t.Parallel()
 	database := storetest.Postgres(t)
@@ -658,7 +657,7 @@ func TestOneBadChargeFailsAlone(t *testing.T) {
 		l := billing.New(st, billing.Config{}) // not running yet: what is settled shares one commit
 		a := storetest.Account(t, st, 1000)
 		ctx := context.Background()
-		write(t, st, func(tx *store.Tx) error { // stands for whatever a database may refuse
+		write(t, st, func(tx *store.Tx) error { // stands for any refusal of a database
 			if st.Postgres() {
 				_, err := tx.Exec(ctx, "ALTER TABLE charges ADD CONSTRAINT no_poison CHECK (end_user <> 'poison')")
 				return err

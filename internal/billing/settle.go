@@ -14,8 +14,8 @@ import (
 
 const (
 	maxBatch = 1024 // charges in one commit
-	crowd    = 8    // charges in the last commit that make the next one linger
-	attempts = 3    // at a batch whose commit broke
+	crowd    = 8    // charges in the last commit from which on the next one waits for more
+	attempts = 3    // for a batch whose commit failed
 )
 
 // entry is one charge waiting for its commit.
@@ -23,19 +23,19 @@ type entry struct {
 	h       *Hold
 	ctx     context.Context
 	also    []func(ctx context.Context, tx *store.Tx) error
-	receipt store.Receipt // in: what to charge; out: what is stored
+	receipt store.Receipt // in: the charge to write; out: the stored charge
 	done    chan struct{} // one element
 
-	doubt     bool  // the answer to a commit of it is lost, so it may be stored
+	doubt     bool  // the answer to a commit of it was lost, so it may be stored
 	inserted  bool  // by the latest attempt; otherwise the charge was stored before
 	uncovered bool  // the lease does not cover it; see [Ledger.chargeUncovered]
-	err       error // of this entry alone, in the latest attempt
+	err       error // of this entry only, in the latest attempt
 }
 
-// enqueue adds an entry to the queue; false: the ledger has stopped.
-// Package db has a queue as well. They group different things: db shares the COMMIT, this
-// queue shares the statements (one INSERT for up to 64 charges, one UPDATE per lease). With
-// 8 callers a charge takes 36 to 45 % less CPU with both; BenchmarkSettle compares them.
+// enqueue adds an entry to the queue; it returns false if the ledger has stopped. Package db
+// has a queue as well. They group different things: db shares the COMMIT, this queue shares
+// the statements (one INSERT for up to 64 charges, one UPDATE per lease). With 8 callers a
+// charge takes 36 to 45 % less CPU with both; BenchmarkSettle compares them.
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
 	if l.stopped {
@@ -51,7 +51,7 @@ func (l *Ledger) enqueue(e *entry) bool {
 	return true
 }
 
-// signal wakes Run, which looks at the queue at least once after it.
+// signal wakes Run, which then reads the queue at least once.
 func (l *Ledger) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -59,13 +59,13 @@ func (l *Ledger) signal() {
 	}
 }
 
-// Run commits charges in groups until ctx ends, then commits what is queued,
-// closes the node's leases and returns. After that nothing can be held or settled
-// any more, so it must be stopped after everything that makes calls. It returns
-// [store.ErrLost] when another process has taken over the database.
+// Run commits charges in groups until ctx ends, then commits the queued charges, closes the
+// node's leases and returns. After that nothing can be held or settled, so it must be stopped
+// after everything that makes calls. It returns [store.ErrLost] if another process has
+// claimed the database.
 func (l *Ledger) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
-		return errors.New("billing: the ledger runs already")
+		return errors.New("billing: the ledger is already running")
 	}
 	if l.shared != nil {
 		sharing, stop := context.WithCancel(ctx)
@@ -104,8 +104,8 @@ func (l *Ledger) Run(ctx context.Context) error {
 	}
 }
 
-// wait lets calls that end together join one commit: until as many are
-// queued as last time, or linger is over.
+// wait lets calls that end together join one commit: it returns when as many are queued as
+// last time, or after linger.
 func (l *Ledger) wait(ctx context.Context, last int) {
 	t := time.NewTimer(l.linger)
 	defer t.Stop()
@@ -121,7 +121,8 @@ func (l *Ledger) wait(ctx context.Context, last int) {
 	}
 }
 
-// expect has entries signalled from so many on, and reports whether they are queued.
+// expect sets the number of queued entries that triggers a signal, and reports whether it is
+// already reached.
 func (l *Ledger) expect(enough int) bool {
 	l.qmu.Lock()
 	defer l.qmu.Unlock()
@@ -146,8 +147,8 @@ func (l *Ledger) closeLeases() error {
 	return l.st.Write(ctx, func(tx *store.Tx) error { return tx.CloseLeases(ctx, l.st.Node()) })
 }
 
-// take removes up to maxBatch entries from the queue.
-func (l *Ledger) take() []*entry {
+// dequeue removes up to maxBatch entries from the queue.
+func (l *Ledger) dequeue() []*entry {
 	l.qmu.Lock()
 	defer l.qmu.Unlock()
 	n := min(len(l.queue), maxBatch)
@@ -161,25 +162,24 @@ func (l *Ledger) take() []*entry {
 	return batch
 }
 
-// commitBatch commits what is queued and answers it. It returns the number of
-// entries.
+// commitBatch commits the queued entries and answers them. It returns their number.
 func (l *Ledger) commitBatch() int {
 	b := &batch{l: l}
 	began := time.Now()
 	err := b.commit()
 	if b.entries == nil && err != nil { // the transaction did not even begin
-		b.entries = l.take()
+		b.entries = l.dequeue()
 	}
 	l.metrics.Committed(len(b.entries), time.Since(began))
 	b.answer(err)
 	return len(b.entries)
 }
 
-// answer answers the entries of a batch, but those in doubt where it was not committed.
+// answer answers the entries of a batch, except those in doubt if it was not committed.
 func (b *batch) answer(err error) {
 	l := b.l
 	var unsure []*account
-	if b.doubt && err == nil { // else nothing was committed, or it is looked for later
+	if b.doubt && err == nil { // otherwise nothing was committed, or it is looked up later
 		for _, e := range b.entries {
 			if !slices.Contains(unsure, e.h.a) {
 				unsure = append(unsure, e.h.a)
@@ -208,20 +208,20 @@ func (b *batch) answer(err error) {
 	}
 }
 
-// batch is a group of entries on its way into the database.
+// batch is a group of entries that are being committed.
 type batch struct {
 	l       *Ledger
 	entries []*entry
 	at      time.Time // of the transaction that committed
 	doubt   bool      // an attempt failed: the rows may differ from memory
-	careful bool      // each charge gets a savepoint
+	careful bool      // each charge gets its own savepoint
 }
 
-// commit writes the batch, several times if need be.
+// commit writes the batch, several times if necessary.
 func (b *batch) commit() (err error) {
 	for range attempts {
-		// Each errAgain marks the entries of at least one lease more; the others go
-		// on without them.
+		// Each errAgain marks the entries of at least one more lease; the others continue
+		// without them.
 		for err = b.write(); errors.Is(err, errAgain); {
 			err = b.write()
 		}
@@ -237,7 +237,7 @@ func (b *batch) commit() (err error) {
 		if db.IsPassing(err) {
 			continue
 		}
-		// One charge of the batch may be at fault. In the next attempt each has a
+		// One charge of the batch may be at fault. In the next attempt each has its own
 		// savepoint, so that it fails alone.
 		if b.careful || len(b.entries) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull || errors.Is(err, db.ErrTimeout) {
 			return err
@@ -250,31 +250,31 @@ func (b *batch) commit() (err error) {
 func (b *batch) write() error {
 	ctx := context.Background()
 	return b.l.st.WriteWait(ctx, func(tx *store.Tx) error {
-		if b.entries == nil { // as late as possible, so that all that wait join
-			b.entries = b.l.take()
+		if b.entries == nil { // as late as possible, so that all waiting entries join
+			b.entries = b.l.dequeue()
 		}
 		b.at = tx.Now
 		return b.l.writeBatch(ctx, tx, b.entries, b.careful)
 	})
 }
 
-// rereadLease sets the memory of a lease to its row, after a commit whose outcome
-// is unknown. Only the goroutine of Run adds to what is spent, and it is here, so
-// nothing is counted twice. When the read fails, the next charge that the lease
-// does not cover repairs it; see [Ledger.chargeUncovered].
+// rereadLease sets the lease in memory to its row, after a commit whose outcome is unknown.
+// Only the goroutine of Run adds to the spent amount, and it is here, so nothing is counted
+// twice. If the read fails, the next charge that the lease does not cover repairs it; see
+// [Ledger.chargeUncovered].
 func (l *Ledger) rereadLease(a *account) {
 	a.leasing.lock()
 	defer a.leasing.unlock()
 	l.readLease(a, a.takeOver)
 }
 
-// takeOver sets the memory of a lease to its row. The caller holds mu and leasing.
+// takeOver sets the lease in memory to its row. The caller must hold mu and leasing.
 func (a *account) takeOver(lease store.Lease) {
 	a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
 }
 
-// readLease reads the node's open lease of an account and, where there is one, calls
-// set with mu. The caller has leasing.
+// readLease reads the node's open lease of an account and, if there is one, calls set with mu
+// held. The caller must hold leasing.
 func (l *Ledger) readLease(a *account, set func(store.Lease)) {
 	ctx := store.Promptly(context.Background())
 	err := l.st.Read(ctx, func(tx *store.Tx) error {

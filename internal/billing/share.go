@@ -12,63 +12,64 @@ import (
 	"stoa/internal/store"
 )
 
-// Several nodes, one store: each leases a part of an account's balance. A lease is
-// extended by what a call needs, or by a chunk that grows with the account's rate
-// so that it lasts about a second, but by no more than a third of the balance. What
-// an account that is not called has left is returned. Before a call is refused, the
-// other nodes are asked for what no hold covers. See give.go for the other side and
+// With several nodes on one store, each leases a part of an account's balance. A lease is
+// extended by the amount that a call needs, or by a chunk that grows with the account's rate
+// so that it lasts about a second, but by no more than a third of the balance. The unused
+// lease of an idle account is returned. Before a call is refused, the other nodes are asked
+// to return the credits that no hold covers. See give.go for the other side and
 // docs/decisions/0041-lease-parts-of-a-balance-to-each-node.md.
 
 const (
-	// askFor is how long a call waits for the answers of other nodes.
+	// askFor is the maximum wait of a call for the answers of other nodes.
 	askFor = 150 * time.Millisecond
-	// gatherTime is how long a call may wait for credits in all: the database may not
-	// answer, and calls before it may wait for that, too.
+	// gatherTime is the total time that a call may wait for credits: the database may not
+	// answer, and earlier calls may wait for it too.
 	gatherTime = 2 * time.Second
-	// askPoll is how often their answers are looked for; a hint usually comes first.
+	// askPoll is the interval for polling their answers; usually a hint arrives first.
 	askPoll = 30 * time.Millisecond
-	// recheckShared is how long "nothing more to lease" is used where other nodes
-	// may return credits or be granted some.
+	// recheckShared is how long "nothing more to lease" stays valid if other nodes may return
+	// credits or commit grants.
 	recheckShared = 200 * time.Millisecond
-	// A lease that lasts less than the first is extended by twice as much the next
-	// time, one that lasts longer than the second by half as much.
+	// The next extension of a lease that lasts less than shortLease is twice as large; of one
+	// that lasts longer than longLease, half as large.
 	shortLease = time.Second
 	longLease  = 4 * time.Second
-	// scarce is how long an account that was asked for leases nothing ahead.
+	// scarce is the time during which an account requested by another node leases nothing
+	// ahead.
 	scarce = time.Second
 )
 
-// sharing is what a ledger needs where other nodes have ledgers of the same store.
+// sharing is the state of a ledger that shares its store with ledgers of other nodes.
 type sharing struct {
 	timeout time.Duration // askFor
 	now     func() time.Time
-	asked   chan string // accounts that other nodes ask for
+	asked   chan string // accounts that other nodes have requested
 
 	mu     sync.Mutex            // locked before account.mu
-	leased map[*account]struct{} // those whose lease may have something left
+	leased map[*account]struct{} // accounts whose lease may have unspent credits
 
 	cappedMu sync.Mutex          // locked after account.mu
-	capped   map[string]*account // those of keys with a daily limit, by book
+	capped   map[string]*account // accounts of keys with a daily limit, by book
 
-	peers atomic.Pointer[map[string][]peerDay] // what other nodes say, by book
-	nodes map[string]bool                      // that said so; used by SetPeers alone
+	peers atomic.Pointer[map[string][]peerDay] // reports of other nodes, by book
+	nodes map[string]bool                      // nodes that reported; only used by SetPeers
 
 	held atomic.Pointer[map[string]stoa.Credits] // by calls of other nodes, by account
 }
 
-// shared is the state of an account that only several nodes need. It is guarded by
+// shared is the part of an account's state that only several nodes need. It is guarded by
 // account.mu.
 type shared struct {
-	chunk       stoa.Credits // leased ahead at the next extension
+	chunk       stoa.Credits // amount leased ahead at the next extension
 	extended    time.Time    // when the lease was extended last
 	scarceUntil time.Time    // nothing is leased ahead until then
 
-	refuseUntil time.Time     // calls that the lease does not cover are refused until then
-	unanswered  bool          // the reason: a node that has credits does not answer
-	asking      chan struct{} // closed when the question under way is answered; nil: none is
-	answered    bool          // the result of the latest question
+	refuseUntil time.Time     // until then, calls that the lease does not cover are refused
+	unanswered  bool          // reason of the refusal: a node that has credits does not answer
+	asking      chan struct{} // closed when the current request is answered; nil if none exists
+	answered    bool          // the result of the latest request
 	changed     chan struct{} // closed when another node returned credits
-	wanted      bool          // by another node, more than could be returned
+	wanted      bool          // another node requested more than could be returned
 
 	calls, seen uint32 // calls so far, and at the last sweep
 	idle        int    // sweeps without a call
@@ -89,7 +90,7 @@ func (l *Ledger) share() {
 	l.st.OnHint(cluster.HintReturned, l.returned)
 }
 
-// returned is called when another node has returned credits of an account.
+// returned handles the hint that another node has returned credits of an account.
 func (l *Ledger) returned(id string) {
 	v, ok := l.accounts.Load(id)
 	if !ok {
@@ -105,9 +106,9 @@ func (l *Ledger) returned(id string) {
 	}
 }
 
-// usedUp reports whether a call that needs at least so much cannot be given more
-// than the lease has: the balance is empty and, where that is less than it needs,
-// the other nodes were asked. The caller holds mu.
+// usedUp reports whether a call that needs at least least cannot get more than the lease has:
+// the balance is empty and, if it is less than the call needs, the other nodes were asked.
+// The caller must hold mu.
 func (l *Ledger) usedUp(a *account, least stoa.Credits) bool {
 	if a.lease == "" || !a.empty || a.emptyAt != l.st.Grants() {
 		return false
@@ -119,19 +120,19 @@ func (l *Ledger) usedUp(a *account, least stoa.Credits) bool {
 	return l.shared.now().Before(until)
 }
 
-// A verdict is what an attempt to reserve credits came to.
+// A verdict is the result of an attempt to reserve credits.
 type verdict uint8
 
 const (
 	tooFew    verdict = iota // the lease has to be extended
-	taken                    // they are reserved
-	refused                  // they cannot be
-	dayUnread                // what the account's keys have spent today has to be read
+	taken                    // the credits are reserved
+	refused                  // the credits cannot be reserved
+	dayUnread                // today's spending of the account's keys has to be read
 )
 
-// gather extends an account's lease until try does not say tooFew, and asks the
-// other nodes before that leads to a refusal. try is called with mu; it returns how
-// many credits it needs of which lease and balance have too few.
+// gather extends an account's lease until try no longer returns tooFew, and asks the other
+// nodes before that leads to a refusal. try is called with mu held; with tooFew it returns
+// the credits that it needs.
 func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
 	ctx, cancel := context.WithTimeout(store.Promptly(ctx), gatherTime)
 	defer cancel()
@@ -153,8 +154,8 @@ func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, st
 	return v, nil
 }
 
-// extendShared leases what try needs and some more, and tries. What it has leased
-// cannot be returned to another node in between.
+// extendShared leases the amount that try needs, and some more, and calls try. The leased
+// amount cannot be returned to another node in between.
 func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
 	if err := a.leasing.lockWithin(ctx); err != nil {
 		return tooFew, err
@@ -176,7 +177,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, chunk)
 			return err
 		})
-		if db.IsUnique(err) { // a first lease whose commit was in doubt is there now
+		if db.IsUnique(err) { // a first lease whose commit was in doubt exists now
 			continue
 		}
 		if err != nil {
@@ -200,7 +201,7 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 	}
 }
 
-// nextChunk returns how much is leased ahead. The caller holds mu.
+// nextChunk returns the amount to lease ahead. The caller must hold mu.
 func (a *account) nextChunk(now time.Time, want stoa.Credits) stoa.Credits {
 	s := &a.shared
 	if now.Before(s.scarceUntil) {
@@ -215,9 +216,8 @@ func (a *account) nextChunk(now time.Time, want stoa.Credits) stoa.Credits {
 	return max(s.chunk, want)
 }
 
-// ask asks the other nodes for what they can spare of an account's credits, and
-// reports whether all that have some have answered. Calls that need it at the same
-// time share one question.
+// ask asks the other nodes to return the spare credits of an account, and reports whether all
+// that have some have answered. Concurrent calls share one request.
 func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error) {
 	a.mu.Lock()
 	if asking := a.shared.asking; asking != nil {
@@ -234,7 +234,7 @@ func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error)
 	done := make(chan struct{})
 	a.shared.asking = done
 	a.mu.Unlock()
-	answered, err = l.askOthers(context.WithoutCancel(ctx), a) // others wait for it
+	answered, err = l.askOthers(context.WithoutCancel(ctx), a) // others wait for it too
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shared.answered, a.shared.asking = answered, nil
@@ -242,7 +242,7 @@ func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error)
 	return answered, err
 }
 
-// askOthers asks and waits for the answers.
+// askOthers sends the request and waits for the answers.
 func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err error) {
 	changed := a.changed()
 	var asked int
@@ -287,8 +287,8 @@ func (a *account) changed() <-chan struct{} {
 	return a.shared.changed
 }
 
-// errElsewhere is the refusal while it is not known whether another node could
-// spare credits.
+// errElsewhere returns the refusal while it is unknown whether another node could return
+// credits.
 func errElsewhere() error {
-	return stoa.Errorf(stoa.CodeOverloaded, "Credits of this account are set aside by another process of this service, which has not answered yet. Try again.").After(time.Second)
+	return stoa.Errorf(stoa.CodeOverloaded, "Credits of this account are reserved by another process of this service, which has not answered yet. Try again.").After(time.Second)
 }

@@ -19,8 +19,8 @@ import (
 // forever is longer than any test.
 const forever = time.Hour
 
-// nodes are ledgers of one PostgreSQL database, as of so many processes. With hints
-// each receives those of the others; else all are lost.
+// nodes returns n ledgers of one PostgreSQL database, as of different processes. With hints
+// each receives the hints of the others; otherwise all are lost.
 func nodes(t *testing.T, n int, hints bool) (list []*billing.Ledger, stores []*store.Store) {
 	t.Helper()
 	database := storetest.Postgres(t)
@@ -47,8 +47,8 @@ func nodes(t *testing.T, n int, hints bool) (list []*billing.Ledger, stores []*s
 	return list, stores
 }
 
-// A node whose commit of a lease broke does not know the lease; it is returned all the
-// same when another node asks for it, and the account goes on at both.
+// A node does not know a lease whose commit broke; the lease is nevertheless returned when
+// another node requests it, and the account continues to work on both.
 func TestAnUnknownLeaseIsReturned(t *testing.T) {
 	t.Parallel()
 	list, stores := nodes(t, 2, true)
@@ -133,7 +133,7 @@ func TestLostHintsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	list, stores := nodes(t, 2, false)
 	a := storetest.Account(t, stores[0], 30)
-	if err := call(list[0], a, "resp_1", 10, 30, 10); err != nil { // leases everything
+	if err := call(list[0], a, "resp_1", 10, 30, 10); err != nil { // leases the whole balance
 		t.Fatal(err)
 	}
 	if err := callSwept(t, list[1], list[0], a, "resp_2", 20); err != nil {
@@ -142,8 +142,7 @@ func TestLostHintsRefuseNobody(t *testing.T) {
 	wantSpent(t, list[0], a.ID, 30, 30)
 }
 
-// callSwept calls on a node while another one looks again and again at what it is
-// asked for.
+// callSwept makes a call on a node while another one repeatedly sweeps.
 func callSwept(t *testing.T, l, other *billing.Ledger, a stoa.Account, id string, amount stoa.Credits) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -172,7 +171,7 @@ func TestASilentNodeIsNoReasonForRefusal(t *testing.T) {
 	if e, ok := errors.AsType[*stoa.Error](err); !ok || e.Code != stoa.CodeOverloaded || e.RetryAfter == 0 {
 		t.Errorf("while the other node has credits and is silent: %v", err)
 	}
-	// What a hold covers is no reason to try again.
+	// Credits covered by a hold are not a reason to try again.
 	if _, err := list[0].Hold(context.Background(), caller(a), 15, 15); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +207,7 @@ func TestALeaseGrowsWithTheRate(t *testing.T) {
 				t.Fatalf("%d of %d are leased after %d calls", got, stoa.Credit, i)
 			}
 		}
-		if i%2 == 0 { // every other is never settled, which is spending too
+		if i%2 == 0 { // every other one is never settled, which counts as spending too
 			h.Release()
 		}
 		now = now.Add(time.Millisecond)
@@ -269,7 +268,7 @@ func TestWhoWasRefusedIsToldOfFreeCredits(t *testing.T) {
 	list, stores := nodes(t, 2, true)
 	a := storetest.Account(t, stores[0], 30)
 	now := time.Now()
-	list[1].SetNow(func() time.Time { return now }) // so that only a hint ends a refusal
+	list[1].SetNow(func() time.Time { return now }) // only a hint can end a refusal
 	h, err := list[0].Hold(context.Background(), caller(a), 30, 30)
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +276,7 @@ func TestWhoWasRefusedIsToldOfFreeCredits(t *testing.T) {
 	if err := call(list[1], a, "resp_1", 10, 10, 10); stoa.CodeOf(err) != stoa.CodeQuota {
 		t.Fatalf("while all is held: %v", err)
 	}
-	// The hints of that refusal have arrived once a later one has.
+	// The hints of that refusal have arrived once a later one has arrived.
 	if err := call(list[0], a, "resp_0", 10, 10, 10); stoa.CodeOf(err) != stoa.CodeQuota {
 		t.Fatalf("while all is held, where it is held: %v", err)
 	}
@@ -373,7 +372,7 @@ func TestADailyLimitIsShared(t *testing.T) {
 	exchange(0, 1, 2)
 	left(0, 5)
 	h.Release()
-	spend(2, "resp_4", 10) // and node 2 is gone before it says so
+	spend(2, "resp_4", 10) // node 2 is gone before it reports that
 	exchange(0, 1)
 	left(0, 35)
 	left(1, 35)

@@ -9,12 +9,11 @@ import (
 	"stoa/internal/store"
 )
 
-// chargeUncovered charges a call that its lease does not cover, in a transaction
-// of its own: the lease is closed or too small. That happens when the rows differ
-// from memory, after a broken commit; the rows decide. The charge takes at most what
-// the account has left; the rest is written off. The call was served, so it is
-// charged, under its own id and from a lease that the charge names, unless the node
-// is dead: then its reply fails.
+// chargeUncovered charges a call that its lease does not cover, in a separate transaction:
+// the lease is closed or too small. That happens if the rows differ from memory, after a
+// failed commit; the rows decide. The charge is limited to the account's remaining credits;
+// the rest is written off. The call was served, so it is charged, under its own id and from a
+// lease that the charge names, unless the node is dead: then its reply fails.
 //
 // See docs/decisions/0012-every-charge-names-a-lease.md.
 func (l *Ledger) chargeUncovered(e *entry) {
@@ -37,7 +36,7 @@ func (l *Ledger) chargeUncovered(e *entry) {
 			break
 		}
 	}
-	l.log.LogAttrs(ctx, slog.LevelWarn, "a charge went past its lease",
+	l.log.LogAttrs(ctx, slog.LevelWarn, "a charge exceeded its lease",
 		slog.String("charge", asked.ID), slog.String("account", a.id), slog.Any("error", err))
 	if err != nil && e.doubt {
 		l.doubtful = append(l.doubtful, e)
@@ -53,17 +52,15 @@ func (l *Ledger) chargeUncovered(e *entry) {
 	l.complete(e, at)
 }
 
-// An uncoveredCharge is what the transaction of [Ledger.chargeUncovered] found
-// and wrote.
+// An uncoveredCharge is the result of the transaction of [Ledger.chargeUncovered].
 type uncoveredCharge struct {
 	receipt  store.Receipt
 	inserted bool        // by this transaction; otherwise the charge was stored before
-	lease    store.Lease // that paid it, as it was before; zero if not inserted
+	lease    store.Lease // that paid it, in its previous state; zero if not inserted
 }
 
-// insertUncovered writes a charge that the node's open lease does not cover,
-// from a lease of its own. A charge that is stored already is returned as it
-// is.
+// insertUncovered writes a charge that the node's open lease does not cover, from a separate
+// lease. If the charge is already stored, it returns the stored one.
 func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.Receipt, e *entry) (uncoveredCharge, error) {
 	stored, found, err := tx.ChargeByID(ctx, asked.ID)
 	if err != nil {
@@ -81,7 +78,7 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		lease, alive, err = tx.Lease(ctx, asked.AccountID, l.st.Node())
 	} else {
 		lease, _, err = tx.LeaseMore(ctx, asked.AccountID, l.st.Node(), asked.Amount, 0)
-		alive = true // else the transaction would have failed
+		alive = true // otherwise the transaction would have failed
 	}
 	if err == nil && !alive {
 		err = errTakenOver()
@@ -107,7 +104,7 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 	return c, e.runClosures(tx)
 }
 
-// replaceLease sets the account's lease to its row. The caller has leasing.
+// replaceLease sets the account's lease to its row. The caller must hold leasing.
 func (a *account) replaceLease(lease store.Lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -87,9 +87,9 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 		code       int
 		person     func(address string)
 	}{
-		{"cancelled", "was cancelled. Whoever signed in", exitFailed, confirm(false)},
+		{"cancelled", "was cancelled. The person who signed in", exitFailed, confirm(false)},
 		{"authorized", "The connection is authorized.", exitDone, confirm(true)},
-		{"cancelled, of one that is authorized", "was cancelled. Whoever signed in", exitFailed, confirm(false)},
+		{"cancelled, of one that is authorized", "was cancelled. The person who signed in", exitFailed, confirm(false)},
 		{"refused", "was not authorized. The authorization server did not authorize the connection. It says: access_denied", exitFailed, func(address string) {
 			answer := broughtBack(t, address)
 			answer.Del("code")

@@ -8,8 +8,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Chat translates the body of a POST /chat/completions. A body that is no JSON
-// object is handed on as it is, for package responses to refuse.
+// Chat translates the body of a POST /chat/completions. A body that is not a JSON object is
+// passed on unchanged, so that package responses refuses it.
 func Chat(body []byte) (*Translation, error) {
 	return translate(body, func(t *translator, o object) error { return (&chatRequest{t}).write(o) })
 }
@@ -23,7 +23,7 @@ func (c *chatRequest) write(o object) error {
 		return err
 	}
 	c.copy(o, "model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier", "strict_model")
-	for _, limit := range []string{"max_completion_tokens", "max_tokens"} { // the newer one counts
+	for _, limit := range []string{"max_completion_tokens", "max_tokens"} { // the newer one takes precedence
 		if o.get(limit) != nil {
 			c.move("", "max_output_tokens", o, limit)
 			break
@@ -45,7 +45,7 @@ func (c *chatRequest) write(o object) error {
 	return each(messages, "messages", func(_ int, m object) error { return c.message(m) })
 }
 
-// refuseOfChat returns an error for what would change a reply and is not supported.
+// refuseOfChat returns an error for unsupported members that would change a reply.
 func refuseOfChat(o object) error {
 	if err := o.refuse(
 		refusal{"audio", "Audio is not supported. Leave \"audio\" out."},
@@ -103,7 +103,7 @@ func (c *chatRequest) options(o object) error {
 	return nil
 }
 
-// tools translates the tools, whose functions are one level deeper.
+// tools translates the tools, whose functions are nested one level deeper.
 func (c *chatRequest) tools(o object) error {
 	v := o.get("tools")
 	if v == nil {
@@ -121,7 +121,7 @@ func (c *chatRequest) tools(o object) error {
 	return err
 }
 
-// choice translates tool_choice, whose functions are one level deeper too.
+// choice translates tool_choice, whose functions are nested one level deeper too.
 func (c *chatRequest) choice(o object) error {
 	v := o.get("tool_choice")
 	if v == nil {
@@ -148,8 +148,8 @@ func (c *chatRequest) choice(o object) error {
 	return nil
 }
 
-// function writes members of the object's function into the object at path; of a tool of
-// another kind its name.
+// function writes members of the object's function into the object at path; for a tool of
+// another kind, its name.
 func (c *chatRequest) function(path string, o object, names ...string) error {
 	kind, v := "function", o.get("function")
 	if v == nil {
@@ -251,7 +251,7 @@ func (c *chatRequest) message(m object) error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "%q must be system, developer, user, assistant or tool.", m.at("role")).At(m.at("role"))
 }
 
-// plain translates a message that has nothing but a content.
+// plain translates a message that only has a content.
 func (c *chatRequest) plain(m object, role string) error {
 	content := m.get("content")
 	if content == nil {
@@ -281,8 +281,8 @@ func (c *chatRequest) content(v jsonx.Value, source, path string) error {
 	return err
 }
 
-// part translates one part. Those that are the same in both formats, and those that
-// neither knows, are left as they are.
+// part translates one part. Parts that are the same in both formats, or unknown to both, are
+// copied.
 func (c *chatRequest) part(part object, path string) error {
 	kind, err := part.word("type")
 	if err != nil {
@@ -368,7 +368,7 @@ func (c *chatRequest) said(m object, calls bool) error {
 		return nil
 	case content == nil && !hasNull(m.value, "content"):
 		return missing(m.at("content"), "Send a string, an array of parts or \"tool_calls\".")
-	case content == nil: // as a reply without text has it
+	case content == nil: // as in a reply without text
 		content = jsonx.Value(`""`)
 	}
 	path := c.item(m.path)
@@ -389,13 +389,13 @@ func hasNull(object jsonx.Value, name string) bool {
 
 // A detail is sealed reasoning that a client sends back.
 type detail struct {
-	call   string // the id of the call that it comes before; empty: before everything
+	call   string // the id of the call that follows it; empty means before everything
 	sealed jsonx.Value
 	source string
 }
 
-// details returns the sealed reasoning of a message: of reasoning_details or, of
-// clients that keep nothing else, of the calls.
+// details returns the sealed reasoning of a message: from reasoning_details or, for clients
+// that keep nothing else, from the calls.
 func (c *chatRequest) details(m object, calls []jsonx.Value) ([]detail, error) {
 	var found []detail
 	ids := make([]string, len(calls))
@@ -442,7 +442,7 @@ func (c *chatRequest) details(m object, calls []jsonx.Value) ([]detail, error) {
 	return found, nil
 }
 
-// before writes the reasoning that comes before a call; with an empty id, before
+// before writes the reasoning that precedes a call; with an empty id, the reasoning before
 // everything.
 func (c *chatRequest) before(details []detail, call string) {
 	for _, d := range details {
@@ -452,7 +452,7 @@ func (c *chatRequest) before(details []detail, call string) {
 	}
 }
 
-// idOf returns the id of a call, as far as it has one.
+// idOf returns the id of a call; empty if it does not have one.
 func idOf(v jsonx.Value) string {
 	var call struct {
 		ID jsonx.Value `json:"id"`
@@ -465,7 +465,7 @@ func idOf(v jsonx.Value) string {
 }
 
 // signatureOf returns the text at extra_content.google.thought_signature of a call,
-// and its path; empty if there is none.
+// and its path; empty if none exists.
 func signatureOf(v jsonx.Value, path string) (signature, at string) {
 	var call struct {
 		Extra struct {

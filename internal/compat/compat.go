@@ -1,14 +1,14 @@
-// Package compat lets clients of two more formats call models: OpenAI's chat
-// completions and Anthropic's Messages. It translates a request into one of the
-// Responses format, which package responses parses and checks like any other, and
-// writes the reply in the client's format.
+// Package compat lets clients of two more formats call models: OpenAI's chat completions and
+// Anthropic's Messages. It translates a request into one of the Responses format, which
+// package responses parses and checks like any other, and writes the reply in the client's
+// format.
 //
-// It is pure: bytes in, bytes out. It checks the shapes that it has to take apart
-// and nothing else: an error of the parser about the translated request is
-// translated back with [Translation.Error].
+// It is pure: bytes in, bytes out. It only checks the values that it has to decompose: an
+// error of the parser about the translated request is translated back with
+// [Translation.Error].
 //
-// Start at [Chat] and [Messages].
-// See docs/decisions/0044-translate-other-formats-into-responses-requests.md.
+// Start at [Chat] and [Messages]. See
+// docs/decisions/0044-translate-other-formats-into-responses-requests.md.
 package compat
 
 import (
@@ -26,17 +26,17 @@ import (
 // A Translation is a request of another format in the Responses format.
 type Translation struct {
 	Body []byte // a JSON object in the Responses format
-	// IncludeUsage: of chat completions, a stream ends with a chunk that has the usage.
+	// IncludeUsage, for chat completions, ends a stream with a chunk that contains the usage.
 	IncludeUsage bool
 
 	renames []rename // ordered by from
 }
 
-// A rename says where a part of the translated request came from.
+// A rename records the source of a part of the translated request.
 type rename struct{ from, to string }
 
-// Error returns an error of the translated request as one of the request that the
-// client sent: its member is named as the client knows it. On nil it returns err.
+// Error converts an error of the translated request into an error of the client's request: it
+// names the client's member. For nil it returns nil.
 func (t *Translation) Error(err error) error {
 	if t == nil {
 		return err
@@ -51,15 +51,15 @@ func (t *Translation) Error(err error) error {
 	}
 	same := *e
 	same.Message = strings.ReplaceAll(e.Message, strconv.Quote(e.Param), strconv.Quote(to))
-	if strings.Contains(e.Param, "_") { // no word of a sentence
+	if strings.Contains(e.Param, "_") { // not a word of a sentence
 		same.Message = strings.ReplaceAll(same.Message, " "+e.Param+" ", " "+to+" ")
 	}
 	same.Param = to
 	return &same
 }
 
-// source returns the path of the client's member that became the one at path: that
-// of the longest prefix which was renamed, with the rest behind it.
+// source returns the path of the client's member that became the one at path: the source of
+// the longest renamed prefix, followed by the rest.
 func (t *Translation) source(path string) string {
 	for end := len(path); end > 0; end = strings.LastIndexAny(path[:end], ".[") {
 		prefix := path[:end]
@@ -71,8 +71,8 @@ func (t *Translation) source(path string) string {
 	return path
 }
 
-// maxMembers bounds the members of an object that is taken apart, maxElements the
-// elements of an array; package responses has its own, lower ones.
+// maxMembers limits the members of a decomposed object, maxElements the elements of an array;
+// package responses has its own, lower limits.
 const (
 	maxMembers  = 1_000
 	maxElements = 10_000
@@ -86,8 +86,8 @@ type translator struct {
 	includeUsage bool // [Translation.IncludeUsage]
 }
 
-// translate takes a body apart and has its members written, up to and with the open
-// array input. A body that is no JSON object is handed on as it is.
+// translate decomposes a body and calls write for its members, up to and including the open
+// array input. A body that is not a JSON object is passed on unchanged.
 func translate(body []byte, write func(*translator, object) error) (*Translation, error) {
 	if v := jsonx.Value(body); !jsonx.Valid(body) || v.Kind() != '{' {
 		return &Translation{Body: body}, nil
@@ -117,7 +117,7 @@ func (t *translator) openInput(o object) ([]jsonx.Value, error) {
 	return list, err
 }
 
-// from notes that the member at path came from the client's member at source.
+// from records that the member at path came from the client's member at source.
 func (t *translator) from(path, source string) {
 	t.renames = append(t.renames, rename{path, source})
 }
@@ -154,7 +154,7 @@ func (t *translator) element() *translator {
 	return t
 }
 
-// copy writes the members with these names, as far as the object has them.
+// copy writes those of the named members that the object has.
 func (t *translator) copy(o object, names ...string) {
 	for _, name := range names {
 		if v := o.get(name); v != nil {
@@ -163,7 +163,7 @@ func (t *translator) copy(o object, names ...string) {
 	}
 }
 
-// copyTo is [translator.copy] into an object at another path than the client's.
+// copyTo is [translator.copy] into an object whose path differs from the client's.
 func (t *translator) copyTo(path string, o object, names ...string) {
 	t.copy(o, names...)
 	for _, name := range names {
@@ -189,21 +189,21 @@ func (t *translator) item(source string) string {
 	return path
 }
 
-// object holds the members of a JSON object that are not null. They are parts of the
-// body, which must not be changed.
+// object contains the members of a JSON object that are not null. They alias the body, which
+// must not be changed.
 type object struct {
-	path    string // empty: the body
+	path    string // empty for the body
 	value   jsonx.Value
 	members map[string]jsonx.Value
 }
 
-// get returns a member; nil if there is none or if it is null.
+// get returns a member; nil if none exists or if it is null.
 func (o object) get(name string) jsonx.Value { return o.members[name] }
 
 // at returns the path of a member.
 func (o object) at(name string) string { return join(o.path, name) }
 
-// readObject takes an object apart.
+// readObject decomposes an object.
 func readObject(v jsonx.Value, path string) (object, error) {
 	o := object{path: path, value: v}
 	if v.Kind() != '{' {
@@ -234,7 +234,7 @@ func readObject(v jsonx.Value, path string) (object, error) {
 	return o, nil
 }
 
-// readArray takes an array apart.
+// readArray decomposes an array.
 func readArray(v jsonx.Value, path string) ([]jsonx.Value, error) {
 	if v.Kind() != '[' {
 		return nil, wrongType(path, "an array")
@@ -257,7 +257,7 @@ func readArray(v jsonx.Value, path string) ([]jsonx.Value, error) {
 	return list, nil
 }
 
-// each takes the objects of a list apart, one after the other.
+// each decomposes the objects of a list in turn.
 func each(list []jsonx.Value, path string, do func(i int, o object) error) error {
 	for i, v := range list {
 		o, err := readObject(v, at(path, i))
@@ -280,7 +280,7 @@ func eachIn(v jsonx.Value, path string, do func(i int, o object) error) error {
 	return each(list, path, do)
 }
 
-// word reads a string member; empty if there is none.
+// word reads a string member; empty if none exists.
 func (o object) word(name string) (string, error) {
 	v := o.get(name)
 	if v == nil {
@@ -300,8 +300,7 @@ func readText(v jsonx.Value, path string) (string, error) {
 	return s, nil
 }
 
-// A refusal is a member that would change a reply and is not supported, and what to do
-// instead.
+// A refusal is an unsupported member that would change a reply, with advice.
 type refusal struct{ name, advice string }
 
 // refuse returns an error for the first of the members that the object has.
@@ -336,8 +335,8 @@ func join(path, name string) string {
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// isSealed reports whether v is sealed reasoning of this service. Anything else that a
-// client sends in its place is from another service and is left out.
+// isSealed reports whether v is sealed reasoning of this service. Other values come from
+// another service and are left out.
 func isSealed(v jsonx.Value) bool { return bytes.HasPrefix(v, []byte(`"`+stoa.SealedPrefix)) }
 
 // sealed writes a reasoning item if v is sealed reasoning of this service.
@@ -350,8 +349,7 @@ func (t *translator) sealed(v jsonx.Value, source string) {
 	t.key("type").raw(`"reasoning"`).key("summary").raw("[]").key("encrypted_content").value(v).raw("}")
 }
 
-// isEmpty reports whether v is an array or an object, of one of the kinds, that holds
-// nothing.
+// isEmpty reports whether v is an empty array or object of one of the kinds.
 func isEmpty(v jsonx.Value, kinds ...jsonx.Kind) bool {
 	return slices.Contains(kinds, v.Kind()) && len(bytes.TrimSpace(v[1:len(v)-1])) == 0
 }

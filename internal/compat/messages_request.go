@@ -9,9 +9,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Messages translates the body of a POST /messages, or of the request that counts
-// its tokens, which has no limit. A body that is no JSON object is handed on as it
-// is, for package responses to refuse.
+// Messages translates the body of a POST /messages, or of the request that counts its tokens,
+// which has no limit. A body that is not a JSON object is passed on unchanged, so that
+// package responses refuses it.
 func Messages(body []byte, counting bool) (*Translation, error) {
 	return translate(body, func(t *translator, o object) error { return (&messagesRequest{t}).write(o, counting) })
 }
@@ -29,7 +29,7 @@ func (m *messagesRequest) write(o object, counting bool) error {
 	case o.get("max_tokens") != nil:
 		m.move("", "max_output_tokens", o, "max_tokens")
 	case !counting:
-		return missing("max_tokens", "Say how many tokens the reply may have.")
+		return missing("max_tokens", "Set the maximum number of tokens of the reply.")
 	}
 	for _, part := range []func(object) error{m.user, m.tools, m.choice, m.reasoning, m.format} {
 		if err := part(o); err != nil {
@@ -46,8 +46,7 @@ func (m *messagesRequest) write(o object, counting bool) error {
 	return each(messages, "messages", func(_ int, message object) error { return m.message(message) })
 }
 
-// refuseOfMessages returns an error for what would change a reply and is not
-// supported.
+// refuseOfMessages returns an error for unsupported members that would change a reply.
 func refuseOfMessages(o object) error {
 	if err := o.refuse(
 		refusal{"container", "Containers are not supported. Leave \"container\" out."},
@@ -56,7 +55,7 @@ func refuseOfMessages(o object) error {
 		return err
 	}
 	for _, list := range []refusal{
-		{"mcp_servers", "Servers of tools are not supported. Leave \"mcp_servers\" out."},
+		{"mcp_servers", "MCP servers are not supported. Leave \"mcp_servers\" out."},
 		{"stop_sequences", "Stop sequences are not supported. Leave \"stop_sequences\" out."},
 	} {
 		if isEmpty(o.get(list.name), '[') {
@@ -100,7 +99,7 @@ func (m *messagesRequest) system(o object) error {
 		if kind, err := block.word("type"); err != nil {
 			return err
 		} else if kind != "text" {
-			return stoa.Errorf(stoa.CodeUnsupportedValue, "The system prompt is text. Send {\"type\":\"text\",\"text\":\"…\"}.").At(block.at("type"))
+			return stoa.Errorf(stoa.CodeUnsupportedValue, "The system prompt must be text. Send {\"type\":\"text\",\"text\":\"…\"}.").At(block.at("type"))
 		}
 		text, err := block.word("text")
 		texts = append(texts, text)
@@ -112,8 +111,8 @@ func (m *messagesRequest) system(o object) error {
 	return nil
 }
 
-// tools translates the tools. One with a type of its own, which the vendor runs, is
-// left as it is, for the parser to refuse.
+// tools translates the tools. Tools with another type, which the vendor runs, are copied, so
+// that the parser refuses them.
 func (m *messagesRequest) tools(o object) error {
 	v := o.get("tools")
 	if v == nil {
@@ -175,7 +174,7 @@ func (m *messagesRequest) choice(o object) error {
 	return nil
 }
 
-// Tokens of a thinking budget from which on the effort is the next.
+// Thinking budgets, in tokens, from which the next effort applies.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10
@@ -300,8 +299,8 @@ func (m *messagesRequest) message(o object) error {
 	return m.blocks(blocks, role, o.path, o.at("content"))
 }
 
-// blocks translates the blocks of a message. Those that follow one another and
-// belong to a message become one.
+// blocks translates the blocks of a message. Consecutive blocks that belong to a message
+// become one.
 func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string) error {
 	open, parts := "", 0 // the message that is being written
 	end := func() {
@@ -324,7 +323,7 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 		case "tool_use", "tool_result", "thinking", "redacted_thinking":
 			end()
 			if (kind == "tool_use") == (role == "user") && strings.HasPrefix(kind, "tool_") {
-				return stoa.Errorf(stoa.CodeInvalidValue, "Blocks of \"tool_use\" belong into messages of the assistant, those of \"tool_result\" into messages of the user.").At(block.at("type"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "Blocks of \"tool_use\" are only allowed in messages of the assistant, those of \"tool_result\" in messages of the user.").At(block.at("type"))
 			}
 			return m.ownItem(block, kind)
 		}
@@ -344,7 +343,7 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 	return nil
 }
 
-// ownItem translates a block that is an item of its own.
+// ownItem translates a block that becomes a separate item.
 func (m *messagesRequest) ownItem(block object, kind string) error {
 	switch kind {
 	case "thinking":
@@ -395,7 +394,7 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 			return err
 		}
 		m.element()
-		if kind == "tool_reference" { // of a client that searches its tools by itself
+		if kind == "tool_reference" { // of a client that searches its tools itself
 			name, err := inner.word("tool_name")
 			m.raw(`{"type":"input_text","text":`).text("The tool \"" + name + "\" can be called.").raw("}")
 			return err
@@ -459,7 +458,7 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 	return nil
 }
 
-// sourceValue returns the address of a source: its own, or a data URL.
+// sourceValue returns the address of a source, or its content as a data URL.
 func (m *messagesRequest) sourceValue(source object, of string) (string, error) {
 	if of == "url" {
 		return source.word("url")

@@ -70,8 +70,8 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "a destination that is none", yaml: "outbound: {allow: [10.20.0.0/16, \"http://mcp.internal\"], deny: [\"a:0\"]}\n",
-			want: `stoa.yaml:1:19: outbound.allow: "http://mcp.internal" is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000` + "\n" +
-				`stoa.yaml:1:64: outbound.deny: "a:0" is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000`,
+			want: `stoa.yaml:1:19: outbound.allow: "http://mcp.internal" is not a destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000` + "\n" +
+				`stoa.yaml:1:64: outbound.deny: "a:0" is not a destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000`,
 		},
 		{
 			name: "a proxy that is none", env: []string{"STOA_OUTBOUND_PROXY=proxy.internal:3128"},

@@ -51,9 +51,9 @@ func alikeFiles() (files [][2]string) {
 	return files
 }
 
-// alikeQueries are searches with what differs between the databases; see the guide of
-// drives. "": nothing, the hits are the same passages in the same order. Where documents
-// differ there are more than are asked for.
+// alikeQueries are searches with the differences between the databases; see the guide to
+// drives. "" means that the hits are the same passages in the same order. Where documents
+// differ there are more hits than requested.
 var alikeQueries = []struct{ query, differs string }{
 	// Words, plurals, stop words.
 	{query: "refund"},
@@ -145,7 +145,7 @@ var alikeQueries = []struct{ query, differs string }{
 	{"who keeps the book of storms", "documents"},
 	{"what does shipping to Norway cost", "order of documents"},
 	{query: "Wie lange dauern Überweisungen?"},
-	// Files of many passages, equal scores, more hits than are asked for.
+	// Files of many passages, equal scores, more hits than requested.
 	{"lighthouse", "passages"},
 	{query: "storm"},
 	{query: "keeper storm harbour"},
@@ -170,7 +170,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// differs returns what differs between the hits of two databases.
+// differs describes the differences between the hits of two databases.
 func differs(a, b []drive.Hit) string {
 	aPaths, aPassages := documents(a)
 	bPaths, bPassages := documents(b)

@@ -24,8 +24,8 @@ func benchText(r *rand.Rand, words int) string {
 	return b.String()
 }
 
-// filled is a drive of 10,000 files in 100 folders, about 2 KiB each, and ten
-// other drives of a hundred.
+// filled returns a drive of 10,000 files in 100 folders, about 2 KiB each, among ten other
+// drives of a hundred files.
 func filled(b *testing.B) *drive.Drives {
 	d := open(b, db.Config{Dir: b.TempDir(), Durability: db.Process}, drive.Limits{})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -128,8 +128,8 @@ func BenchmarkTenMiBOfText(b *testing.B) {
 	}
 }
 
-// BenchmarkEightyMiBOfText searches a drive of 80 MiB with a vocabulary of 50,000
-// words, among them the searches that cost most.
+// BenchmarkEightyMiBOfText searches a drive of 80 MiB with a vocabulary of 50,000 words; it
+// includes the most expensive searches.
 func BenchmarkEightyMiBOfText(b *testing.B) {
 	d := open(b, db.Config{Dir: b.TempDir(), Durability: db.Process}, drive.Limits{})
 	r := rand.New(rand.NewPCG(1, 2))

@@ -17,38 +17,37 @@ import (
 )
 
 const (
-	// leastObject is the size above which content goes to the bucket.
+	// leastObject is the size above which content is stored in the bucket.
 	leastObject = 64 << 10
-	// Of one request to the bucket.
+	// Timeouts of one request to the bucket.
 	putTime   = 60 * time.Second
 	getTime   = 15 * time.Second
 	otherTime = 10 * time.Second
 	// bucketRetry is the Retry-After while the bucket does not answer.
 	bucketRetry = 5 * time.Second
-	// uploadAge is far longer than a write takes from the upload to its commit.
+	// uploadAge is far longer than a write needs between the upload and its commit.
 	uploadAge = time.Hour
-	// sweepObjectsAtOnce is how many objects are removed between two transactions.
+	// sweepObjectsAtOnce is the maximum number of objects removed between two transactions.
 	sweepObjectsAtOnce = 20
 )
 
-// A Bucket keeps large content outside of the database, in a service that speaks
-// S3. Rows say which objects there are and what is in them; the bucket is never
-// listed.
+// A Bucket stores large content outside of the database, in a service that implements S3.
+// Rows record the objects and their content; the bucket is never listed.
 //
-// Content above 64 KiB that is not text goes there; texts stay in the database, where the
-// index and transactions read them. An object's row is committed before the upload, and the
-// write that refers to it changes the row from "nobody" to its blob in the transaction of
-// the file; a removal first changes it from "nobody" to "being removed". So a write and a
-// removal never both succeed, on any number of nodes, without a lock over the network.
-// Objects outlive their last reference by `keep`, so that a restored backup of that age is
-// complete.
+// It stores content above 64 KiB that is not text; texts stay in the database, where the
+// index and transactions read them. An object's row is committed before the upload, without a
+// reference; the write that refers to it sets the reference in the transaction of the file,
+// and a removal first marks the row as being removed. Both require a row without a reference,
+// so a write and a removal never both succeed, on any number of nodes, without a lock over
+// the network. Objects outlive their last reference by `keep`, so that a restored backup of
+// that age is complete.
 type Bucket struct {
 	s3     *s3
 	prefix string
 	keep   time.Duration
 }
 
-// NewBucket returns the bucket of the settings. It connects to nothing.
+// NewBucket returns the bucket of the settings. It does not connect.
 func NewBucket(cfg config.S3) (*Bucket, error) {
 	s, err := newS3(cfg)
 	if err != nil {
@@ -87,15 +86,15 @@ func (b *Bucket) get(ctx context.Context, key string, from, n int64) ([]byte, er
 	return data, bucketError(ctx, err)
 }
 
-// remove removes an object, or finds that there is none.
+// remove removes an object; a missing one is not an error.
 func (b *Bucket) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, otherTime)
 	defer cancel()
 	return b.s3.do(ctx, s3Request{method: http.MethodDelete, key: b.prefix + key}, nil)
 }
 
-// bucketError returns the error for callers when the bucket failed. A caller who
-// has gone gets the end of its context.
+// bucketError returns the caller's error when the bucket failed. If the caller has
+// disconnected, it returns the end of the context.
 func bucketError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -103,30 +102,30 @@ func bucketError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return stoa.Errorf(stoa.CodeOverloaded, "The service cannot reach the store of large files at the moment. Try again.").After(bucketRetry).Because(err)
+	return stoa.Errorf(stoa.CodeOverloaded, "The service cannot reach the storage for large files at the moment. Try again.").After(bucketRetry).Because(err)
 }
 
-// UseBucket makes the drives keep large content in a bucket from now on. What is in
-// the database stays there. It is called before anything else.
+// UseBucket makes the drives store new large content in a bucket. Existing content stays in
+// the database. It must be called before any other method.
 func (d *Drives) UseBucket(b *Bucket) { d.bucket = b }
 
 // An upload is an object in the bucket that no row refers to yet.
 type upload struct {
 	key    string
-	hashes []byte // the SHA-256 of each piece, one after the other
+	hashes []byte // the SHA-256 of each piece, concatenated
 }
 
-// inBucket reports whether content is kept in the bucket: what is large and can
-// never be a text. Texts are read inside of transactions (lines, passages, the
-// index), which must not wait for another service.
+// inBucket reports whether content is stored in the bucket: large content that can never be
+// text. Texts are read inside of transactions (lines, passages, the index), which must not
+// wait for another service.
 func (d *Drives) inBucket(c *Content) bool {
 	return d.bucket != nil && c != nil && c.size > leastObject && !c.utf8
 }
 
-// upload puts the large content of ops into the bucket, by its hash, before the
-// transaction that refers to it. Each object has a name of its own, and a row
-// before it is there: so whatever becomes of the write, the sweep finds the object,
-// and none is ever referred to again once its removal has begun.
+// upload stores the large content of ops in the bucket before the transaction that refers to
+// it, and returns it by hash. Each object has a unique name and a row before it exists: so
+// the sweep finds the object even if the write fails, and no write refers to an object whose
+// removal has begun.
 func (d *Drives) upload(ctx context.Context, who Owner, ops []Op) (made map[string]upload, err error) {
 	for _, op := range ops {
 		c := op.Content
@@ -182,8 +181,8 @@ func pieceHashes(r io.Reader) (hashes []byte, err error) {
 	}
 }
 
-// refer makes an object the content of a blob. One whose removal has begun, because
-// the upload was very long ago, is an error.
+// refer makes an object the content of a blob. It fails if the removal of the object has
+// begun, because the upload was very long ago.
 func (u upload) refer(w *writer, blob int64) error {
 	n, err := w.tx.Exec(w.ctx, `UPDATE drive_objects SET blob_id = $1 WHERE key = $2 AND blob_id = 0`, blob, u.key)
 	if err == nil && n != 1 {
@@ -196,8 +195,8 @@ func (u upload) refer(w *writer, blob int64) error {
 	return err
 }
 
-// discard removes uploads that no row refers to, after a write. What it cannot
-// remove is left to the sweep.
+// discard removes the uploads without a reference after a write. If that fails the sweep
+// removes them.
 func (d *Drives) discard(ctx context.Context, made map[string]upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), otherTime)
 	defer cancel()
@@ -223,10 +222,10 @@ func (d *Drives) removeObject(ctx context.Context, key string) error {
 	})
 }
 
-// sweepObjects removes objects without a reference: after the time that they are
-// kept for backups, and those of an account that has more of them than its drives
-// may hold after uploadAge. An object is marked first, which a write that wants to
-// refer to it sees; any node may go on where another one died.
+// sweepObjects removes objects without a reference after the time that they are kept for
+// backups. If an account has more of them than its drives may contain, it removes them after
+// uploadAge. An object is marked first, so that a write cannot refer to it; any node may
+// complete the removal if one dies.
 func (d *Drives) sweepObjects(ctx context.Context) error {
 	if d.bucket == nil {
 		return nil
@@ -273,9 +272,9 @@ func (d *Drives) sweepObjects(ctx context.Context) error {
 	return nil
 }
 
-// storedPiece reads piece n of content that is in the database, or of an object
-// whose bytes are compared with the hash in the row. No transaction is open while
-// the bucket is asked.
+// storedPiece reads piece n of content that is in the database or in an object; the bytes of
+// an object are checked against the hash in the row. No transaction is open during the
+// request to the bucket.
 func (d *Drives) storedPiece(ctx context.Context, who Owner, blob, size, n int64) (data []byte, err error) {
 	var object string
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
@@ -305,7 +304,7 @@ func (d *Drives) storedPiece(ctx context.Context, who Owner, blob, size, n int64
 		return nil, err
 	}
 	if sum := sha256.Sum256(piece); !bytes.Equal(sum[:], want) {
-		return nil, bucketError(ctx, fmt.Errorf("piece %d of the object %s is not what was written", n, object))
+		return nil, bucketError(ctx, fmt.Errorf("piece %d of the object %s differs from its hash", n, object))
 	}
 	return piece, nil
 }

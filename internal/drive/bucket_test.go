@@ -24,13 +24,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A bucket is a server that speaks S3, with one bucket.
+// A bucket is a server that implements S3, with one bucket.
 type bucket struct {
 	*drive.Bucket
 	objects *s3mem.Backend
 	refuse  atomic.Bool
 	breaks  atomic.Bool
-	stored  func() // called when an object has been stored; nil: nothing is
+	stored  func() // called when an object has been stored; may be nil
 }
 
 const bucketName = "stoa-files"
@@ -43,7 +43,7 @@ func newBucket(t *testing.T, keep time.Duration) *bucket {
 	}
 	s3 := gofakes3.New(b.objects).Server()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if b.breaks.CompareAndSwap(true, false) { // once: the request is made again
+		if b.breaks.CompareAndSwap(true, false) { // once: the request is repeated
 			panic(http.ErrAbortHandler)
 		}
 		if b.refuse.Load() {
@@ -79,7 +79,7 @@ func (b *bucket) names(t *testing.T) (names []string) {
 	return names
 }
 
-// image returns n bytes that are no text.
+// image returns n bytes that are not text.
 func image(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -94,7 +94,7 @@ func putBytes(t *testing.T, d *drive.Drives, p string, content []byte) error {
 	return err
 }
 
-// number returns a number from the database of the drives.
+// number returns the number that a query of the drives' database selects.
 func number(t *testing.T, d *drive.Drives, query string) (n int) {
 	t.Helper()
 	if err := d.DB().Read(t.Context(), func(tx *db.Tx) error {
@@ -159,7 +159,7 @@ func TestLargeFilesAreInTheBucket(t *testing.T) {
 		if _, err := io.ReadFull(r, part); err != nil || !bytes.Equal(part, large[300_000:550_000]) {
 			t.Errorf("a part: %v", err)
 		}
-		// The same content is stored once, and moved without being read.
+		// The same content is stored once, and moved without reading it.
 		if err := putBytes(t, d, "again.png", large); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestLargeFilesAreInTheBucket(t *testing.T) {
 		if err != nil || len(z.File) != 4 || z.File[0].Name != "large.png" || z.File[0].UncompressedSize64 != 600_000 {
 			t.Errorf("the archive: %v, %v", z, err)
 		}
-		// It stays while a version refers to it, and goes when none does.
+		// It stays while a version refers to it, and is removed with the last reference.
 		for _, name := range []string{"large.png", "moved.png"} {
 			if _, err := d.Delete(t.Context(), who, path(t, name), drive.Condition{}); err != nil {
 				t.Fatal(err)
@@ -275,8 +275,8 @@ func TestChangedObjectIsNotServed(t *testing.T) {
 	})
 }
 
-// A write whose upload is removed under it fails; it never refers to an object that
-// is not there.
+// A write whose upload is removed in the meantime fails; it never refers to an object that
+// does not exist.
 func TestSweepAndWriteAgreeOnAnObject(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
@@ -313,7 +313,7 @@ func TestRefusedWriteLeavesNoObject(t *testing.T) {
 		if len(b.names(t)) != 0 || number(t, d, objects) != 0 {
 			t.Errorf("it left %v", b.names(t))
 		}
-		// What an account has beyond its limit goes before its time.
+		// The part above an account's limit is removed early.
 		if err := d.DB().Write(t.Context(), func(tx *db.Tx) error {
 			for key, o := range map[string]struct {
 				account string

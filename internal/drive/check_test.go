@@ -83,7 +83,7 @@ func count(t testing.TB, d *drive.Drives, table string) int64 {
 	return n
 }
 
-// age sets the last write of all drives back by an hour.
+// age moves the last write of all drives back by an hour.
 func age(t testing.TB, d *drive.Drives) {
 	t.Helper()
 	err := d.DB().Write(context.Background(), func(tx *db.Tx) error {

@@ -13,9 +13,8 @@ type storedResult struct {
 	Changes  []storedChange `json:"changes"`
 }
 
-// storedChange is a [Change] in a stored result. The names of the members are
-// stored: they must not change while results of earlier versions are kept (a
-// day).
+// storedChange is a [Change] in a stored result. The member names are stored: they must not
+// change while results of earlier versions are kept (a day).
 type storedChange struct {
 	Outcome Outcome     `json:"outcome"`
 	Path    string      `json:"path"`
@@ -37,8 +36,7 @@ type storedFile struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// encodeResult returns the JSON under which a result is stored beside its
-// claim.
+// encodeResult returns the JSON under which a result is stored with its claim.
 func encodeResult(r Result) (string, error) {
 	s := storedResult{Revision: r.Revision}
 	for _, c := range r.Changes {

@@ -15,13 +15,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// inMemory is how many bytes of an upload are held in memory; a larger one goes
-// to a temporary file without a name.
+// inMemory is the maximum size of an upload that is kept in memory, in bytes; a larger one is
+// written to an unnamed temporary file.
 const inMemory = 1 << 20
 
-// Content is the content of a file to write: read to its end, counted and hashed.
-// It can be read again each time that the transaction is retried. Its creator
-// closes it.
+// Content is the content of a file to write: read completely, counted and hashed. It can be
+// read again for each retry of the transaction. Its creator must close it.
 type Content struct {
 	size   int64
 	sha256 string
@@ -40,9 +39,8 @@ func BytesContent(b []byte) *Content {
 	}
 }
 
-// Stage reads an upload to its end while counting, hashing and checking it, with
-// at most [inMemory] bytes of it in memory. More than the limit of a file is
-// [stoa.CodeTooLarge].
+// Stage reads an upload to its end while counting, hashing and checking it, with at most
+// [inMemory] bytes in memory. Content above the limit of a file is [stoa.CodeTooLarge].
 func (d *Drives) Stage(r io.Reader) (*Content, error) {
 	in := &intake{limit: d.limits.MaxFileBytes, dir: d.tempDir, hash: sha256.New(), valid: true, content: &Content{}}
 	buf := make([]byte, 32<<10)
@@ -67,10 +65,9 @@ type intake struct {
 	tail    []byte // an incomplete character at the end of the last write
 }
 
-// Write takes the next bytes of the content: counts and hashes them, checks
-// whether they are text, and keeps them in memory up to inMemory bytes, in a
-// temporary file beyond. Content above the limit of one file is CodeTooLarge;
-// a full disk is CodeStorageFull.
+// Write appends bytes to the content: it counts and hashes them, checks whether they are
+// text, and stores them in memory up to inMemory bytes, then in a temporary file. Content
+// above the limit of one file is CodeTooLarge; a full disk is CodeStorageFull.
 func (in *intake) Write(p []byte) (int, error) {
 	c := in.content
 	if c.size+int64(len(p)) > in.limit {
@@ -141,7 +138,7 @@ func spoolError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to free some.").Because(err)
 	}
-	return stoa.Errorf(stoa.CodeInternal, "The upload could not be kept. Try again.").Because(err)
+	return stoa.Errorf(stoa.CodeInternal, "The upload could not be stored. Try again.").Because(err)
 }
 
 // Size returns the number of bytes.

@@ -28,7 +28,7 @@ func TestUploadsAreCheckedAcrossPieces(t *testing.T) {
 			"empty.txt":   "",
 			"euro.txt":    strings.Repeat("€uro ", 3),
 			"large.txt":   strings.Repeat("naïve €uro 😀 line\n", 60_000), // beyond memory and several pieces
-			"cut.txt":     strings.Repeat("a", 40) + "\xe2\x82",          // ends inside of a character
+			"cut.txt":     strings.Repeat("a", 40) + "\xe2\x82",          // ends inside a character
 			"nul.txt":     "a\x00b",
 			"latin.txt":   "caf\xe9",
 			"piece.bin":   strings.Repeat("x", 256<<10),
@@ -53,7 +53,7 @@ func TestUploadsAreCheckedAcrossPieces(t *testing.T) {
 				c.Close()
 				text := !strings.Contains("cut.txt nul.txt latin.txt piece.bin piece1.bin", name)
 				if strings.HasSuffix(name, ".bin") {
-					text = true // its bytes are text, and nothing says otherwise
+					text = true // its bytes are text, and the name does not say otherwise
 				}
 				if change.File.Text != text || read(t, d, name) != content {
 					t.Errorf("%s %s: text %v, %d bytes", name, kind, change.File.Text, change.File.Size)
@@ -147,7 +147,7 @@ func TestContentIsKeptForItsGrace(t *testing.T) {
 			}
 			head := drain(t, io.LimitReader(r, 10))
 			put(t, d, "a", "second")
-			put(t, d, "a", "third") // the first is no version any more
+			put(t, d, "a", "third") // the first is no longer a version
 			if v, err := d.Versions(t.Context(), who, path(t, "a")); err != nil || len(v) != 2 {
 				t.Fatal(v, err)
 			}
@@ -158,7 +158,7 @@ func TestContentIsKeptForItsGrace(t *testing.T) {
 			if c.kept != (err == nil) || c.kept && string(head)+string(rest) != first {
 				t.Errorf("after a grace of %v: %d bytes, %v", c.grace, len(head)+len(rest), err)
 			}
-			// The same content is referred to again, or stored anew.
+			// The same content is referenced again, or stored again.
 			put(t, d, "b", first)
 			if read(t, d, "b") != first {
 				t.Error("the content came back as another")
@@ -284,7 +284,7 @@ func TestKnowledgeIsReadOnceForEachRevision(t *testing.T) {
 			t.Errorf("after a write: %q", text)
 		}
 		long := strings.Repeat("x", 90_000)
-		for i := range 60 { // more than is kept in all
+		for i := range 60 { // more than is kept in total
 			o := drive.Owner{AccountID: who.AccountID, AgentID: fmt.Sprint("agt_long_", i)}
 			if _, err := d.PutText(t.Context(), o, drive.Claim{}, path(t, "long.md"), long, ""); err != nil {
 				t.Fatal(err)
@@ -358,7 +358,7 @@ func TestALargeUploadCostsLittleMemory(t *testing.T) {
 	}
 }
 
-// repeat returns the same bytes without end.
+// repeat is an endless repetition of the same bytes.
 type repeat struct {
 	text string
 	at   int
@@ -370,7 +370,8 @@ func (r *repeat) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestUploadsNeedNoDataDirectory: with PostgreSQL a node has none unless it is given one.
+// TestUploadsNeedNoDataDirectory checks uploads without a data directory, which a node on
+// PostgreSQL need not have.
 func TestUploadsNeedNoDataDirectory(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {

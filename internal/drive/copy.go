@@ -10,7 +10,7 @@ import (
 	"stoa/internal/store"
 )
 
-// Tables tells what copies a store how to copy the tables of this package.
+// Tables describes how to copy the tables of this package.
 func Tables() store.DriveTables {
 	return store.DriveTables{
 		Migrations: Migrations,
@@ -19,12 +19,12 @@ func Tables() store.DriveTables {
 	}
 }
 
-// passagesPerRead is how many passages are copied at a time.
+// passagesPerRead is the number of passages copied at a time.
 const passagesPerRead = 500
 
-// copyPassages copies the passages of all files, whose content is there already, and
-// builds the index of the other database from their text: each kind of database
-// keeps words in its own way, and SQLite's cannot be read back.
+// copyPassages copies the passages of all files, whose content was copied before, and builds
+// the index of the target database from their text: each kind of database stores words
+// differently, and SQLite's cannot be read back.
 func copyPassages(ctx context.Context, from, to *db.DB, progress func(rows int64)) error {
 	r := &passageReader{from: from}
 	if to.Postgres() {
@@ -75,7 +75,7 @@ func passageColumns() []string {
 	return []string{"id", "drive_id", "file_rid", "first_line", "last_line", "first_byte", "end_byte"}
 }
 
-// A storedPassage is a row of drive_passages with what its words are made of.
+// A storedPassage is a row of drive_passages with the text and path that its words come from.
 type storedPassage struct {
 	id, drive, file, firstLine, lastLine, start, end int64
 
@@ -91,15 +91,15 @@ func (p storedPassage) row() []any {
 // A passageReader reads the passages of a store file by file, and their texts.
 type passageReader struct {
 	from     *db.DB
-	rows     int64 // that were read
+	rows     int64 // number of rows read
 	file, id int64 // of the last one
 
-	src  *pieces // of the file that was read last
+	src  *pieces // of the last file read
 	blob int64
 	tx   *db.Tx // of the running call of next
 }
 
-// next returns the next passages; none at the end.
+// next returns the next passages; empty at the end.
 func (r *passageReader) next(ctx context.Context) (some []storedPassage, err error) {
 	file, id := r.file, r.id
 	err = r.from.Read(ctx, func(tx *db.Tx) error {
@@ -130,7 +130,7 @@ func (r *passageReader) next(ctx context.Context) (some []storedPassage, err err
 	return some, err
 }
 
-// read reads the text of a passage. The piece that it is in is kept for the next.
+// read reads the text of a passage. It caches the current piece for the next passage.
 func (r *passageReader) read(ctx context.Context, p *storedPassage) error {
 	if r.src == nil || r.blob != p.blob {
 		drive, blob := p.drive, p.blob

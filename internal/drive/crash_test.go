@@ -15,15 +15,15 @@ import (
 	"stoa/internal/storetest"
 )
 
-// crashChild is set in the environment of a child process. crashDir is the directory of
-// its store, crashPostgres the address of one on PostgreSQL.
+// crashChild marks a child process in its environment. crashDir is the directory of its
+// store, crashPostgres the address of one on PostgreSQL.
 const (
 	crashChild    = "STOA_DRIVE_CRASH"
 	crashDir      = "STOA_DRIVE_CRASH_DIR"
 	crashPostgres = "STOA_DRIVE_CRASH_POSTGRES"
 )
 
-// TestMain runs the process that the crash test kills, if asked to.
+// TestMain runs the process that the crash test kills, if crashChild is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(crashChild) != "" {
 		err := writeUntilKilled(db.Config{Dir: os.Getenv(crashDir), PostgresURL: os.Getenv(crashPostgres)})
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 
 const crashFiles = 12
 
-// writeUntilKilled writes batches: batch n puts n into all of its files, and one
-// file goes back and forth. The number of a batch is its idempotency key.
+// writeUntilKilled writes batches: batch n writes n into all of its files, and moves one file
+// back and forth. The number of a batch is its idempotency key.
 func writeUntilKilled(cfg db.Config) error {
 	ctx := context.Background()
 	d, err := drive.Open(ctx, cfg, drive.Limits{})

@@ -1,17 +1,15 @@
-// Package drive stores the files of agents: the rules of their paths, content
-// with its history, quotas, full-text search, and the part of a drive that goes
-// into a prompt.
+// Package drive stores the files of agents: the rules of their paths, content with its
+// history, quotas, full-text search, and the part of a drive that goes into a prompt.
 //
-// It has its own database file, drive.db, so that indexing does not slow the
-// ledger; on PostgreSQL its tables are in the same database as the others. No
-// transaction spans the two, so the package never checks whether an agent
-// exists: its callers do, before each use, and [Drives.Sweep] removes the drives
-// of deleted agents. It knows no HTTP and calls no model.
+// It has its own database file, drive.db, so that indexing does not slow the ledger; on
+// PostgreSQL its tables are in the same database as the others. No transaction spans the two,
+// so the package never checks whether an agent exists: its callers do, before each use, and
+// [Drives.Sweep] removes the drives of deleted agents. It does not use HTTP and calls no
+// model.
 //
-// Every function takes an [Owner], the account and the agent, and every query
-// carries both: a drive is found by the two together or not at all. Start with
-// [ParsePath], [Drives.Apply] (every write), [Drives.Search] and
-// [Drives.Knowledge].
+// Every function has an [Owner] parameter, the account and the agent, and every query
+// contains both: a drive is found by the two together or not at all. Start with [ParsePath],
+// [Drives.Apply] (every write), [Drives.Search] and [Drives.Knowledge].
 package drive
 
 import (
@@ -30,20 +28,20 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Limits bound a drive. A zero field means the default in brackets, or that of
+// Limits are the limits of a drive. A zero field means the default in brackets, or that of
 // the setting in parentheses; see [config.Limits].
 type Limits struct {
 	MaxFileBytes    int64         // of one file (limits.file)
-	MaxBytes        int64         // of all files of a drive (limits.drive); the same again may be history
-	MaxFiles        int64         // of a drive (limits.driveFiles); the same again may be history
-	MaxAccountBytes int64         // of all drives of an account (limits.drivesPerAccount); the same again may be history
+	MaxBytes        int64         // of all files of a drive (limits.drive); its history may have the same size
+	MaxFiles        int64         // of a drive (limits.driveFiles); its history may have the same number
+	MaxAccountBytes int64         // of all drives of an account (limits.drivesPerAccount); their history may have the same size
 	MaxPath         int           // bytes of a new path, at most 1,024 (limits.drivePath)
-	MaxSegment      int           // bytes of a segment of one, at most 255 (limits.driveSegment)
+	MaxSegment      int           // bytes of a path segment, at most 255 (limits.driveSegment)
 	MaxVersions     int64         // earlier versions kept of one path [20]
 	MaxBatch        int           // operations in one batch [500]
-	Grace           time.Duration // how long content without a reference can still be read [6 h]
-	ClaimTTL        time.Duration // how long the result of an idempotency key is kept [24 h]
-	StepTTL         time.Duration // how long the result of a step's write is kept [30 days]
+	Grace           time.Duration // time for which unreferenced content can still be read [6 h]
+	ClaimTTL        time.Duration // time for which the result of an idempotency key is stored [24 h]
+	StepTTL         time.Duration // time for which the result of a step's write is stored [30 days]
 	SearchTime      time.Duration // of one search [1 s]
 }
 
@@ -69,8 +67,8 @@ func (l Limits) WithDefaults() Limits {
 type Drives struct {
 	db       *db.DB
 	limits   Limits
-	tempDir  string  // for uploads above inMemory; empty: the system's
-	bucket   *Bucket // of large content; nil: all of it is in the database
+	tempDir  string  // for uploads above inMemory; empty means the system's
+	bucket   *Bucket // for large content; nil means that all content is in the database
 	searches searches
 	known    known
 }
@@ -108,7 +106,7 @@ func (d *Drives) Close() error { return d.db.Close() }
 // DB returns the database of the drives, for backups.
 func (d *Drives) DB() *db.DB { return d.db }
 
-// Limits returns the limits in force.
+// Limits returns the limits.
 func (d *Drives) Limits() Limits { return d.limits }
 
 // An Owner identifies a drive: the account that pays and its agent. Both are in
@@ -124,7 +122,7 @@ type File struct {
 	SHA256    string // of the content, lower-case hexadecimal; its ETag is this in quotes
 	Text      bool   // valid UTF-8 of a text-like media type: indexed and readable by line
 	Lines     int64  // of a text
-	Version   int64  // the drive's revision when this content came to this path
+	Version   int64  // the drive's revision when this content was written to this path
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
@@ -132,21 +130,20 @@ type File struct {
 	blob int64
 }
 
-// ETag returns the strong entity tag of the content, with its quotes.
+// ETag returns the strong entity tag of the content, including its quotes.
 func (f File) ETag() string { return `"` + f.SHA256 + `"` }
 
 // Stats are the counts of a drive.
 type Stats struct {
 	Files        int64
 	Bytes        int64
-	HistoryFiles int64 // earlier versions that are kept
+	HistoryFiles int64 // stored earlier versions
 	HistoryBytes int64
-	Revision     int64     // counts the changes; 0: never written to
-	UpdatedAt    time.Time // zero: never written to
+	Revision     int64     // number of changes; 0 if never written to
+	UpdatedAt    time.Time // zero if never written to
 }
 
-// Stats returns the counts of a drive. A drive that was never written to has
-// zeros.
+// Stats returns the counts of a drive, or zeros for a drive that was never written to.
 func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
 	var s Stats
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -157,9 +154,9 @@ func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
 	return s, err
 }
 
-// driveRow is the row of a drive, with which every query begins.
+// driveRow is the row of a drive, which every query reads first.
 type driveRow struct {
-	id                                         int64 // 0: there is none yet
+	id                                         int64 // 0 if it does not exist yet
 	revision, files, bytes, oldFiles, oldBytes int64
 	updatedAt                                  int64
 }
@@ -181,8 +178,8 @@ func findDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	return r, err
 }
 
-// lockDrive locks the row of a drive, and creates it if there is none, so that
-// writes to one drive are serialized.
+// lockDrive locks the row of a drive, and creates a missing one, so that writes to one drive
+// are serialized.
 func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	if who.AccountID == "" || who.AgentID == "" {
 		return driveRow{}, fmt.Errorf("a drive needs an account and an agent, not %q and %q", who.AccountID, who.AgentID)

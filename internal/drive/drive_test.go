@@ -26,7 +26,7 @@ func each(t *testing.T, limits drive.Limits, test func(t *testing.T, d *drive.Dr
 
 func open(t testing.TB, cfg db.Config, limits drive.Limits) *drive.Drives {
 	t.Helper()
-	limits.SearchTime = cmp.Or(limits.SearchTime, time.Hour) // a busy machine cuts none
+	limits.SearchTime = cmp.Or(limits.SearchTime, time.Hour) // a busy machine cuts no search short
 	d, err := drive.Open(context.Background(), cfg, limits)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
 		put(t, d, "handbook/shipping.md", "# Shipping\n\nParcels leave on Mondays. Crème brûlée is never shipped.\n")
 		put(t, d, "notes.txt", "北京大学 is a university. 東京タワー is a tower. Straße. Don't panic.\r\nsecond line\r\n")
 		for _, c := range []struct{ query, want string }{
-			{"refund policy", "handbook/refunds.md"}, // no passage has both: any of them
+			{"refund policy", "handbook/refunds.md"}, // no passage has both words: any of them
 			{"REFUND", "handbook/refunds.md"},
 			{"customer money", "handbook/refunds.md"},
 			{`"money back within"`, "handbook/refunds.md"},
@@ -217,12 +217,12 @@ func allThere(_ context.Context, owners []drive.Owner) ([]bool, error) {
 
 func dbConfig(t testing.TB) db.Config { return configOf(storetest.New(t)) }
 
-// configOf is where the drives of a store are.
+// configOf returns the configuration of the drives of a store.
 func configOf(home storetest.Database) db.Config {
 	return db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}
 }
 
-// searchDrive is Search of a drive that is small enough not to be cut.
+// searchDrive is Search of a drive that is small enough for a complete search.
 func searchDrive(d *drive.Drives, ctx context.Context, who drive.Owner, query, prefix string, limit int) ([]drive.Hit, error) {
 	found, err := d.Search(ctx, who, query, prefix, limit)
 	if err == nil && found.Cut {

@@ -45,9 +45,9 @@ func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
 	return out, err
 }
 
-// WriteZip writes all files as a zip archive, in the order of their paths. It
-// holds one piece of one file in memory. After an error the archive has no
-// directory, so that readers report it as incomplete.
+// WriteZip writes all files as a zip archive, in the order of their paths. It keeps only one
+// piece of one file in memory. After an error the archive has no directory, so that readers
+// report it as incomplete.
 func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
 	z := zip.NewWriter(w)
 	buf := make([]byte, 32<<10)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// EnterSearch begins a search of an account without searching.
+// EnterSearch reserves the search slot of an account without searching.
 func (d *Drives) EnterSearch(ctx context.Context, accountID string, timeout time.Duration) (leave func(), err error) {
 	return d.searches.enter(ctx, accountID, timeout)
 }
 
-// SearchUnranked is what a search that was cut returns.
+// SearchUnranked returns the result of a search that ran out of time.
 func (d *Drives) SearchUnranked(ctx context.Context, who Owner, query string, limit int) ([]Hit, error) {
 	s := &searcher{d: d, who: who, limit: limit}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -18,7 +18,7 @@ func (d *Drives) SearchUnranked(ctx context.Context, who Owner, query string, li
 	return s.attempt(ctx, parseQuery(query), how{unranked: true})
 }
 
-// Searching returns how many accounts search or wait.
+// Searching returns the number of accounts that search or wait.
 func (d *Drives) Searching() int {
 	d.searches.mu.Lock()
 	defer d.searches.mu.Unlock()

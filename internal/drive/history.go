@@ -10,10 +10,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// pieceSize is how many bytes of a file are stored, and held in memory, at a time.
+// pieceSize is the size of the pieces in which a file is stored and read, in bytes.
 const pieceSize = 256 << 10
 
-// notText is the number of lines of content that cannot be text.
+// notText is the line count of content that cannot be text.
 const notText = -1
 
 // A blobRow is stored content.
@@ -23,19 +23,17 @@ type blobRow struct {
 
 // keep stores content, once per drive.
 //
-// Content is a row named by its hash, with pieces of pieceSize bytes; files
-// and versions refer to it and are counted, so versions and moves copy
-// nothing. A reader fetches one piece per short transaction: downloads neither
-// hold a transaction for as long as a slow client takes, nor change under
-// their reader, nor hold files in memory. What nothing refers to any more is
-// removed by [Drives.Sweep] after [Limits].Grace, or by dropWaiting. Content is never shared
-// across drives: an account cannot learn from a write's speed what another one
-// has.
+// Content is a row named by its hash, with pieces of pieceSize bytes. Files and versions are
+// counted references to it, so versions and moves copy nothing. A reader fetches one piece
+// per short transaction: downloads neither hold a transaction for as long as a slow client
+// needs, nor change during reading, nor keep files in memory. Unreferenced content is removed
+// by [Drives.Sweep] after [Limits].Grace, or by dropWaiting. Content is never shared across
+// drives: an account cannot learn from a write's speed what another one has.
 //
-// Files in the file system would be two truths after a crash and nothing for
-// other nodes on PostgreSQL; one blob per file makes a Range request read all
-// of it. It would be wrong if downloads failed with "the content is no longer
-// kept", or if unreferenced content filled disks within the grace.
+// Files in the file system were rejected: after a crash they could contradict the rows, and
+// other nodes on PostgreSQL would not have them. So was one blob per file, since a Range
+// request would read all of it. Reconsider this if downloads fail with "the content is no
+// longer kept", or if unreferenced content fills disks within the grace.
 func (w *writer) keep(c *Content) (blobRow, error) {
 	b := blobRow{size: c.size, lines: notText}
 	found, err := w.tx.Get(w.ctx, `SELECT id, lines FROM drive_blobs WHERE drive_id = $1 AND sha256 = $2`,
@@ -74,9 +72,9 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 	return b, nil
 }
 
-// dropWaiting removes content of this drive that waits for the sweep, the oldest
-// first, while the account has more of it than its drives may hold: whoever
-// replaces files quickly gives up the grace of downloads, not the disk.
+// dropWaiting removes content of this drive that waits for the sweep, the oldest first, while
+// the account has more of it than its drives may contain: replacing files quickly shortens
+// the grace of downloads instead of filling the disk.
 func (w *writer) dropWaiting() error {
 	var waiting int64
 	if _, err := w.tx.Get(w.ctx, `SELECT CAST(COALESCE(SUM(b.size), 0) AS BIGINT) FROM drive_drives d JOIN drive_blobs b ON b.drive_id = d.id AND b.refs = 0
@@ -98,8 +96,8 @@ func (w *writer) dropWaiting() error {
 	return nil
 }
 
-// countLines counts lines, also a last one without a line break. An empty text
-// has none.
+// countLines counts lines, including a last one without a line break. An empty text has 0
+// lines.
 func countLines(r io.Reader) (int64, error) {
 	var lines int64
 	last := byte('\n')
@@ -130,8 +128,8 @@ func (w *writer) blob(id int64) (blobRow, error) {
 	return b, err
 }
 
-// refer adds by, 1 or -1, to the count of references to content. Content without
-// a reference is removed by the sweep.
+// refer adds by, 1 or -1, to the number of references to content. The sweep removes content
+// without references.
 func (w *writer) refer(blob, by int64) error {
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_blobs SET refs = refs + $1, freed_at = $2 WHERE drive_id = $3 AND id = $4`,
 		by, w.now, w.drive.id, blob)
@@ -145,21 +143,20 @@ func (w *writer) retire(cur *File) error {
 	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_versions SET retired_at = $1 WHERE drive_id = $2 AND number = $3`, w.now, w.drive.id, cur.Version); err != nil {
 		return err
 	}
-	// No more versions of one path than are kept.
+	// The number of versions of a path is limited.
 	return w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND path = $2 AND retired_at > 0
 		ORDER BY number DESC LIMIT 100 OFFSET $3`, w.drive.id, cur.Path, w.d.limits.MaxVersions)
 }
 
-// prune removes the oldest history of the drive while it is beyond its bounds.
+// prune removes the oldest history of the drive while it exceeds its limits.
 //
-// The quotas count the current files. History has bounds of its own:
-// [Limits].MaxVersions of a path, and all together as many files and bytes as
-// the drive may hold, within what the account may hold; so a drive takes at most
-// twice its quota, plus what waits for the sweep. Counting history against the quota would mean that a
-// full drive could not be emptied by deleting; an age limit keeps too much of
-// a busy drive and too little of a quiet one. Deletes and moves make history
-// too, which is how they can be undone. It would be wrong if disks filled with
-// history, or callers missed versions they needed.
+// The quotas count the current files. History has separate limits: [Limits].MaxVersions of a
+// path, and in total as many files and bytes as the drive may contain, within the account's
+// limit; so a drive uses at most twice its quota, plus the content that waits for the sweep.
+// If history counted against the quota, a full drive could not be emptied by deleting files;
+// an age limit keeps too much of a busy drive and too little of a quiet one. Deletes and
+// moves create history too, so they can be undone. Reconsider this if disks fill with
+// history, or if callers miss versions that they need.
 func (w *writer) prune() error {
 	if w.drive.oldFiles == 0 {
 		return nil
@@ -215,7 +212,7 @@ func (w *writer) opener(b blobRow) func() io.Reader {
 	}
 }
 
-// A Version is present or earlier content of a path.
+// A Version is current or earlier content of a path.
 type Version struct {
 	Number    int64 // for a restore
 	Path      string
@@ -227,8 +224,8 @@ type Version struct {
 	RetiredAt time.Time // zero for the current one
 }
 
-// Versions returns the kept versions of a path, newest first, also of a deleted
-// one. A path without any is [stoa.CodeFileNotFound].
+// Versions returns the stored versions of a path, newest first, also of a deleted one. A path
+// without any is [stoa.CodeFileNotFound].
 func (d *Drives) Versions(ctx context.Context, who Owner, p Path) ([]Version, error) {
 	var out []Version
 	err := d.db.Read(ctx, func(tx *db.Tx) error {

@@ -32,12 +32,12 @@ func (w *writer) unindex(rid int64) error {
 	return err
 }
 
-// driveMark returns the prefix of every word of a drive in the index. Each drive
-// so has words of its own: no search sees, counts or scans those of another.
+// driveMark returns the prefix of every word of a drive in the index. It separates the words
+// of different drives: no search finds, counts or scans those of another drive.
 func driveMark(driveID int64) string { return strconv.FormatInt(driveID, 10) + "x" }
 
-// An indexer adds passages to the full-text index. mark is the word that
-// stands in front of each word of the drive, so that drives share no words.
+// An indexer adds passages to the full-text index. mark is the prefix of each word of the
+// drive, so that drives share no words.
 type indexer interface {
 	add(rid int64, p passage, mark string) error
 }
@@ -72,8 +72,8 @@ func joinWords(mark, text string) string {
 	return b.String()
 }
 
-// vectorIndexer writes the index of PostgreSQL. It builds the vector itself, so
-// that both databases have the same words.
+// vectorIndexer writes the index of PostgreSQL. It builds the vector itself, so that both
+// databases index the same words.
 type vectorIndexer struct {
 	w    *writer
 	mark string
@@ -93,8 +93,8 @@ func (x *vectorIndexer) add(rid int64, p passage, mark string) error {
 	return err
 }
 
-// vector returns the literal of a tsvector. Words are letters and digits, so
-// nothing in it needs an escape.
+// vector returns the literal of a tsvector. Words consist of letters and digits, so nothing
+// in it must be escaped.
 func vector(mark, path, text string) string {
 	places := map[string][]string{}
 	put := func(from int, text, weight string) {

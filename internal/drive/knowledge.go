@@ -20,26 +20,26 @@ type Source struct {
 	LastLine  int64
 }
 
-// Knowledge is the part of a drive that goes into a prompt.
+// Knowledge is the part of a drive that is included in a prompt.
 type Knowledge struct {
-	// Whole reports whether Text holds every text of the drive. If not, Text is
-	// empty, and the model reads files with its tools.
+	// Whole reports whether Text contains every text of the drive. Otherwise Text is empty,
+	// and the model reads files with its tools.
 	Whole   bool
 	Text    string
 	Sources []Source // of Text, in its order
 	Stats   Stats
 }
 
-// knowledgeOverhead is how many bytes a file adds to a prompt beside its text and
-// its path.
+// knowledgeOverhead is the number of bytes that a file adds to a prompt in addition to its
+// text and its path.
 const knowledgeOverhead = 110
 
-// Knowledge returns the whole drive in the order of its paths if it fits into a
-// budget of tokens (see [stoa.EstimateTokens]). Texts are complete; a file that
-// is not text is listed with its name, type and size.
+// Knowledge returns the whole drive in the order of its paths if it fits into a budget of
+// tokens (see [stoa.EstimateTokens]). Texts are complete; a file that is not text is listed
+// with its name, type and size.
 //
-// A file cannot escape from its place as data: its beginning and end are marked
-// with the hash of its content, which no content can contain.
+// The text of a file cannot end its own data block: the beginning and the end are marked with
+// the hash of its content, which no content can contain.
 func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowledge, error) {
 	var k Knowledge
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -60,7 +60,7 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return nil
 		}
 		if stoa.EstimateTokens(int(min(row.files*knowledgeOverhead, 1<<40))) > budget {
-			return nil // too many files, whatever is in them
+			return nil // too many files, regardless of their content
 		}
 		var bytes, files int64
 		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(is_text * size + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,
@@ -93,7 +93,7 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			fmt.Fprintf(&b, "[file %q, end %s]\n\n", f.Path, mark)
 			k.Sources = append(k.Sources, Source{Path: f.Path, SHA256: f.SHA256, FirstLine: min(1, f.Lines), LastLine: f.Lines})
 		}
-		if stoa.EstimateTokens(b.Len()) > budget { // paths full of escapes
+		if stoa.EstimateTokens(b.Len()) > budget { // paths with many escapes
 			k.Sources = nil
 			return nil
 		}
@@ -104,19 +104,19 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 	return k, err
 }
 
-// A place is a drive at one revision, and the budget it was read with. Every write
-// to a drive gives it another revision.
+// A place is the cache key of a drive's text: its revision, and the budget it was read with.
+// Every write changes the revision.
 type place struct {
 	who                  Owner
 	id, revision, tokens int64
 }
 
-// maxKnown bounds the texts that [known] keeps, in bytes.
+// maxKnown is the maximum total size of the texts that [known] caches, in bytes.
 const maxKnown = 4 << 20
 
-// known keeps the newest texts that were read, so that the sessions of an agent do
-// not each read and join the same files: a step prices its prompt with the text, and
-// sends it. The rows are asked for the revision each time.
+// known caches the newest texts, so that the sessions of an agent do not each read and join
+// the same files: a step uses the text to estimate its price, and to send it. The revision is
+// read from the rows each time.
 type known struct {
 	mu    sync.Mutex
 	texts map[Owner]knownText
@@ -150,7 +150,7 @@ func (c *known) put(at place, k Knowledge) {
 	}
 }
 
-// drop forgets the text of a drive, if there is one.
+// drop removes the text of a drive from the cache.
 func (c *known) drop(who Owner) {
 	if t, ok := c.texts[who]; ok {
 		delete(c.texts, who)
@@ -159,5 +159,5 @@ func (c *known) drop(who Owner) {
 	}
 }
 
-// size is about what a text and its sources take in memory.
+// size estimates the memory of a text and its sources.
 func size(k Knowledge) int { return len(k.Text) + 256*(1+len(k.Sources)) }

@@ -14,25 +14,25 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Listing is a request for files in the order of the bytes of their paths.
+// A Listing is a request for files in the byte order of their paths.
 type Listing struct {
-	Prefix    string // of the paths; empty: all
-	Delimiter string // "/" shows folders below the prefix as one entry each; empty: every file
-	Desc      bool   // from the end
-	Limit     int    // most files and folders together, 1 to 1,000; 0: 20
-	Cursor    string // [Listed.Next] of the page before; empty: from the start
+	Prefix    string // of the paths; empty means all
+	Delimiter string // "/" lists folders below the prefix as one entry each; empty lists every file
+	Desc      bool   // in descending order
+	Limit     int    // maximum number of files and folders, 1 to 1,000; 0 means 20
+	Cursor    string // [Listed.Next] of the previous page; empty means from the start
 }
 
 // Listed is a page of a [Listing].
 type Listed struct {
 	Files    []File
-	Prefixes []string // folders, with the slash at their end
-	Next     string   // the cursor of the next page; empty: this is the last
+	Prefixes []string // folders, with a slash at their end
+	Next     string   // the cursor of the next page; empty if this is the last
 	Revision int64    // of the drive as it was listed
 }
 
-// List returns a page of files. While files are added and removed, a file that
-// exists all the time is on exactly one page.
+// List returns a page of files. A file that exists during the whole listing is on exactly one
+// page, even while other files are added and removed.
 func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error) {
 	prefix, err := parsePrefix(q.Prefix)
 	if err != nil {
@@ -75,7 +75,7 @@ type lister struct {
 	q     Listing
 }
 
-// page collects the entries after last, the final one of the page before.
+// page collects the entries after last, the final one of the previous page.
 func (l *lister) page(last string, out Listed) (Listed, error) {
 	read := l.files
 	if l.q.Delimiter != "" {
@@ -100,8 +100,8 @@ func (l *lister) page(last string, out Listed) (Listed, error) {
 	return out, err
 }
 
-// bounds returns the paths between which the files after the last entry are, as
-// conditions over a column path and their arguments from $2 on; $1 is the drive.
+// bounds returns conditions on the column path that select the files after the last entry,
+// with their arguments from $2 on; $1 is the drive.
 func (l *lister) bounds(last string) (where string, args []any) {
 	low, high, bounded := l.q.Prefix, "", false
 	if l.q.Prefix != "" {
@@ -138,8 +138,8 @@ func (l *lister) files(last string, n int) ([]File, error) {
 	return l.query(fmt.Sprintf(`SELECT %s FROM drive_files WHERE drive_id = $1%s%s LIMIT $%d`, fileColumns, where, l.order(), len(args)), args)
 }
 
-// entries reads at most n files after the last entry, of each folder only one: each
-// is looked up from the one before, so that a folder's other files cost nothing.
+// entries reads at most n files after the last entry, and of each folder only one: each
+// lookup starts from the previous one, so that the other files of a folder cost nothing.
 func (l *lister) entries(last string, n int) ([]File, error) {
 	where, args := l.bounds(last)
 	bind := func(v any) string {
@@ -150,15 +150,15 @@ func (l *lister) entries(last string, n int) ([]File, error) {
 	if l.tx.Postgres() {
 		find = `strpos`
 	}
-	// In characters, as the databases count them.
+	// In characters, as the databases count.
 	rest := bind(utf8.RuneCountInString(l.q.Prefix) + 1)
-	slash := find + `(substr(e.path, ` + rest + `), '/')` // of the entry's folder, in the rest; 0: a file
+	slash := find + `(substr(e.path, ` + rest + `), '/')` // of the entry's folder, in the rest; 0 means a file
 	folder := `substr(e.path, 1, CAST(` + rest + ` AS INTEGER) + ` + slash + ` - 1)`
 	var next string
 	if l.q.Desc {
 		next = ` AND path >= $2 AND path < CASE ` + slash + ` WHEN 0 THEN e.path ELSE ` + folder + ` END`
 	} else {
-		// No path holds a character as small as the one that makes the next of a file's.
+		// No path contains a character as small as the one that is appended to a file's path.
 		next = ` AND path >= CASE ` + slash + ` WHEN 0 THEN e.path || ` + bind("\x01") + ` ELSE substr(` + folder + `, 1, length(` + folder + `) - 1) || '0' END`
 		if strings.Contains(where, "$3") {
 			next += ` AND path < $3`
@@ -185,8 +185,8 @@ func (l *lister) query(query string, args []any) (out []File, err error) {
 	return out, err
 }
 
-// cursor encodes the last entry of a page with a hash of the request, as it is
-// valid for the same request only.
+// cursor encodes the last entry of a page with a hash of the request, since it is only valid
+// for the same request.
 func (q Listing) cursor(who Owner, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append(q.seal(who, last), last...))
 }
@@ -202,7 +202,7 @@ func (q Listing) seal(who Owner, last string) []byte {
 	return sum[:sealLength]
 }
 
-// place returns the entry of the cursor; "" without one.
+// place returns the last entry encoded in the cursor; "" without a cursor.
 func (q Listing) place(who Owner) (string, error) {
 	if q.Cursor == "" {
 		return "", nil
@@ -213,5 +213,5 @@ func (q Listing) place(who Owner) (string, error) {
 			return last, nil
 		}
 	}
-	return "", stoa.Errorf(stoa.CodeInvalidCursor, "The cursor is damaged, or belongs to another list, filter or order. Begin again without it.").At("cursor")
+	return "", stoa.Errorf(stoa.CodeInvalidCursor, "The cursor is damaged, or belongs to another list, filter or order. Start again without it.").At("cursor")
 }

@@ -51,7 +51,7 @@ func TestListing(t *testing.T) {
 		for _, p := range all {
 			put(t, d, p, p)
 		}
-		for range 70 { // a folder larger than what is read at once
+		for range 70 { // a folder larger than one read
 			put(t, d, fmt.Sprintf("b/many/%d", len(all)), "x")
 			all = append(all, fmt.Sprintf("b/many/%d", len(all)))
 		}
@@ -209,7 +209,7 @@ func TestDrivesOfDeletedAgentsAreSwept(t *testing.T) {
 				t.Errorf("%s holds %d rows, want %d", table, got, want)
 			}
 		}
-		// History that is forgotten takes its content along, after the grace.
+		// Removed history removes its content too, after the grace.
 		if s, err := d.Stats(t.Context(), gone); err != nil || s != (drive.Stats{}) {
 			t.Errorf("%+v, %v", s, err)
 		}
@@ -217,8 +217,8 @@ func TestDrivesOfDeletedAgentsAreSwept(t *testing.T) {
 	})
 }
 
-// FuzzListCursor: a cursor is either refused, or it is one that List gave, for the
-// same list.
+// FuzzListCursor checks that a cursor is either refused, or was returned by List for the same
+// list.
 func FuzzListCursor(f *testing.F) {
 	d := open(f, dbConfig(f), drive.Limits{})
 	for i := range 5 {
@@ -253,7 +253,7 @@ func FuzzListCursor(f *testing.F) {
 	})
 }
 
-// FuzzPrefix: any text is either refused as a prefix, or lists files below it.
+// FuzzPrefix checks that any text is either refused as a prefix, or lists files below it.
 func FuzzPrefix(f *testing.F) {
 	d := open(f, dbConfig(f), drive.Limits{})
 	for _, p := range []string{"a/b.txt", "a/é.txt", "日本/x", "\U0010ffff/z"} {

@@ -10,8 +10,8 @@ import (
 
 const maxMime = 255
 
-// byEnding returns the media type for the extension of a name, "" if unknown. The
-// table is our own, so that a file has the same type on every machine.
+// byEnding returns the media type for the extension of a name, "" if unknown. The table is
+// built in, so that a file has the same type on every machine.
 func byEnding(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
@@ -105,7 +105,7 @@ func guess(p Path, c *Content) string {
 	if c.utf8 {
 		return "text/plain"
 	}
-	// A type by the first bytes, but not a text type for what is not text.
+	// A type by the first bytes, but not a text type for content that is not text.
 	if t := http.DetectContentType(c.head()); !isTextType(t) {
 		return t
 	}

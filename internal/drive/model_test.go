@@ -132,7 +132,7 @@ func TestADriveBehavesLikeItsModel(t *testing.T) {
 				}
 				text, known := texts[v.SHA256]
 				if !known {
-					return // the model keeps no history
+					return // the model has no history
 				}
 				want := place(p.String(), text)
 				_, err = d.Apply(t.Context(), me, drive.Claim{}, []drive.Op{{Verb: drive.VerbRestore, Path: p, Version: v.Number}})

@@ -8,17 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of a passage in bytes: none is larger than maxPassage; one of at least
-// fullPassage ends with its line, one of at least halfPassage at an empty line
-// or before a heading.
+// Sizes of a passage in bytes: no passage exceeds maxPassage; one of at least fullPassage
+// ends with its line, one of at least halfPassage at an empty line or before a heading.
 const (
 	maxPassage  = 2048
 	fullPassage = 1200
 	halfPassage = 500
 )
 
-// A passage is some lines of a text, of a size fit to be quoted. Passages follow
-// each other without gaps. A line longer than a passage is spread over several.
+// A passage is a group of lines of a text, of a size suitable for quoting. Passages follow
+// each other without gaps. A line longer than a passage is split into several.
 type passage struct {
 	firstLine, lastLine int64 // from 1
 	start, end          int64 // bytes in the file, end excluded
@@ -31,8 +30,8 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 	in := bufio.NewReaderSize(r, 2*maxPassage)
 	var p passage
 	p.text = make([]byte, 0, maxPassage)
-	line := int64(1)  // that the next byte belongs to
-	lineStart := true // whether it is the first of its line
+	line := int64(1)  // line number of the next byte
+	lineStart := true // whether the next byte is the first of its line
 	flush := func() error {
 		if len(p.text) == 0 {
 			return nil
@@ -84,7 +83,7 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 	return flush()
 }
 
-// softCut returns where to cut a part of a long line: after the last space of its
+// softCut returns the position at which to cut a long line: after the last space of its
 // second half, or else between two characters.
 func softCut(b []byte) int {
 	if i := bytes.LastIndexAny(b, " \t"); i >= len(b)/2 {

@@ -16,8 +16,8 @@ const (
 	MaxSegment = 255
 )
 
-// A Path names a file of a drive. Only [ParsePath] creates one, so a Path is
-// always valid. The zero Path names nothing.
+// A Path names a file of a drive. Only [ParsePath] creates one, so a Path is always valid.
+// The zero Path names no file.
 type Path struct{ text string }
 
 // String returns the path as stored and shown: relative, in NFC, with slashes
@@ -41,15 +41,14 @@ func (p Path) folders() []string {
 	return out
 }
 
-// ParsePath parses the text of a caller; its error is [stoa.CodeInvalidPath] and
-// says what is wrong. Text is normalized to NFC, so that the two encodings of é
-// are one name. Nothing else is repaired.
+// ParsePath parses the text of a caller; its error is [stoa.CodeInvalidPath] and says what is
+// wrong. Text is normalized to NFC, so that the two encodings of é are one name. Nothing else
+// is repaired.
 //
-// File managers of some systems send names decomposed, so the same name comes
-// in two forms; refusing one would fail correct names with a message few could
-// act on, and keeping both would show two files that look the same. Every
-// other broken rule is refused, because a repaired path is one that the caller
-// did not name.
+// File managers of some systems send decomposed names, so the same name arrives in two forms.
+// Refusing one form would reject correct names with a message that few could act on, and
+// accepting both would show two files that look the same. Every other violation is refused,
+// because a repaired path is not the path that the caller named.
 func ParsePath(text string) (Path, error) {
 	fail := func(why string) (Path, error) {
 		return Path{}, stoa.Errorf(stoa.CodeInvalidPath, "The path %s. A path is relative, such as \"handbook/refunds.md\".", why).At("path")
@@ -57,8 +56,8 @@ func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return fail("is empty")
 	}
-	// NFC makes a text at most three times as long or short, so what is far too
-	// long is refused without normalizing it.
+	// NFC changes the length of a text by at most a factor of three, so a far longer text is
+	// refused without normalizing it.
 	if len(text) > 4*MaxPath {
 		return fail("is longer than 1,024 bytes")
 	}
@@ -78,9 +77,9 @@ func ParsePath(text string) (Path, error) {
 	for _, r := range text {
 		switch {
 		case r == '\\':
-			return fail("holds a backslash; folders are separated by /")
+			return fail("contains a backslash; folders are separated by /")
 		case unicode.IsControl(r):
-			return fail("holds a control character")
+			return fail("contains a control character")
 		}
 	}
 	for segment := range strings.SplitSeq(text, "/") {
@@ -96,8 +95,8 @@ func ParsePath(text string) (Path, error) {
 	return Path{text}, nil
 }
 
-// parsePrefix checks a prefix of paths: any text with which a path can begin,
-// also one that ends inside a segment. Empty is every path.
+// parsePrefix checks a prefix of paths: any text that a path can begin with, even if it ends
+// inside a segment. Empty means every path.
 func parsePrefix(text string) (string, error) {
 	if !utf8.ValidString(text) || len(text) > 4*MaxPath {
 		return "", stoa.Errorf(stoa.CodeInvalidPath, "The prefix is not valid UTF-8, or longer than 1,024 bytes.").At("prefix")
@@ -111,13 +110,13 @@ func parsePrefix(text string) (string, error) {
 		bad = bad || len(s) > MaxSegment || !last && (s == "." || s == "..")
 	}
 	if bad {
-		return "", stoa.Errorf(stoa.CodeInvalidPath, "No path begins with this prefix: paths are relative, without empty, \".\" or \"..\" segments.").At("prefix")
+		return "", stoa.Errorf(stoa.CodeInvalidPath, "No path can begin with this prefix: paths are relative, without empty, \".\" or \"..\" segments.").At("prefix")
 	}
 	return text, nil
 }
 
-// ParseFolder parses the name of a folder, with or without a slash at its end,
-// and returns it with the slash. A folder exists while files are below it.
+// ParseFolder parses the name of a folder, with or without a slash at its end, and returns it
+// with the slash. A folder exists while it contains files.
 func ParseFolder(text string) (string, error) {
 	p, err := ParsePath(strings.TrimSuffix(text, "/"))
 	if err != nil {
@@ -126,9 +125,8 @@ func ParseFolder(text string) (string, error) {
 	return p.text + "/", nil
 }
 
-// after returns the least text that is greater than every text with the prefix;
-// ok is false if there is none. It is valid UTF-8, whose order is that of its
-// bytes.
+// after returns the smallest text that is greater than every text with the prefix; ok is
+// false if none exists. It is valid UTF-8, which sorts like its bytes.
 func after(prefix string) (text string, ok bool) {
 	for prefix != "" {
 		r, n := utf8.DecodeLastRuneInString(prefix)
@@ -146,10 +144,10 @@ func after(prefix string) (text string, ok bool) {
 // allow checks a new path against the configured limits, which may be lower than
 // those of [ParsePath].
 func (l Limits) allow(p Path) error {
-	// Only new paths, so that files of earlier versions can be read and deleted.
+	// Only for new paths, so that files of earlier versions can be read and deleted.
 	if i := strings.IndexFunc(p.text, func(r rune) bool { return unicode.Is(unicode.Cf, r) }); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(p.text[i:])
-		return stoa.Errorf(stoa.CodeInvalidPath, "The path holds the invisible character U+%04X, which would show another name than it is. Leave it out.", r).At("path")
+		return stoa.Errorf(stoa.CodeInvalidPath, "The path contains the invisible character U+%04X, which would make its name look like another one. Leave it out.", r).At("path")
 	}
 	if len(p.text) > l.MaxPath {
 		return stoa.Errorf(stoa.CodeInvalidPath, "The path is longer than %d bytes, the limit of this service.", l.MaxPath).At("path")

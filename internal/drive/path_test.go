@@ -82,7 +82,7 @@ func TestNewPathsHaveNoInvisibleCharacters(t *testing.T) {
 			if stoa.CodeOf(err) != stoa.CodeInvalidPath || stoa.AsError(err).Param != "to" {
 				t.Errorf("a move to %+q: %v", text, err)
 			}
-			// Files of before can be reached.
+			// Existing files stay accessible.
 			if _, err := d.Get(t.Context(), who, p); stoa.CodeOf(err) != stoa.CodeFileNotFound {
 				t.Errorf("reading %+q: %v", text, err)
 			}

@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// minPrefix is how many letters a word needs to be looked up as a prefix.
+// minPrefix is the minimum number of letters of a word that is searched as a prefix.
 const minPrefix = 4
 
-// maxTerms is how many terms of a query are used; further ones are ignored.
+// maxTerms is the maximum number of terms of a query; further ones are ignored.
 const maxTerms = 32
 
 // A term is one word or phrase of a query.
 type term struct {
-	words  []string // more than one: a phrase
+	words  []string // more than one means a phrase
 	prefix bool     // the last word is a prefix
-	// endings are the words that the prefix may stand for, where they were looked up.
+	// endings are the words that the prefix may stand for, if they were looked up.
 	endings []string
 }
 
-// parseQuery parses a query: words, and phrases in double quotes. Every text is
-// valid: what is not a word separates words, and no part of the text reaches the
-// query language of a database unchanged.
+// parseQuery parses a query: words, and phrases in double quotes. Every text is valid:
+// everything except words is a separator, and no part of the text reaches the query language
+// of a database unchanged.
 func parseQuery(text string) []term {
 	var out []term
 	seen := map[string]bool{}
@@ -38,7 +38,7 @@ func parseQuery(text string) []term {
 			add(phrase(part))
 			continue
 		}
-		var run []word // of a script without spaces: its pairs follow each other
+		var run []word // of a script without spaces: its pairs are consecutive
 		flush := func() {
 			add(dropSingle(run))
 			run = nil
@@ -71,9 +71,9 @@ func phrase(text string) term {
 	return dropSingle(words)
 }
 
-// dropSingle returns a phrase without the single character at the end of a run:
-// the text has it only if its run ends there too, and the pair before contains
-// it. A character that is alone becomes a prefix of pairs.
+// dropSingle returns a phrase without the single character at the end of a run, since a text
+// only contains that if its run ends there too, and the pair before covers it. A character
+// that is alone becomes a prefix of pairs.
 func dropSingle(words []word) term {
 	var t term
 	for i, w := range words {
@@ -93,9 +93,9 @@ func isDense(s string) bool {
 	return false
 }
 
-// loosen turns words into prefixes, for a query that found nothing. Words of
-// fewer than minPrefix letters are left out, as too many words begin with them;
-// of a phrase only the last word becomes a prefix.
+// loosen turns words into prefixes, for a query without results. Words of fewer than
+// minPrefix letters are left out, because too many words begin with them; of a phrase only
+// the last word becomes a prefix.
 func loosen(terms []term) []term {
 	var out []term
 	for _, t := range terms {
@@ -106,8 +106,8 @@ func loosen(terms []term) []term {
 	return out
 }
 
-// fts5Query returns the query in the language of FTS5: quoted words with the
-// mark of the drive, joined by join.
+// fts5Query returns the query in the language of FTS5: quoted words with the mark of the
+// drive, combined with the operator join.
 func fts5Query(mark string, terms []term, join string) string {
 	var b strings.Builder
 	for i, t := range terms {
@@ -143,7 +143,7 @@ func quoted(b *strings.Builder, mark string, words []string) {
 	b.WriteByte('"')
 }
 
-// vectorQuery returns the same as a tsquery of PostgreSQL.
+// vectorQuery returns the same query as a tsquery of PostgreSQL.
 func vectorQuery(mark string, terms []term, join string) string {
 	var b strings.Builder
 	for i, t := range terms {

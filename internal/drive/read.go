@@ -33,9 +33,9 @@ func (d *Drives) Get(ctx context.Context, who Owner, p Path) (File, error) {
 	return *f, nil
 }
 
-// Open returns a file and a reader of its content, which holds one piece in memory
-// and no transaction. It reads the content of this moment, whatever is written
-// meanwhile, for [Limits].Grace. ctx applies to all reads.
+// Open returns a file and a reader of its content, which keeps one piece in memory and no
+// open transaction. It reads the current content, even if the file is overwritten, for
+// [Limits].Grace. ctx applies to all reads.
 func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeeker, error) {
 	f, err := d.Get(ctx, who, p)
 	if err != nil {
@@ -44,9 +44,8 @@ func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeek
 	return f, d.content(ctx, who, f.blob, f.Size), nil
 }
 
-// content returns a reader of stored content. It reads one piece per
-// transaction, so that a slow client holds none open; content that was removed
-// meanwhile is errGone.
+// content returns a reader of stored content. It reads one piece per transaction, so that a
+// slow client keeps none open; content that was removed in the meantime is errGone.
 func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *pieces {
 	return &pieces{size: size, fetch: func(n int64) ([]byte, error) { return d.storedPiece(ctx, who, blob, size, n) }}
 }
@@ -70,11 +69,11 @@ type pieces struct {
 	size  int64
 	fetch func(n int64) ([]byte, error)
 	pos   int64
-	at    int64 // the piece in data, plus one
+	at    int64 // number of the piece in data, plus one
 	data  []byte
 }
 
-// Read implements [io.Reader]. It holds one piece in memory.
+// Read implements [io.Reader]. It keeps one piece in memory.
 func (p *pieces) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -92,14 +91,14 @@ func (p *pieces) Read(b []byte) (int, error) {
 	}
 	off := p.pos - n*pieceSize
 	if off >= int64(len(p.data)) {
-		return 0, fmt.Errorf("drive: piece %d holds %d bytes: %w", n, len(p.data), io.ErrUnexpectedEOF)
+		return 0, fmt.Errorf("drive: piece %d has %d bytes: %w", n, len(p.data), io.ErrUnexpectedEOF)
 	}
 	k := copy(b, p.data[off:])
 	p.pos += int64(k)
 	return k, nil
 }
 
-// Seek implements [io.Seeker]. It reads nothing.
+// Seek implements [io.Seeker]. It does not read.
 func (p *pieces) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -114,22 +113,21 @@ func (p *pieces) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// MaxRead is the most bytes that one [Drives.Read] returns.
+// MaxRead is the maximum number of bytes that one [Drives.Read] returns.
 const MaxRead = 64 << 10
 
 // Lines are some lines of a text.
 type Lines struct {
 	File      File
 	Text      string // with its line breaks, as they are in the file
-	FirstLine int64  // from 1; 0 when there are none
+	FirstLine int64  // from 1; 0 if there are no lines
 	LastLine  int64
-	Truncated bool // there was more to give than MaxRead: LastLine is the last one given whole or, when it is the only one, in part
+	Truncated bool // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
 }
 
-// Read returns the lines from first to last, both included, of a text; last 0
-// means to the end. What does not fit into [MaxRead] is left off. A first line
-// beyond the end returns no text. A file that is not text is
-// [stoa.CodeInvalidValue].
+// Read returns the lines from first to last, inclusive, of a text; last 0 means to the end.
+// The part beyond [MaxRead] is left out. A first line beyond the end returns no text. A file
+// that is not text is [stoa.CodeInvalidValue].
 func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64) (Lines, error) {
 	var out Lines
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -172,8 +170,8 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 	return out, err
 }
 
-// readLines passes over some lines and reads some more, as far as MaxRead goes.
-// It returns how many it appended.
+// readLines skips some lines and reads the following ones, up to MaxRead. It returns the
+// number of lines read.
 func readLines(r io.Reader, skip, want int64) (text string, lines int64, cut bool, err error) {
 	var out strings.Builder
 	buf := make([]byte, 16<<10)
@@ -219,8 +217,8 @@ func readLines(r io.Reader, skip, want int64) (text string, lines int64, cut boo
 	return out.String(), lines, false, nil
 }
 
-// shorten cuts a text to MaxRead at the end of a line, or inside of the only
-// line between two characters.
+// shorten cuts a text to MaxRead at the end of a line, or, within a single line, between two
+// characters.
 func shorten(s string) (string, int64) {
 	cut := MaxRead
 	if i := strings.LastIndexByte(s[:cut], '\n'); i >= 0 {

@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// otherDrives are the sums of the other drives of an account.
+// otherDrives contains the sums of the other drives of an account.
 type otherDrives struct{ bytes, oldBytes int64 }
 
 // account returns the sums of the account's other drives, read once per write.
@@ -21,14 +21,14 @@ func (w *writer) account() (otherDrives, error) {
 	return o, err
 }
 
-// A write that grows a drive by at most 1/smallWrite of the limit of its account
-// waits for no other small one while less than 3/4 of the limit are used: 256 at
-// once, far more than there are connections, do not pass the limit together.
+// While less than 3/4 of an account's limit are used, a write that grows a drive by at most
+// 1/smallWrite of the limit does not wait for other such writes: 256 of them at the same
+// time, far more than there are connections, cannot exceed the limit together.
 const smallWrite = 1024
 
-// reserve is [writer.account] for a write that grows the drive: it makes writes to
-// other drives of the account, which would not see this one before its commit, wait
-// where they could pass the account's limit together. SQLite has one writer.
+// reserve is [writer.account] for a write that grows the drive. If concurrent writes to
+// drives of the account, which do not see each other before their commits, could exceed the
+// account's limit together, it makes them wait. SQLite has one writer anyway.
 func (w *writer) reserve() (otherDrives, error) {
 	if !w.tx.Postgres() || w.reserved {
 		return w.account()
@@ -46,8 +46,8 @@ func (w *writer) reserve() (otherDrives, error) {
 	if w.grows <= limit/smallWrite {
 		ok, err := far()
 		if ok && err == nil {
-			// The savepoint frees the lock again: two writes that hold it and want it
-			// alone would wait for each other.
+			// The savepoint releases the shared lock: two writes that hold it and request the
+			// exclusive one would wait for each other.
 			err = w.tx.Savepoint(w.ctx, func() error {
 				if err := lock("pg_advisory_xact_lock_shared"); err != nil {
 					return err
@@ -73,10 +73,10 @@ func (w *writer) reserve() (otherDrives, error) {
 	return w.account()
 }
 
-// errNear says that less than a quarter of an account's limit is left.
+// errNear means that less than a quarter of an account's limit is left.
 var errNear = errors.New("drive: near the limit")
 
-// growth returns by how much ops can grow a drive at most.
+// growth returns the maximum number of bytes by which ops can grow a drive.
 func (d *Drives) growth(ops []Op) (bytes int64) {
 	for _, op := range ops {
 		switch op.Verb {

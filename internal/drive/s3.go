@@ -20,13 +20,12 @@ import (
 
 const (
 	s3Attempts = 3
-	s3Pause    = 200 * time.Millisecond // before the second attempt; before the third, twice that
-	maxS3Error = 1 << 10                // of a reply with an error that is kept
+	s3Pause    = 200 * time.Millisecond // before the second attempt; doubled before the third
+	maxS3Error = 1 << 10                // maximum size of an error reply that is kept
 )
 
-// An s3 makes requests to a bucket. The library signs them; the three verbs that
-// are needed do not take a client of the whole protocol, which is ten times the
-// size.
+// An s3 sends requests to a bucket. The library signs them; the three operations do not
+// justify a client of the whole protocol, which is ten times the size.
 type s3 struct {
 	client *http.Client
 	sign   *v4.Signer
@@ -42,7 +41,7 @@ func newS3(cfg config.S3) (*s3, error) {
 	}
 	u.Path = "/" + cfg.Bucket + "/"
 	if strings.HasSuffix(u.Hostname(), ".amazonaws.com") && !strings.Contains(cfg.Bucket, ".") {
-		u.Host, u.Path = cfg.Bucket+"."+u.Host, "/" // as Amazon wants it
+		u.Host, u.Path = cfg.Bucket+"."+u.Host, "/" // the form that Amazon requires
 	}
 	return &s3{
 		sign: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }),
@@ -53,7 +52,7 @@ func newS3(cfg config.S3) (*s3, error) {
 				DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSHandshakeTimeout: 5 * time.Second,
 				MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: getTime, DisableCompression: true,
 			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would not be signed for there
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the request is not signed for another host
 		},
 	}, nil
 }
@@ -62,13 +61,13 @@ func newS3(cfg config.S3) (*s3, error) {
 type s3Request struct {
 	method, key string
 	header      map[string]string
-	body        func() io.Reader // nil: none
+	body        func() io.Reader // may be nil
 	size        int64
-	sha256      string // of the body; the server refuses another
+	sha256      string // of the body; the server checks it
 }
 
-// do makes a request, again where the server fails or the connection breaks, and
-// hands a reply with the status 2xx to read, which may be nil.
+// do sends a request, repeats it if the server fails or the connection breaks, and passes a
+// reply with a 2xx status to read, which may be nil.
 func (s *s3) do(ctx context.Context, r s3Request, read func(io.Reader) error) (err error) {
 	for attempt := 1; ; attempt++ {
 		var again bool
@@ -111,7 +110,7 @@ func (s *s3) once(ctx context.Context, r s3Request, read func(io.Reader) error) 
 		return true, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotFound && r.method == http.MethodDelete { // not all services say 204 then
+	if res.StatusCode == http.StatusNotFound && r.method == http.MethodDelete { // not all services return 204 then
 		return false, nil
 	}
 	if res.StatusCode/100 != 2 {

@@ -17,12 +17,12 @@ import (
 const (
 	defaultHits    = 10
 	maxHits        = 100
-	hitsPerFile    = 3 // of one result, so that one file does not hide the others
+	hitsPerFile    = 3 // in one result, so that one file does not hide the others
 	maxQuery       = 1000
 	snippetBytes   = 320
 	candidateBatch = 4 // candidates read per requested hit
 	maxCandidates  = 5000
-	maxEndings     = 64 // words that a prefix may stand for
+	maxEndings     = 64 // words that a prefix may match
 )
 
 // A Hit is a passage found by a search.
@@ -41,24 +41,24 @@ type Hit struct {
 // Found is the result of a search.
 type Found struct {
 	Hits []Hit
-	// Cut reports whether the search ran out of time: the hits are passages with
-	// words of the query, but there may be better ones.
+	// Cut means that the search ran out of time: the hits are passages with words of the
+	// query, but there may be better ones.
 	Cut bool
 }
 
-// Search finds passages that hold the words of a query, the best first. All the
-// words first; where no passage has them all, any of them; where there is none,
-// words that begin with them, for words of at least 4 letters. A part in double
-// quotes is a phrase. Limit 0 means 10; at most 100.
+// Search finds passages that contain the words of a query, best first. It first requires all
+// words; if no passage has them all, any of them; if none exists, words that begin with
+// them, for words of at least 4 letters. A part in double quotes is a phrase. Limit 0 means
+// 10; the maximum is 100.
 //
-// A search takes at most [Limits].SearchTime, the last fifth of which is for what is
-// returned of one that is cut. Of passages with equal words maxCandidates are ranked,
-// on SQLite the newest. One search of an account runs at a time, the next waits, for
-// as long as a search may take (then [stoa.CodeRateLimit]); all together leave half of
-// the connections to other reads, and one for which none becomes free in its time is
+// A search is limited to [Limits].SearchTime; the last fifth is reserved for the unranked
+// result of a search that ran out of time. At most maxCandidates passages with equal words
+// are ranked, on SQLite the newest. An account runs one search at a time; the next waits for
+// at most the time of a search (then [stoa.CodeRateLimit]). All searches together leave half
+// of the connections to other reads; a search that gets no connection in time is
 // [stoa.CodeOverloaded].
 //
-// The result is the text at one moment: never of a deleted or replaced file.
+// The result is consistent: it never includes text of a deleted or replaced file.
 func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) (Found, error) {
 	if limit <= 0 {
 		limit = defaultHits
@@ -73,7 +73,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	}
 	terms := parseQuery(query)
 	if len(terms) == 0 {
-		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query holds no word to look for.").At("q")
+		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query contains no word to search for.").At("q")
 	}
 	leave, err := d.searches.enter(ctx, who.AccountID, d.limits.SearchTime)
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	return s.within(ctx, terms)
 }
 
-// within searches in the time of a search.
+// within runs the search within its time.
 func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 	begin, limit := time.Now(), s.d.limits.SearchTime
 	first, cancel := context.WithDeadline(ctx, begin.Add(limit/5*4))
@@ -94,15 +94,14 @@ func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 		if ctx.Err() != nil {
 			return Found{}, ctx.Err()
 		}
-		return Found{}, stoa.Errorf(stoa.CodeOverloaded, "Searches of other accounts run. Try again.").After(time.Second)
+		return Found{}, stoa.Errorf(stoa.CodeOverloaded, "The service is busy with searches of other accounts. Try again.").After(time.Second)
 	}
 	defer leave()
 	hits, err := s.ranked(first, terms)
 	if err == nil || ctx.Err() != nil || !isOver(first, err) {
 		return Found{Hits: hits}, err
 	}
-	// Out of time: some passages with any of the words, whichever the index has
-	// first.
+	// Out of time: some passages with any of the words, in the order of the index.
 	last, cancel := context.WithDeadline(ctx, begin.Add(limit))
 	defer cancel()
 	hits, err = s.attempt(last, terms, how{unranked: true})
@@ -112,20 +111,20 @@ func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 	return Found{Hits: hits, Cut: true}, err
 }
 
-// isOver reports whether an error is the end of a search's time.
+// isOver reports whether an error means that the time of a search is over.
 func isOver(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 }
 
-// searches lets one search of an account run at a time.
+// searches allows one search of an account at a time.
 type searches struct {
 	mu      sync.Mutex
-	running map[string]chan struct{} // by account; holds an element while a search runs
-	users   map[string]int           // by account: the running search and those that wait
+	running map[string]chan struct{} // by account; contains an element while a search runs
+	users   map[string]int           // by account: the running search and the waiting ones
 }
 
-// enter waits until no other search of the account runs, at most for the timeout.
-// The search has to call leave.
+// enter waits until no other search of the account runs, at most for timeout. The search must
+// call leave.
 func (s *searches) enter(ctx context.Context, accountID string, timeout time.Duration) (leave func(), err error) {
 	s.mu.Lock()
 	if s.running == nil {
@@ -162,7 +161,7 @@ func (s *searches) enter(ctx context.Context, accountID string, timeout time.Dur
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "Other searches of this account run. Try again.").After(time.Second)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "Another search of this account is running. Try again.").After(time.Second)
 	}
 }
 
@@ -178,13 +177,13 @@ type searcher struct {
 	drive int64
 }
 
-// how is the way in which an attempt combines the terms.
+// how describes how an attempt combines the terms.
 type how struct {
-	all      bool // a passage holds all of them, not any
+	all      bool // a passage must contain all of them, not any
 	unranked bool // in the order of the index
 }
 
-// ranked tries one combination of the terms after the other until one is found.
+// ranked tries one combination of the terms after the other until one has results.
 func (s *searcher) ranked(ctx context.Context, terms []term) ([]Hit, error) {
 	for _, try := range []struct {
 		terms []term
@@ -200,7 +199,8 @@ func (s *searcher) ranked(ctx context.Context, terms []term) ([]Hit, error) {
 	return nil, nil
 }
 
-// attempt searches once, in a transaction of its own, which it may: see [db.DB.Turn].
+// attempt searches once, in a separate transaction, which must not block writers: see
+// [db.DB.Turn].
 func (s *searcher) attempt(ctx context.Context, terms []term, h how) (hits []Hit, err error) {
 	err = s.d.db.Read(ctx, func(tx *db.Tx) error {
 		hits = nil
@@ -272,10 +272,9 @@ func (s *searcher) find(terms []term, h how) ([]Hit, error) {
 	return hits, nil
 }
 
-// expand looks up, on SQLite, which words begin with the terms that are prefixes:
-// FTS5 would merge the lists of all of them before it returned the first passage.
-// PostgreSQL does so too, but has no list of words; there the time limit alone
-// bounds it.
+// expand looks up, on SQLite, the words that begin with the prefix terms: FTS5 would merge
+// the lists of all of them before it returned the first passage. PostgreSQL does so too, but
+// has no list of words; there only the time limit applies.
 func (s *searcher) expand(terms []term) ([]term, error) {
 	if s.tx.Postgres() {
 		return terms, nil
@@ -299,7 +298,7 @@ func (s *searcher) expand(terms []term) ([]term, error) {
 			return nil, err
 		}
 		if len(t.endings) == 0 {
-			t.prefix = false // it is not in the index at all
+			t.prefix = false // no indexed word begins with it
 		}
 		out = append(out, t)
 	}
@@ -327,9 +326,9 @@ func (s *searcher) candidates(terms []term, h how, n int) ([]candidate, error) {
 
 const hitColumns = `f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte, p.end_byte, f.blob_id, f.size`
 
-// sqlite returns the query for FTS5, whose bm25 is more negative for a better match.
-// At most maxCandidates passages, the newest, get a score; with a prefix of paths
-// only those of its files count.
+// sqlite returns the query for FTS5, whose bm25 is more negative for a better match. At most
+// maxCandidates passages, the newest, get a score; with a prefix of paths only those of
+// matching files count.
 func (s *searcher) sqlite(terms []term, h how, n int) (string, []any) {
 	join := " OR "
 	if h.all {
@@ -395,8 +394,8 @@ func (s *searcher) text(c candidate) (string, error) {
 	return string(b), nil
 }
 
-// snippet returns the part of a passage with most of the wanted words, on one
-// line, with an ellipsis where it was cut.
+// snippet returns the part of a passage with most of the wanted words, on one line, with
+// ellipses at cuts.
 func snippet(text string, wanted map[string]bool) string {
 	var found []word
 	eachWord(text, func(w word) bool {
@@ -442,8 +441,8 @@ func begins(w string, wanted map[string]bool) bool {
 	return false
 }
 
-// atWord moves a cut to the next space in the given direction if one is within 24
-// bytes, otherwise to the boundary of a character.
+// atWord moves a cut to the next space in the given direction if one is within 24 bytes,
+// otherwise to a character boundary.
 func atWord(text string, at int, forward bool) int {
 	if at <= 0 || at >= len(text) {
 		return max(0, min(at, len(text)))

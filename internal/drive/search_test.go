@@ -13,9 +13,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Each version of each file has its own word, identified by the hash of the file:
-// a hit whose text has another hash, or the word of another version, would be a
-// replaced text.
+// Each version of each file has its own word, identified by the hash of the file: a hit whose
+// text has another hash, or the word of another version, would be replaced text.
 func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
@@ -23,7 +22,7 @@ func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 		const files, rounds = 4, 60
 		text := func(f, n int) string { return fmt.Sprintf("common word%dx%d\n", f, n) }
 		var mu sync.Mutex
-		oldest := [files]int{} // versions below this were replaced before now
+		oldest := [files]int{} // lower versions were replaced before
 		var writers, readers sync.WaitGroup
 		stop := make(chan struct{})
 		for f := range files {
@@ -216,7 +215,7 @@ func FuzzTextIsFoundByItself(f *testing.F) {
 		}
 		hits, err := searchDrive(d, t.Context(), who, text, "", 1)
 		if err != nil {
-			wantCode(t, err, stoa.CodeInvalidValue) // no word in it
+			wantCode(t, err, stoa.CodeInvalidValue) // contains no word
 			return
 		}
 		if len(hits) != 1 || hits[0].Text != text {
@@ -253,7 +252,7 @@ func TestASearchWithoutATurnIsRefused(t *testing.T) {
 	d := open(t, dbConfig(t), drive.Limits{SearchTime: 1})
 	put(t, d, "a.txt", "some words to look for\n")
 	var leaves []func()
-	for { // all reports that may run at once
+	for { // all reports that may run concurrently
 		none, cancel := context.WithCancel(t.Context())
 		cancel()
 		leave, err := d.DB().Turn(none)
@@ -305,7 +304,7 @@ func TestPrefixesNeedFourLetters(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		var b strings.Builder
-		for i := range 200 { // more than a prefix stands for
+		for i := range 200 { // more than a prefix may match
 			fmt.Fprintf(&b, "warranty%03d ", i)
 		}
 		put(t, d, "a.txt", b.String())

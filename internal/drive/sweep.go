@@ -9,7 +9,7 @@ import (
 	"stoa/internal/db"
 )
 
-// The work of a sweep in one transaction, so that writers wait only briefly.
+// The limits of a sweep's work in one transaction, so that writers wait only briefly.
 const (
 	sweepDrives   = 200
 	sweepFiles    = 100
@@ -35,10 +35,10 @@ func (d *Drives) Run(ctx context.Context, every time.Duration, exists func(conte
 	}
 }
 
-// Sweep removes what is no longer needed: drives of deleted agents, content
-// without a reference after its grace, expired claims. exists reports for each
-// owner whether the agent exists; it is called for drives that were last written
-// to a minute ago or more, so that a new agent is never taken for a deleted one.
+// Sweep removes obsolete data: drives of deleted agents, unreferenced content after its
+// grace, expired claims. exists reports for each owner whether the agent exists; it is called
+// for drives whose last write was at least a minute ago, so that a new agent is never
+// mistaken for a deleted one.
 func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner) ([]bool, error)) error {
 	if err := d.sweepOrphans(ctx, exists); err != nil {
 		return fmt.Errorf("sweep drives: %w", err)
@@ -57,9 +57,8 @@ func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner
 
 const orphanAge = time.Minute
 
-// sweepOrphans removes the drives whose agent no longer exists, sweepDrives at
-// a time. Drives written to within orphanAge are left out: their agent may be
-// about to commit.
+// sweepOrphans removes the drives whose agent no longer exists, sweepDrives at a time. Drives
+// written to within orphanAge are skipped: their agent may be about to commit.
 func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, []Owner) ([]bool, error)) error {
 	for last := int64(0); ; {
 		var owners []Owner
@@ -81,7 +80,7 @@ func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, 
 			return err
 		}
 		if len(there) != len(owners) {
-			return fmt.Errorf("checked %d agents and got %d results", len(owners), len(there))
+			return fmt.Errorf("checked %d agents but received %d results", len(owners), len(there))
 		}
 		for i, o := range owners {
 			if !there[i] {
@@ -93,8 +92,8 @@ func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, 
 	}
 }
 
-// Remove deletes a whole drive, a part at a time. Its agent must be deleted
-// already. After a crash the next sweep continues.
+// Remove deletes a whole drive in parts. Its agent must be deleted already. After a crash the
+// next sweep continues.
 func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	for done := false; !done; {
 		err := d.db.Write(ctx, func(tx *db.Tx) error {
@@ -178,8 +177,8 @@ func (w *writer) dropBlob(id int64) error {
 	return err
 }
 
-// sweepContent removes content without a reference, one drive at a time and under
-// its lock, since a write may refer to the content again.
+// sweepContent removes unreferenced content, one drive at a time and under its lock, since a
+// write may refer to the content again.
 func (d *Drives) sweepContent(ctx context.Context) error {
 	for {
 		done := false

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord is the length of the longest indexed word in bytes; longer ones are cut
-// to it, in texts and in queries alike.
+// maxWord is the maximum length of an indexed word in bytes; longer ones are truncated, in
+// texts and in queries alike.
 const maxWord = 64
 
 // A word is one word of a text in its indexed form.
@@ -19,13 +19,12 @@ type word struct {
 	first      bool   // a single character of a script without spaces: also the beginning of pairs
 }
 
-// eachWord cuts a text into words and hands each to fn until it returns false.
-// Words are runs of letters and digits. Text in scripts that write no spaces
-// (Han, kana, Thai and their like) becomes overlapping pairs of characters, and
-// the last character alone, so that any part of it can be found.
-// One tokenizer serves both databases, for texts and for queries, since those of FTS5 and
-// tsvector differ and neither finds a part of a Chinese sentence. The databases only split
-// at spaces, so nothing that a caller writes reaches a query language.
+// eachWord splits a text into words and calls fn with each until it returns false. Words are
+// runs of letters and digits. Text in scripts without spaces (such as Han, kana, Thai)
+// becomes overlapping pairs of characters, and the last character alone, so that any part of
+// it can be found. One tokenizer serves both databases, for texts and for queries, since
+// those of FTS5 and tsvector differ and neither finds a part of a Chinese sentence. The
+// databases only split at spaces, so no text of a caller reaches a query language.
 func eachWord(text string, fn func(word) bool) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -74,9 +73,8 @@ func joins(rest string) bool {
 	return unicode.IsLetter(r) && !dense(r)
 }
 
-// eachPair calls fn for the overlapping pairs of characters in text[i:end],
-// which is in a script without spaces. A single character is a word of its
-// own.
+// eachPair calls fn for the overlapping pairs of characters in text[i:end], which is in a
+// script without spaces. A single character is a word by itself.
 func eachPair(text string, i, end int, fn func(word) bool) bool {
 	for i < end {
 		_, n := utf8.DecodeRuneInString(text[i:])
@@ -101,8 +99,8 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// dense reports whether a character belongs to a script that writes words without
-// spaces between them.
+// dense reports whether a character belongs to a script that does not separate words by
+// spaces.
 func dense(r rune) bool {
 	if r < 0x0e00 {
 		return false
@@ -149,8 +147,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// singular removes the plural ending of an English word. It is cautious: it may
-// keep two forms of a word apart, and rarely merges two words.
+// singular removes the plural ending of an English word. It is cautious: it may fail to unify
+// two forms of a word, but rarely merges two words.
 func singular(w string) string {
 	n := len(w)
 	if n < 4 || w[n-1] != 's' {

@@ -23,43 +23,42 @@ const (
 	VerbRestore Verb = "restore"
 )
 
-// An Op is one write to a drive. Path must be set; the other members depend on
-// the verb.
+// An Op is one write to a drive. Path must be set; the other fields depend on the verb.
 type Op struct {
 	Verb      Verb
 	Path      Path      // the file; the source of a move
 	To        Path      // of a move
-	Overwrite bool      // of a move: a file at To may be replaced
+	Overwrite bool      // of a move: replace an existing file at To
 	Content   *Content  // of a put; the caller closes it
-	MimeType  string    // of a put; empty: guessed
+	MimeType  string    // of a put; empty means guessed
 	Version   int64     // of a restore
 	If        Condition // on the file at Path before this op
-	folder    string    // of a delete: everything below, with the slash at the end
+	folder    string    // of a delete: everything below, with a slash at the end
 }
 
-// A Condition limits when a write may happen. The zero Condition is always true.
+// A Condition restricts when a write may happen. The zero Condition is always true.
 type Condition struct {
-	Match    []string // the file exists and its hash is one of these, or one of these is "*"; nil: no condition
-	NotExist bool     // there is no file
+	Match    []string // the file exists and its hash is one of these, or one of these is "*"; nil means no condition
+	NotExist bool     // the file does not exist
 }
 
-// check returns CodePrecondition if the condition does not hold for the
-// current file, nil where there is none.
+// check returns CodePrecondition if the condition does not hold for the current file, which
+// is nil if it does not exist.
 func (c Condition) check(p Path, cur *File) error {
 	fail := func(why string) error {
 		return stoa.Errorf(stoa.CodePrecondition, "%s", fmt.Sprintf(why, p.text)).At("path")
 	}
 	if c.NotExist && cur != nil {
-		return fail("There is a file %q already, and it was to be written only if there is none.")
+		return fail("The file %q already exists, and the request was to write it only if it does not.")
 	}
 	if c.Match == nil {
 		return nil
 	}
 	if cur == nil {
-		return fail("There is no file %q, and it was to be changed only if it is there.")
+		return fail("The file %q does not exist, and the request was to change it only if it does.")
 	}
 	if !slices.Contains(c.Match, "*") && !slices.Contains(c.Match, cur.SHA256) {
-		return fail("The file %q is no longer the one that was named: read it again.")
+		return fail("The file %q has changed since the version that the request names: read it again.")
 	}
 	return nil
 }
@@ -71,7 +70,7 @@ type Outcome string
 const (
 	Created   Outcome = "created"
 	Replaced  Outcome = "replaced"
-	Unchanged Outcome = "unchanged" // the file had this content and type already, or the file to delete did not exist
+	Unchanged Outcome = "unchanged" // the file already had this content and type, or the file to delete did not exist
 	Deleted   Outcome = "deleted"
 	Moved     Outcome = "moved"
 )
@@ -81,12 +80,11 @@ type Change struct {
 	Outcome Outcome
 	Path    string // as in the op
 	File    *File  // as it is now; nil after a delete
-	Count   int64  // files that a delete removed
+	Count   int64  // number of files that a delete removed
 }
 
-// A Claim makes a write happen once, however often it is requested. The zero
-// Claim does not. A repetition must have the same Body, else it is
-// [stoa.CodeIdempotencyReused].
+// A Claim makes repeated requests write only once. The zero Claim does not. A repetition must
+// have the same Body, otherwise it is [stoa.CodeIdempotencyReused].
 type Claim struct {
 	Scope string // in which Ref is unique: a method and path, or [StepScope]
 	Ref   string // the idempotency key, or the id of the step
@@ -142,7 +140,7 @@ type OpError struct {
 	Err   error
 }
 
-// Error returns the op's number, from 0, and its error.
+// Error returns the op's index and its error.
 func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
 
 // Unwrap returns the error of the op.
@@ -157,17 +155,16 @@ func unindexed(err error) error {
 	return err
 }
 
-// Apply performs the ops in order, all or none. Each sees the effect of those
-// before it. An error of an op is an [OpError].
+// Apply performs the ops in order, all or none. Each op sees the effects of the previous
+// ones. The error of an op is an [OpError].
 //
-// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A
-// version's number is the drive's revision after the write: numbers per path
-// would start again when history was pruned and a file comes back. If writers
-// to one drive waited for each other noticeably, the lock would have to become
-// finer than a drive.
+// See docs/decisions/0017-commit-a-creation-with-its-stored-reply.md. A version's number
+// is the drive's revision after the write: numbers per path would start again when history
+// was pruned and a file is created again. If writers to one drive wait for each other
+// noticeably, the lock has to become finer than a drive.
 func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (Result, error) {
 	if len(ops) > d.limits.MaxBatch {
-		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch has at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
+		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch may have at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
 	}
 	for i, op := range ops {
 		if op.Content != nil && op.Content.size > d.limits.MaxFileBytes {
@@ -225,13 +222,13 @@ type writer struct {
 	tx      *db.Tx
 	who     Owner
 	drive   driveRow
-	others  *otherDrives // of the account; nil: not read yet
+	others  *otherDrives // of the account; nil until read
 	grows   int64        // bytes that the drive may grow by
 	now     int64
 	changed bool
-	uploads map[string]upload // that no row refers to yet, by the hash of their content
+	uploads map[string]upload // without a reference yet, by the hash of their content
 
-	reserved bool // other writes of the account see this one or stay far from the limit
+	reserved bool // other writes of the account wait for this one, or stay far from the limit
 }
 
 // apply performs one op. The drive's row is locked.
@@ -257,13 +254,13 @@ func (w *writer) apply(op Op) (Change, error) {
 	case VerbRestore:
 		change, err = w.restore(op, cur)
 	default:
-		err = fmt.Errorf("there is no verb %q", op.Verb)
+		err = fmt.Errorf("unknown verb %q", op.Verb)
 	}
 	change.Path = op.Path.text
 	return change, err
 }
 
-// file returns the file at a path; nil if there is none.
+// file returns the file at a path; nil if none exists.
 func (w *writer) file(p Path) (*File, error) { return fileAt(w.ctx, w.tx, w.drive.id, p.text) }
 
 func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, error) {
@@ -298,20 +295,20 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 	})
 }
 
-// An entry is what place stores at a path.
+// An entry is the data that place stores at a path.
 type entry struct {
-	id        string // of the file; empty: that of the replaced file, or a new one
+	id        string // of the file; empty means that of the replaced file, or a new one
 	blob      blobRow
 	sha256    string
 	size      int64
 	mime      string
 	text      bool
-	createdAt int64            // microseconds since 1970; 0: that of the replaced file, or now
+	createdAt int64            // microseconds since 1970; 0 means that of the replaced file, or now
 	open      func() io.Reader // of the content
 }
 
-// place stores an entry at a path, where cur is (nil: no file): it checks the
-// rules of paths and the quotas, makes cur history and updates the index.
+// place stores an entry at a path that currently contains cur (nil for no file): it checks
+// the rules of paths and the quotas, moves cur to the history and updates the index.
 func (w *writer) place(p Path, cur *File, e entry) (Change, error) {
 	if err := w.charge(p, cur, e.size); err != nil {
 		return Change{}, err
@@ -319,7 +316,7 @@ func (w *writer) place(p Path, cur *File, e entry) (Change, error) {
 	w.bump()
 	f := w.newFile(p, cur, e)
 	change := Change{Outcome: Created, File: &f}
-	indexed := false // the index has this text already
+	indexed := false // the index already has this text
 	var err error
 	if cur == nil {
 		err = w.insert(&f)
@@ -345,8 +342,8 @@ func (w *writer) place(p Path, cur *File, e entry) (Change, error) {
 	return change, err
 }
 
-// charge counts size bytes at a path against the quotas, in place of cur. A new
-// path must also be free and within the limits of paths.
+// charge counts size bytes at a path against the quotas, instead of cur. A new path must also
+// be free and within the limits of paths.
 func (w *writer) charge(p Path, cur *File, size int64) error {
 	limits := w.d.limits
 	if cur == nil {
@@ -362,23 +359,23 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 		w.drive.bytes += size - cur.Size
 	}
 	if w.drive.files > limits.MaxFiles {
-		return stoa.Errorf(stoa.CodeStorageFull, "The drive holds %d files, which is all it may hold. Delete some first.", limits.MaxFiles)
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive has %d files, which is the maximum. Delete some first.", limits.MaxFiles)
 	}
-	// A file that shrinks may be written even to a drive that is too full.
+	// A file that shrinks may be written even to a drive above its limit.
 	if w.drive.bytes > limits.MaxBytes && (cur == nil || size > cur.Size) {
-		return stoa.Errorf(stoa.CodeStorageFull, "The drive would hold more than %d bytes, which is all it may hold. Delete some files first.", limits.MaxBytes)
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive would exceed its limit of %d bytes. Delete some files first.", limits.MaxBytes)
 	}
 	if cur != nil && size <= cur.Size {
 		return nil
 	}
 	others, err := w.reserve()
 	if err == nil && others.bytes+w.drive.bytes > limits.MaxAccountBytes {
-		err = stoa.Errorf(stoa.CodeStorageFull, "The drives of this account would hold more than %d bytes, which is all they may hold. Delete some files first.", limits.MaxAccountBytes)
+		err = stoa.Errorf(stoa.CodeStorageFull, "The drives of this account would exceed their limit of %d bytes. Delete some files first.", limits.MaxAccountBytes)
 	}
 	return err
 }
 
-// newFile returns the file that an entry becomes.
+// newFile returns the file that stores an entry.
 func (w *writer) newFile(p Path, cur *File, e entry) File {
 	f := File{
 		ID: e.id, Path: p.text, Size: e.size, MimeType: e.mime, SHA256: e.sha256, Text: e.text, Lines: e.blob.lines,
@@ -411,8 +408,8 @@ func (w *writer) insert(f *File) error {
 	return err
 }
 
-// replace makes cur history and f its successor in the same row. indexed says
-// that the index of cur's text stays.
+// replace moves cur to the history and stores f in the same row. indexed means that the index
+// of cur's text stays.
 func (w *writer) replace(cur *File, f File, indexed bool) error {
 	if err := w.retire(cur); err != nil {
 		return err
@@ -429,8 +426,7 @@ func (w *writer) replace(cur *File, f File, indexed bool) error {
 	return err
 }
 
-// free checks that a new file would be neither at the path of a folder nor below
-// a file.
+// free checks that a new file would neither have the path of a folder nor be below a file.
 func (w *writer) free(p Path) error {
 	var below string
 	found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 1`,
@@ -439,7 +435,7 @@ func (w *writer) free(p Path) error {
 		return err
 	}
 	if found {
-		return stoa.Errorf(stoa.CodePathConflict, "%q is a folder: %q is in it. A file is never also a folder.", p.text, below).At("path")
+		return stoa.Errorf(stoa.CodePathConflict, "%q is a folder, which contains %q. A file cannot also be a folder.", p.text, below).At("path")
 	}
 	for _, folder := range p.folders() {
 		var there string
@@ -448,7 +444,7 @@ func (w *writer) free(p Path) error {
 			return err
 		}
 		if found {
-			return stoa.Errorf(stoa.CodePathConflict, "%q is a file, so there can be nothing below it. A file is never also a folder.", there).At("path")
+			return stoa.Errorf(stoa.CodePathConflict, "%q is a file, so nothing can be below it. A file cannot also be a folder.", there).At("path")
 		}
 	}
 	return nil
@@ -464,7 +460,7 @@ func (w *writer) delete(cur *File) (Change, error) {
 	return Change{Outcome: Deleted, Count: 1}, nil
 }
 
-// remove deletes a file and makes it history.
+// remove deletes a file and moves it to the history.
 func (w *writer) remove(cur *File) error {
 	w.bump()
 	w.drive.files--
@@ -480,8 +476,8 @@ func (w *writer) remove(cur *File) error {
 	return w.retire(cur)
 }
 
-// deleteFolder deletes all files below a folder, 500 at a time in the one
-// transaction. A folder without files is Unchanged.
+// deleteFolder deletes all files below a folder, 500 at a time in one transaction. A folder
+// without files is Unchanged.
 func (w *writer) deleteFolder(folder string) (Change, error) {
 	end, _ := after(folder)
 	out := Change{Outcome: Unchanged, Path: folder}
@@ -505,8 +501,8 @@ func (w *writer) deleteFolder(folder string) (Change, error) {
 	}
 }
 
-// move moves a file. It keeps its id and copies no content. A target that
-// exists is CodeConflict unless the op overwrites it.
+// move moves a file. It keeps its id and copies no content. An existing target is
+// CodeConflict unless the op overwrites it.
 func (w *writer) move(op Op, cur *File) (Change, error) {
 	if cur == nil {
 		return Change{}, stoa.AsError(notFound(op.Path)).At("from")
@@ -519,7 +515,7 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 		return Change{}, err
 	}
 	if there != nil && !op.Overwrite {
-		return Change{}, stoa.Errorf(stoa.CodeConflict, "There is a file %q already. Set overwrite to replace it.", op.To.text).At("to")
+		return Change{}, stoa.Errorf(stoa.CodeConflict, "The file %q already exists. Set overwrite to replace it.", op.To.text).At("to")
 	}
 	blob, err := w.blob(cur.blob)
 	if err != nil {
@@ -542,8 +538,8 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 	return change, nil
 }
 
-// restore writes an earlier version's content to its path. A version that is
-// no longer kept is CodeVersionNotFound.
+// restore writes an earlier version's content to its path. A version that is no longer stored
+// is CodeVersionNotFound.
 func (w *writer) restore(op Op, cur *File) (Change, error) {
 	s := entry{}
 	var blobID int64
@@ -572,7 +568,7 @@ func (w *writer) bump() {
 	w.changed = true
 }
 
-// finish writes the drive's counters and forgets history beyond its bounds.
+// finish writes the drive's counters and removes history beyond its limits.
 func (w *writer) finish() error {
 	if !w.changed {
 		return nil

@@ -53,7 +53,7 @@ func TestAFileIsNeverAlsoAFolder(t *testing.T) {
 		if e := stoa.AsError(err); e.Param != "to" {
 			t.Errorf("the fault is at %q", e.Param)
 		}
-		// A file may move to a path below its own: its old path is free then.
+		// A file may move to a path below its own: its old path becomes free.
 		if _, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "a/bc"), To: path(t, "a/bc/d")}}); err != nil {
 			t.Error(err)
 		}
@@ -257,7 +257,7 @@ func TestAClaimedWriteHappensOnce(t *testing.T) {
 				t.Errorf("a repetition: %+v", r)
 			}
 		}
-		put(t, d, "a", "second") // by somebody else, before the step is repeated once more
+		put(t, d, "a", "second") // by another writer, before the step is repeated once more
 		if r, err := d.Apply(t.Context(), who, once, []drive.Op{bytesOp(t, "a", "first")}); err != nil || !r.Replayed || read(t, d, "a") != "second" {
 			t.Errorf("%+v, %v, %q", r, err, read(t, d, "a"))
 		}
@@ -324,7 +324,7 @@ func TestAnAccountsBytesHoldForManyDrives(t *testing.T) {
 	const limit = 4096
 	for _, tt := range []struct {
 		name             string
-		first, each, fit int // bytes there, bytes of a write, writes that fit
+		first, each, fit int // existing bytes, bytes of a write, number of writes that fit
 	}{
 		{"large", 0, limit / 5, 5},
 		{"small", limit/4*3 - 4, limit / 1024, 257},
@@ -488,8 +488,8 @@ func TestLimitsMayAllowShorterPaths(t *testing.T) {
 	})
 }
 
-// TestReplacedContentIsBounded: whoever replaces a file again and again fills
-// neither the quota nor the disk.
+// TestReplacedContentIsBounded checks that replacing a file again and again fills neither the
+// quota nor the disk.
 func TestReplacedContentIsBounded(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{MaxBytes: 100, MaxAccountBytes: 100, MaxVersions: 2}, func(t *testing.T, d *drive.Drives) {
@@ -501,7 +501,7 @@ func TestReplacedContentIsBounded(t *testing.T) {
 			_, err := tx.Get(t.Context(), `SELECT CAST(SUM(size) AS BIGINT) FROM drive_blobs`, nil, &kept)
 			return err
 		})
-		// The file, as much history, what waits, and the last two that were freed.
+		// The file, the same amount of history, waiting content, and the last two freed.
 		if err != nil || kept > 50+100+100+100 {
 			t.Errorf("%d bytes are kept of 40 versions with 50 bytes (%v)", kept, err)
 		}

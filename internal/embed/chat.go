@@ -12,35 +12,35 @@ import (
 	"stoa/internal/store"
 )
 
-// pageMessages is how many messages of a chat a visitor's page gets: the latest.
+// pageMessages is the maximum number of messages of a chat on a visitor's page: the latest.
 const pageMessages = 200
 
-// A Chat is what a visitor may know of a chat.
+// A Chat is a visitor's view of a chat.
 type Chat struct {
 	Embed     stoa.Embed
 	AgentName string
 	ExpiresAt time.Time // of the visitor's token
 	Status    stoa.SessionStatus
-	Pending   *stoa.Input               // nil: the agent waits for nothing that the visitor can answer. It has no calls
-	Confirm   *session.ConfirmationData // what Pending is about, if it is a call; else nil
-	Operator  bool                      // it waits for an operator to decide; Status is running
-	Problem   *Problem                  // why there is no answer; nil: nothing failed
+	Pending   *stoa.Input               // nil if the agent waits for nothing that the visitor can answer. Its calls are removed
+	Confirm   *session.ConfirmationData // the call that Pending is about; nil if Pending is not about a call
+	Operator  bool                      // the agent waits for an operator's decision; Status is running
+	Problem   *Problem                  // why there is no answer; nil if nothing failed
 
-	Messages    []store.MessageRow // the latest, the oldest of them first
+	Messages    []store.MessageRow // the latest ones, in order
 	HasEarlier  bool
-	LastSeq     int64 // where the chat's events go on
-	MessagesDue int   // that may still be sent
+	LastSeq     int64 // the chat's events continue after this number
+	MessagesDue int   // number of messages that may still be sent
 	Exhausted   bool  // nothing more can be sent
 }
 
-// A Problem is a failure in the words for visitors.
+// A Problem is a failure described for visitors.
 type Problem struct {
 	Message   string
 	Retryable bool
 }
 
-// problemOf returns what a visitor is told of a failure. Models, balances and
-// the workings of the service concern the owner alone.
+// problemOf returns the description of a failure for visitors. Models, balances and internals
+// concern the owner only.
 func problemOf(code stoa.Code, retryable bool) Problem {
 	switch code {
 	case "input_expired":
@@ -93,14 +93,14 @@ func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
 	return chat, err
 }
 
-// view returns what a visitor may know. A message that is still being written
-// comes without text: its pieces are among the events after LastSeq.
+// view returns the visitor's view. A message that is still being written has no text: its
+// pieces are among the events after LastSeq.
 func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	e, _, err := tx.EmbedByID(ctx, who.Embed.ID) // its counters may have changed
 	if err != nil {
 		return Chat{}, err
 	}
-	e.Greeting, e.Theme = who.Embed.Greeting, who.Embed.Theme // of a script tag's chat they are the tag's
+	e.Greeting, e.Theme = who.Embed.Greeting, who.Embed.Theme // for the chat of a script tag, the tag's
 	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
 	row, err := begun(ctx, tx, e)
 	if err != nil {
@@ -110,7 +110,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if row != nil {
 		spent = row.Spent
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
-		if waitsForOwner(row.Pending) { // to the visitor the agent works
+		if waitsForOwner(row.Pending) { // for the visitor the agent is working
 			out.Operator = row.Pending.Kind == stoa.InputToolApproval
 			out.Status, out.Pending = stoa.SessionRunning, nil
 		}
@@ -136,25 +136,25 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	return out, nil
 }
 
-// exhausted reports whether nothing more can be sent under an embed, because of
-// its messages or its credits. spent is what the chat has spent so far.
+// exhausted reports whether nothing more can be sent under an embed, because of its messages
+// or its credits. spent is the amount that the chat has spent so far.
 func exhausted(e stoa.Embed, spent stoa.Credits) bool {
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
 }
 
-// admit counts an accepted message against what an agent takes from all its
-// visitors together, and from one address, so that a page that creates embeds for
-// anybody cannot be used to flood the account, and no visitor uses up the share
-// of the others. Messages that an embed's own caps refuse are not counted.
+// admit counts an accepted message against the limit of an agent for all its visitors
+// together, and against the limit of one address, so that a page that creates embeds for
+// everyone cannot be used to flood the account, and no visitor uses up the share of the
+// others. Messages that an embed's own caps refuse are not counted.
 func (s *Embeds) admit(who Visitor) error {
 	agent := who.Embed.AgentID
 	if who.address != "" {
-		if wait, ok := s.take("visitors of "+agent+" from "+who.address, messagesPerAddress); !ok {
-			return stoa.Errorf(stoa.CodeEmbedLimit, "Too many messages come from this network at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+		if wait, ok := s.allow("visitors of "+agent+" from "+who.address, messagesPerAddress); !ok {
+			return stoa.Errorf(stoa.CodeEmbedLimit, "Too many messages are being sent from this network. Try again in %d seconds.", wait/time.Second).After(wait)
 		}
 	}
-	if wait, ok := s.take("visitors of "+agent, messagesPerAgent); !ok {
-		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people talk to this agent at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+	if wait, ok := s.allow("visitors of "+agent, messagesPerAgent); !ok {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people are talking to this agent. Try again in %d seconds.", wait/time.Second).After(wait)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (s *Embeds) admit(who Visitor) error {
 // checkText returns an error if a visitor's text is longer than the embed allows.
 func checkText(e stoa.Embed, member, text string) error {
 	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; at most %d are taken.", member, n, e.MaxMessageChars).At(member)
+		return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; the maximum is %d.", member, n, e.MaxMessageChars).At(member)
 	}
 	return nil
 }
@@ -187,19 +187,19 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 // waitsForOwner reports whether an input is for programs or operators of the account.
 func waitsForOwner(in *stoa.Input) bool { return in != nil && in.OfOwner() }
 
-// Answer answers the input that the agent waits for, or confirms or declines its call. One
-// that is for programs or operators of the account is CodeScope.
+// Answer answers the input that the agent waits for, or confirms or declines its call. An
+// input for programs or operators of the account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
 	row, err := begun(ctx, tx, who.Embed)
 	decides := false
 	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForOwner(row.Pending)
-	if err == nil && row != nil && !ofOwner { // it may be one of before
+	if err == nil && row != nil && !ofOwner { // it may be an earlier input
 		var in stoa.Input
 		in, _, err = tx.Input(ctx, row.ID, req.InputID)
 		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation
 	}
 	if err == nil && ofOwner {
-		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent does not wait for the visitor.")
+		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent is not waiting for the visitor.")
 	}
 	if err != nil {
 		return Chat{}, err
@@ -214,21 +214,21 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 	})
 }
 
-// Retry has a message answered again whose answer failed or was stopped.
+// Retry repeats a message whose answer failed or was stopped.
 func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	e := who.Embed
 	return s.send(ctx, tx, who, false, nil, func() error {
 		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID, false)
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
-				err = stoa.Errorf(stoa.CodeSessionFinished, "Nothing was said yet that could be answered again.")
+				err = stoa.Errorf(stoa.CodeSessionFinished, "There is no message yet whose answer could be retried.")
 			}
 		}
 		return err
 	})
 }
 
-// Cancel stops the agent. A chat that has not begun is idle.
+// Cancel stops the agent. It does nothing if the chat has not begun.
 func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
 	_, err := s.cfg.Sessions.Cancel(ctx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
 	if err != nil && stoa.CodeOf(err) != stoa.CodeSessionNotFound {
@@ -237,10 +237,10 @@ func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
 	return s.Chat(ctx, who)
 }
 
-// send applies first or, once the chat has begun, other; counts the message
-// against the embed's caps; and sets the chat's credit cap. Where first is nil a
-// chat that has not begun is left to other, which fails. A message that decides about a
-// call is taken also where none are left: it ends what an earlier one began.
+// send calls first or, once the chat has begun, other; counts the message against the embed's
+// caps; and sets the chat's credit cap. If first is nil, a chat that has not begun is left to
+// other, which fails. A message that decides about a call is accepted even if no messages are
+// left: it ends what an earlier one began.
 func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bool, first, other func() error) (Chat, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)
@@ -262,8 +262,8 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	if err := verb(); err != nil {
 		return Chat{}, err
 	}
-	// Counted last, so that an error of the request itself comes first; an error
-	// here rolls back all of it.
+	// Counted last, so that an error of the request itself takes precedence; an error here
+	// rolls back everything.
 	if err := count(ctx, tx, e.ID, spent, decides); err != nil {
 		return Chat{}, err
 	}
@@ -280,9 +280,10 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	return view(ctx, tx, who)
 }
 
-// count counts a message of a visitor. It is CodeEmbedLimit beyond the embed's
-// messages in a minute, with a time after which to retry, and beyond its messages
-// or credits in all, unless it decides about a call. spent is what the chat has spent so far.
+// count counts a message of a visitor. Above the embed's messages per minute it is
+// CodeEmbedLimit with a Retry-After; above its total of messages or credits it is
+// CodeEmbedLimit, unless the message decides about a call. spent is the amount that the chat
+// has spent so far.
 func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits, decides bool) error {
 	e, found, err := tx.LockEmbed(ctx, id)
 	if err != nil {
@@ -302,7 +303,7 @@ func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits, dec
 	}
 	if len(recent) >= e.MessagesPerMinute {
 		wait := max(time.Second, time.Minute-tx.Now.Sub(recent[len(recent)-e.MessagesPerMinute]))
-		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent in a minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
+		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent per minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
 	}
 	return tx.SendUnderEmbed(ctx, e, append(recent, tx.Now))
 }

@@ -6,12 +6,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// reasonOperator is what a visitor is told of a session that waits for a decision of its
+// reasonOperator is the reason shown to a visitor when a session waits for a decision of its
 // owner's people.
 const reasonOperator = "waiting_for_operator"
 
-// Visible reports whether a visitor may see an event, and removes from it what
-// concerns the owner alone. Types that are not named here are never visible.
+// Visible reports whether a visitor may see an event, and removes the data that concerns only
+// the owner. Types that are not listed here are never visible.
 func Visible(e *stoa.SessionEvent) bool {
 	switch e.Type {
 	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta:
@@ -49,8 +49,8 @@ func Visible(e *stoa.SessionEvent) bool {
 	return false
 }
 
-// confirmationData returns what a visitor sees of an event about a call to confirm: no
-// more than what they are asked.
+// confirmationData returns the visitor's view of an event about a call to confirm: only the
+// data that was shown in the question.
 func confirmationData(typ string, d session.InputData) session.InputData {
 	out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
 	if typ == session.EventInputRequested {
@@ -59,7 +59,7 @@ func confirmationData(typ string, d session.InputData) session.InputData {
 	return out
 }
 
-// confirmPrompt is what a visitor is asked about a call.
+// confirmPrompt is the question to a visitor about a call.
 const confirmPrompt = "Shall this be done? Nothing happens before you confirm it."
 
 // A visitorError is the data of an error event for a visitor.

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxOrigin = 300 // bytes
-	maxLabels = 10  // of an origin's host; each stands for one more entry to look up
+	maxLabels = 10  // of an origin's host; each adds an entry to look up
 )
 
 var (
@@ -21,10 +21,10 @@ var (
 	portDigits = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
 )
 
-// ParseOrigin parses an origin as an owner lists it: https and a host, or http
-// and the local host, both with a port where it is not the default one.
-// https://*.example.com matches every host below example.com at any depth, and
-// not example.com itself. The result is in the spelling that browsers send.
+// ParseOrigin parses an origin as an owner lists it: https and a host, or http and the local
+// host, both with a port if it is not the default one. https://*.example.com matches every
+// host below example.com at any depth, but not example.com itself. The result has the
+// spelling that browsers send.
 func ParseOrigin(text string) (string, error) {
 	wrong := func(why string) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q is not an origin that can be allowed: %s. Write it as https://www.example.com, https://*.example.com or http://localhost:3000.", shorten(text), why)
@@ -40,15 +40,15 @@ func ParseOrigin(text string) (string, error) {
 	name, wild := strings.CutPrefix(host, "*.")
 	switch {
 	case !hostLabels.MatchString(name) || len(name) > 253:
-		return "", wrong("it is scheme, host and port, nothing else; other alphabets as xn--…")
+		return "", wrong("it must have only a scheme, a host and a port; other alphabets as xn--…")
 	case hasPort && !portDigits.MatchString(port):
 		return "", wrong("the port is not a number")
 	case strings.Count(host, ".") >= maxLabels:
 		return "", wrong("its host has more than 10 names")
 	case wild && !strings.Contains(name, "."):
-		return "", wrong("the part behind *. needs two names at least")
+		return "", wrong("the part after *. must have at least two names")
 	case wild && isPublicSuffix(name):
-		return "", wrong("everybody can have a host below " + name)
+		return "", wrong("anyone can register a host below " + name)
 	case scheme == "http" && (wild || !isLocalhost(name)):
 		return "", wrong("without TLS only this machine is allowed")
 	}
@@ -62,8 +62,8 @@ func ParseOrigin(text string) (string, error) {
 	return out, nil
 }
 
-// isPublicSuffix reports whether anybody can register a host below name, as below
-// co.uk and github.io: a wildcard there would allow everybody's pages.
+// isPublicSuffix reports whether anyone can register a host below name, such as co.uk and
+// github.io: a wildcard there would allow everyone's pages.
 func isPublicSuffix(name string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(name)
 	return suffix == name
@@ -73,9 +73,9 @@ func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1"
 }
 
-// Patterns returns the list entries that would allow an origin in the spelling
-// of browsers: the origin, then each wildcard above it. It returns none for what
-// is not an origin or has more names in its host than can be listed.
+// Patterns returns the list entries that would allow an origin in the spelling of browsers:
+// the origin, then each wildcard above it. It returns none if the text is not an origin, or
+// its host has more names than can be listed.
 func Patterns(origin string) []string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || len(origin) > maxOrigin || strings.Count(u.Host, ".") >= maxLabels {
@@ -99,8 +99,8 @@ func Patterns(origin string) []string {
 	}
 }
 
-// Lists reports whether a list of allowed origins has one that matches an origin
-// in the spelling of browsers.
+// Lists reports whether a list of allowed origins matches an origin in the spelling of
+// browsers.
 func Lists(allowed []string, origin string) bool {
 	for _, p := range Patterns(origin) {
 		for _, a := range allowed {
@@ -142,5 +142,5 @@ func ParseOrigins(list []string) ([]string, error) {
 }
 
 func originsRequired() error {
-	return stoa.Errorf(stoa.CodeOriginsRequired, "Name the pages that may show the agent, such as https://www.example.com. Every page at once cannot be allowed.").At("allowedOrigins")
+	return stoa.Errorf(stoa.CodeOriginsRequired, "Name the pages that may show the agent, such as https://www.example.com. Allowing every page is not possible.").At("allowedOrigins")
 }

@@ -18,7 +18,7 @@ func TestWildcardMatchesEveryHostBelow(t *testing.T) {
 		"https://a.example.com:8443": false, "https://a.example.org:8443": true, "https://a.example.org": false,
 		"https://aexample.com": false, "https://a.example.com.evil.net": false, "https://.example.com": true, // browsers never send it
 		"http://localhost:3000": true, "https://localhost:3000": false, "http://localhost": false,
-		"null": false, "": false, "https://*.example.com": true, // nor this; it equals the entry
+		"null": false, "": false, "https://*.example.com": true, // nor this one; it equals the entry
 		"https://a.example.com/": false, "https://u@a.example.com": false, "file://": false,
 	} {
 		if got := embed.Lists(allowed, origin); got != want {
@@ -27,8 +27,8 @@ func TestWildcardMatchesEveryHostBelow(t *testing.T) {
 	}
 }
 
-// TestParsedOriginsAreInBrowserSpelling checks that what is accepted is an origin
-// as browsers send it, is safe inside a Content-Security-Policy, and lists itself.
+// TestParsedOriginsAreInBrowserSpelling checks that an accepted text is an origin as browsers
+// send it, is safe inside a Content-Security-Policy, and lists itself.
 func TestParsedOriginsAreInBrowserSpelling(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,22 +9,22 @@ import (
 	"stoa/internal/store"
 )
 
-// Rates of visitors, beside the embed's own caps.
+// Rates of visitors, in addition to the embed's own caps.
 const (
 	requestsPerMinute  = 300 // with one embed
-	refusalsPerMinute  = 60  // of one embed that are counted
-	messagesPerAgent   = 300 // a minute, of all its visitors
-	messagesPerAddress = 60  // a minute, of the visitors of one agent at one address
+	refusalsPerMinute  = 60  // counted refusals of one embed
+	messagesPerAgent   = 300 // per minute, of all its visitors
+	messagesPerAddress = 60  // per minute, of the visitors of one agent at one address
 )
 
-// A Page is the page that sends a request, as the browser names it.
+// A Page identifies the page that sends a request, according to the browser.
 type Page struct {
 	Origins []string // the values of the header Origin
 	Site    string   // the header Sec-Fetch-Site
-	Address string   // of the client; empty: unknown
+	Address string   // of the client; empty if unknown
 }
 
-// origin returns the page's origin; empty where the browser named none.
+// origin returns the page's origin; empty if the browser did not send one.
 func (p Page) origin() string {
 	if len(p.Origins) != 1 {
 		return ""
@@ -32,13 +32,12 @@ func (p Page) origin() string {
 	return p.Origins[0]
 }
 
-// Authenticate returns the visitor of an Authorization header and checks that
-// the page may use the token here: it is valid for one chat (chatID, where the
-// path of the request names one) and for the pages of its embed.
+// Authenticate returns the visitor of an Authorization header and checks that the page may
+// use the token here: it must be valid for one chat (chatID, if the path of the request names
+// one) and for the pages of its embed.
 //
-// A refused page is noted for the owner and is CodeOriginNotAllowed; too many
-// requests are CodeRateLimit; everything else that is wrong is CodeUnauthorized
-// or CodeEmbedDisabled.
+// A refused page is recorded for the owner and is CodeOriginNotAllowed; too many requests are
+// CodeRateLimit; every other fault is CodeUnauthorized or CodeEmbedDisabled.
 func (s *Embeds) Authenticate(ctx context.Context, authorization, chatID string, page Page) (Visitor, error) {
 	who, err := s.verify(ctx, authorization)
 	if err != nil {
@@ -52,14 +51,14 @@ func (s *Embeds) Authenticate(ctx context.Context, authorization, chatID string,
 		s.refuse(ctx, who.Embed.ID, page)
 		return who, ErrOrigin()
 	}
-	if wait, ok := s.take(who.Embed.ID, requestsPerMinute); !ok {
-		return who, stoa.Errorf(stoa.CodeRateLimit, "This chat may make %d requests in a minute and has made them. Try again in %d seconds.", requestsPerMinute, wait/time.Second).After(wait)
+	if wait, ok := s.allow(who.Embed.ID, requestsPerMinute); !ok {
+		return who, stoa.Errorf(stoa.CodeRateLimit, "This chat may make %d requests per minute and has reached that limit. Try again in %d seconds.", requestsPerMinute, wait/time.Second).After(wait)
 	}
 	return who, nil
 }
 
-// StillValid reports whether a token that was valid for an embed still is, for
-// streams that last. It is true while the store cannot be read.
+// StillValid reports whether a token that was valid for an embed still is, for long streams.
+// It returns true while the store cannot be read.
 func (s *Embeds) StillValid(ctx context.Context, authorization, embedID string) bool {
 	who, err := s.verify(ctx, authorization)
 	switch stoa.CodeOf(err) {
@@ -71,17 +70,17 @@ func (s *Embeds) StillValid(ctx context.Context, authorization, embedID string) 
 	return true
 }
 
-// take counts something against a rate, unless rates are switched off.
-func (s *Embeds) take(name string, perMinute int) (wait time.Duration, ok bool) {
+// allow counts an event against a rate, unless rates are switched off.
+func (s *Embeds) allow(name string, perMinute int) (wait time.Duration, ok bool) {
 	if s.cfg.RateLimited != nil && !s.cfg.RateLimited() {
 		return 0, true
 	}
-	return s.rates.Take(name, perMinute, time.Now())
+	return s.rates.Allow(name, perMinute, time.Now())
 }
 
 // ErrOrigin returns the error for a page that must not use an embed.
 func ErrOrigin() error {
-	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent. Its owner can list the page's origin when the embed is made: allowedOrigins.")
+	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent. Its owner can list the page's origin when creating the embed: allowedOrigins.")
 }
 
 // allows reports whether a page may use the tokens of an embed: for an embed URL,
@@ -94,8 +93,8 @@ func (s *Embeds) allows(e stoa.Embed, page Page) bool {
 	return Lists(e.Origins, page.origin())
 }
 
-// isOwn reports whether a request comes from a page of the service, or from no
-// page at all. The Host header is no evidence: the client writes it.
+// isOwn reports whether a request comes from a page of the service, or from no page at all.
+// The Host header is not evidence, because the client writes it.
 func (s *Embeds) isOwn(page Page) bool {
 	if page.Site != "" && page.Site != "same-origin" {
 		return false
@@ -103,8 +102,8 @@ func (s *Embeds) isOwn(page Page) bool {
 	return len(page.Origins) == 0 || len(page.Origins) == 1 && page.Origins[0] == s.own
 }
 
-// CheckExchange returns an error unless a page may exchange the ticket of an
-// embed URL. A refused page is noted for the owner.
+// CheckExchange returns an error unless a page may exchange the ticket of an embed URL. A
+// refused page is recorded for the owner.
 func (s *Embeds) CheckExchange(ctx context.Context, id string, page Page) error {
 	if s.isOwn(page) {
 		return nil
@@ -122,9 +121,8 @@ func (s *Embeds) CheckExchange(ctx context.Context, id string, page Page) error 
 	return ErrOrigin()
 }
 
-// MayRead returns the origin of a page that may read replies of a chat, or of
-// any chat where chatID is empty: one that a valid embed session lists. It
-// returns "" for any other page.
+// MayRead returns the page's origin if it may read replies of a chat (of any chat if chatID
+// is empty), that is, if a valid embed session lists it. Otherwise it returns "".
 func (s *Embeds) MayRead(ctx context.Context, chatID string, page Page) (origin string) {
 	patterns := Patterns(page.origin())
 	if len(patterns) == 0 {
@@ -141,8 +139,7 @@ func (s *Embeds) MayRead(ctx context.Context, chatID string, page Page) (origin 
 	return page.origin()
 }
 
-// RefuseForChat notes for its owner that a page asked for a chat and is not
-// listed.
+// RefuseForChat records for the owner that a page that is not listed requested a chat.
 func (s *Embeds) RefuseForChat(ctx context.Context, chatID string, page Page) {
 	var id string
 	var found bool
@@ -155,10 +152,10 @@ func (s *Embeds) RefuseForChat(ctx context.Context, chatID string, page Page) {
 	}
 }
 
-// refuse counts a refused page for the embed's owner. A failure to do so is
-// logged and fails no request.
+// refuse counts a refused page for the embed's owner. A failure to do so is logged and does
+// not fail the request.
 func (s *Embeds) refuse(ctx context.Context, embedID string, page Page) {
-	if _, ok := s.rates.Take("refused by "+embedID, refusalsPerMinute, time.Now()); !ok {
+	if _, ok := s.rates.Allow("refused by "+embedID, refusalsPerMinute, time.Now()); !ok {
 		return
 	}
 	origin := "(none)"
@@ -170,6 +167,6 @@ func (s *Embeds) refuse(ctx context.Context, embedID string, page Page) {
 	}
 	err := s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RefuseOrigin(ctx, embedID, origin) })
 	if err != nil {
-		s.cfg.Logger.Warn("a refused origin was not noted", "embed", embedID, "error", err)
+		s.cfg.Logger.Warn("a refused origin could not be recorded", "embed", embedID, "error", err)
 	}
 }

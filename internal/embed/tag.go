@@ -17,24 +17,23 @@ const (
 	defaultPosition    = "right"
 	defaultLanguage    = "auto"
 
-	visitorLife     = 30 * 24 * time.Hour // in which a visitor's chat can be opened again; shorter than keptFor
+	visitorLife     = 30 * 24 * time.Hour // time within which a visitor's chat can be opened again; shorter than keptFor
 	tagChatLife     = 24 * time.Hour      // from each opening of a chat
 	chatsCountedFor = 24 * time.Hour
-	tooManyChats    = time.Minute // to wait where there were as many chats as there may be
+	tooManyChats    = time.Minute // wait before trying again at the limit of chats
 
-	launchersPerMinute  = 3000 // requests for the looks of a tag
+	launchersPerMinute  = 3000 // requests for the appearance of a tag
 	launchersPerAddress = 120  // the same, from one address
 	ticketsPerMinute    = 300  // of a tag
 	ticketsPerAddress   = 20   // the same, from one address
 
 	visitorPrefix   = "evt_"
-	maxVisitorToken = 200                    // bytes of one that is looked up at all
+	maxVisitorToken = 200                    // longer tokens are not looked up
 	ownSite         = "same-origin"          // Sec-Fetch-Site of the service's own pages
-	codeCreditLimit = "credit_limit_reached" // what is left of a cap pays for no answer
+	codeCreditLimit = "credit_limit_reached" // the rest of a cap does not pay for an answer
 )
 
-// A TagRequest describes a script tag. Origins is required; zero members have the
-// default.
+// A TagRequest describes a script tag. Origins is required; zero fields mean the default.
 type TagRequest struct {
 	Origins            []string // see [ParseOrigins]
 	Greeting, Theme    string
@@ -53,7 +52,7 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	return err
 }
 
-// settings returns the request that would make a tag as it is.
+// settings returns the request that would create the tag as it is.
 func settings(t stoa.EmbedTag) TagRequest {
 	return TagRequest{
 		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
@@ -61,10 +60,10 @@ func settings(t stoa.EmbedTag) TagRequest {
 	}
 }
 
-// A StoredTag is a script tag as its owner sees it.
+// A StoredTag is a script tag in its owner's view.
 type StoredTag struct {
 	stoa.EmbedTag
-	Refused []store.Refusal // origins that asked and are not listed, the latest first
+	Refused []store.Refusal // refused origins that are not listed, latest first
 }
 
 // CreateTag stores a script tag of the caller's agent.
@@ -83,8 +82,8 @@ func (s *Embeds) CreateTag(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 	return out, err
 }
 
-// EditTag lets change set what it likes of a script tag's settings and whether it is
-// enabled. One that is enabled again belongs to the caller's key.
+// EditTag lets change modify a script tag's settings and whether it is enabled. A tag that is
+// enabled again belongs to the caller's key.
 func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, change func(t *stoa.EmbedTag, r *TagRequest, enabled *bool) error) (out StoredTag, err error) {
 	if _, err = tx.Agent(ctx, c.Account.ID, agentID); err != nil {
 		return out, err
@@ -149,8 +148,8 @@ func (s *Embeds) Tags(ctx context.Context, accountID, agentID string, p store.Pa
 	return list, more, err
 }
 
-// admits reports whether a page may use a script tag: one that it lists, or one of the
-// service's own, such as the preview.
+// admits reports whether a page may use a script tag: a listed page, or one of the service's
+// own, such as the preview.
 func (s *Embeds) admits(t stoa.EmbedTag, page Page) bool {
 	origin := page.origin()
 	if page.Site == ownSite || s.own != "" && origin == s.own {
@@ -177,19 +176,18 @@ func (s *Embeds) tag(ctx context.Context, id string) (t stoa.EmbedTag, found boo
 	return t, found, err
 }
 
-// RefuseForTag notes for its owner that a page asked for a script tag and is not
-// listed.
+// RefuseForTag records for the owner that a page that is not listed requested a script tag.
 func (s *Embeds) RefuseForTag(ctx context.Context, id string, page Page) {
 	if _, found, err := s.tag(ctx, id); err == nil && found {
 		s.refuse(ctx, id, page)
 	}
 }
 
-// checkTag returns a script tag that the page of a request may use now. A refused page
-// is noted for the owner, and is told the same as where there is no such tag.
+// checkTag returns a script tag that the page of a request may use now. A refused page is
+// recorded for the owner, and receives the same error as for a missing tag.
 func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string, perMinute, perAddress int) (stoa.EmbedTag, error) {
 	if !stoa.IsID("pub", id) {
-		return stoa.EmbedTag{}, stoa.Errorf(stoa.CodeNotFound, "This is no id of a script tag; one begins with pub_.").At("tagId")
+		return stoa.EmbedTag{}, stoa.Errorf(stoa.CodeNotFound, "This is not the id of a script tag; they begin with pub_.").At("tagId")
 	}
 	t, found, err := s.tag(ctx, id)
 	if err != nil {
@@ -199,29 +197,29 @@ func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string
 		if found {
 			s.refuse(ctx, id, page)
 		}
-		return t, stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent, or there is no such script tag. Its owner can list the page's origin: allowedOrigins.")
+		return t, stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent, or the script tag does not exist. Its owner can list the page's origin: allowedOrigins.")
 	}
 	if page.Address != "" {
-		if wait, ok := s.take(what+" of "+id+" from "+page.Address, perAddress); !ok {
+		if wait, ok := s.allow(what+" of "+id+" from "+page.Address, perAddress); !ok {
 			return t, errTagBusy(wait)
 		}
 	}
-	if wait, ok := s.take(what+" of "+id, perMinute); !ok {
+	if wait, ok := s.allow(what+" of "+id, perMinute); !ok {
 		return t, errTagBusy(wait)
 	}
 	return t, nil
 }
 
 func errTagBusy(wait time.Duration) error {
-	return stoa.Errorf(stoa.CodeRateLimit, "There are too many requests for this script tag at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+	return stoa.Errorf(stoa.CodeRateLimit, "There are too many requests for this script tag. Try again in %d seconds.", wait/time.Second).After(wait)
 }
 
 func errTagDisabled() error {
 	return stoa.Errorf(stoa.CodeEmbedDisabled, "This agent is not shown in pages at the moment. Its owner has disabled the script tag, or the agent's embeds.")
 }
 
-// tagInForce returns the agent of a script tag that nothing has switched off: neither
-// its owner nor the end of its key.
+// tagInForce returns the agent of a script tag that is not disabled by its owner or by the
+// end of its key.
 func tagInForce(ctx context.Context, tx *store.Tx, t stoa.EmbedTag) (stoa.Agent, error) {
 	agent, _, err := embeddable(ctx, tx, t.AccountID, t.AgentID)
 	if stoa.CodeOf(err) == stoa.CodeAgentNotFound || stoa.CodeOf(err) == stoa.CodeEmbedDisabled || err == nil && t.Disabled != "" {
@@ -237,7 +235,7 @@ func tagInForce(ctx context.Context, tx *store.Tx, t stoa.EmbedTag) (stoa.Agent,
 	return agent, err
 }
 
-// Launcher returns how a script tag looks on a page, and the name of its agent.
+// Launcher returns the appearance of a script tag on a page, and the name of its agent.
 func (s *Embeds) Launcher(ctx context.Context, id string, page Page) (t stoa.EmbedTag, agentName string, err error) {
 	if t, err = s.checkTag(ctx, id, page, "launchers", launchersPerMinute, launchersPerAddress); err != nil {
 		return t, "", err
@@ -257,8 +255,8 @@ type Ticket struct {
 	VisitorExpiresAt time.Time
 }
 
-// Open returns a ticket for a visitor of a page with a script tag: for the chat that
-// the visitor's token belongs to, if that can go on, otherwise for another one.
+// Open returns a ticket for a visitor of a page with a script tag: for the chat of the
+// visitor's token, if that can continue, otherwise for a new one.
 func (s *Embeds) Open(ctx context.Context, id, visitorToken string, page Page) (out Ticket, err error) {
 	t, err := s.checkTag(ctx, id, page, "tickets", ticketsPerMinute, ticketsPerAddress)
 	if err != nil {
@@ -289,8 +287,8 @@ func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visito
 	return out, tx.InsertEmbedTicket(ctx, e.ID, auth.Hash(out.Secret), tx.Now.Add(s.cfg.TicketLife))
 }
 
-// chatOf returns the embed of a visitor's chat; goesOn is false where there is none or
-// nothing more can be said in it.
+// chatOf returns the embed of a visitor's chat; goesOn is false if none exists or nothing
+// more can be sent in it.
 func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (e stoa.Embed, goesOn bool, err error) {
 	if !strings.HasPrefix(visitorToken, visitorPrefix) || len(visitorToken) > maxVisitorToken {
 		return e, false, nil
@@ -317,8 +315,7 @@ func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken str
 	return e, !exhausted(e, row.Spent) && (f == nil || f.Code != codeCreditLimit), nil
 }
 
-// beginTagChat stores the embed of another visitor, unless the tag has begun as many
-// chats as it may.
+// beginTagChat stores an embed for a new chat, unless the tag has reached its limit of chats.
 func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (stoa.Embed, error) {
 	n, err := tx.ChatsBegunBy(ctx, t.ID, tx.Now.Add(-chatsCountedFor), t.ChatsPerDay)
 	if err != nil {
@@ -335,14 +332,14 @@ func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag
 		TokenLife: s.cfg.TokenLife, ChatLife: tagChatLife, ExpiresAt: tx.Now.Add(s.cfg.TicketLife),
 	}
 	e, err = s.insert(ctx, tx, e, "", auth.Hash(visitorToken))
-	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot help it
+	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot change that
 		err = tooMany
 	}
 	return e, err
 }
 
-// exchangeOfTag takes a ticket of a script tag for a token. found is false where there
-// is no such ticket.
+// exchangeOfTag exchanges a ticket of a script tag for a token. found is false if the ticket
+// does not exist.
 func (s *Embeds) exchangeOfTag(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, found bool, err error) {
 	hash := auth.Hash(ticket)
 	expires, used, found, err := tx.EmbedTicket(ctx, id, hash)

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// tokenPrefix begins every token. No API key begins with it, so that neither
-	// is ever looked up as the other.
+	// tokenPrefix is the prefix of every token. No API key begins with it, so neither is ever
+	// looked up as the other.
 	tokenPrefix = "est_"
-	maxToken    = 200 // bytes of a token that is looked up at all
+	maxToken    = 200 // bytes; longer tokens are not looked up
 )
 
 // mintTicket returns the ticket of an embed URL: 256 random bits.
@@ -41,19 +41,18 @@ type Token struct {
 type Visitor struct {
 	Embed     stoa.Embed
 	Agent     stoa.Agent
-	Caller    stoa.Caller // the chat's work is done for it
+	Caller    stoa.Caller // on whose behalf the chat's work is done
 	ExpiresAt time.Time   // of the token
 
-	address string // of the client; empty: unknown
+	address string // of the client; empty if unknown
 }
 
 func errToken() error {
 	return stoa.Errorf(stoa.CodeUnauthorized, "The embed token is missing or not valid. Send it as: Authorization: Bearer est_…")
 }
 
-// verify returns the visitor of an Authorization header. Everything that is wrong
-// with the token is the same CodeUnauthorized; an agent that must not be shown
-// any more is CodeEmbedDisabled.
+// verify returns the visitor of an Authorization header. All faults of the token are the same
+// CodeUnauthorized; an agent that must not be shown any more is CodeEmbedDisabled.
 func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, error) {
 	scheme, secret, ok := strings.Cut(strings.TrimSpace(authorization), " ")
 	secret = strings.TrimLeft(secret, " ")
@@ -77,8 +76,8 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 	return who, err
 }
 
-// valid returns the visitor of an embed that nothing has ended: neither its owner
-// nor the end of the key that created it, unless that key was rotated.
+// valid returns the visitor of an embed that has not ended: neither by its owner nor by the
+// end of the key that created it, unless that key was rotated.
 func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Time) (who Visitor, err error) {
 	var found bool
 	if who.Embed, found, err = tx.EmbedByID(ctx, id); err != nil {
@@ -108,8 +107,8 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 	return who, err
 }
 
-// followTag gives an embed that a script tag made the tag's settings of now. The embed
-// ends with the tag, and rests while that is disabled.
+// followTag applies the current settings of a script tag to an embed that the tag created.
+// The embed ends with the tag, and is disabled while the tag is.
 func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 	if e.TagID == "" {
 		return nil
@@ -127,9 +126,8 @@ func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) err
 	return nil
 }
 
-// embeddable returns an agent and its account if the agent may be shown in pages.
-// It is CodeEmbedDisabled where its owner has switched that off or the account is
-// suspended.
+// embeddable returns an agent and its account if the agent may be shown in pages. It is
+// CodeEmbedDisabled if its owner has switched that off or the account is suspended.
 func embeddable(ctx context.Context, tx *store.Tx, accountID, agentID string) (stoa.Agent, stoa.Account, error) {
 	agent, err := tx.Agent(ctx, accountID, agentID)
 	if err != nil {
@@ -142,10 +140,10 @@ func embeddable(ctx context.Context, tx *store.Tx, accountID, agentID string) (s
 	return agent, account, err
 }
 
-// newToken stores a further token of an embed whose chat has not ended.
+// newToken stores another token of an embed whose chat has not ended.
 func newToken(ctx context.Context, tx *store.Tx, e stoa.Embed) (Token, error) {
 	if !tx.Now.Before(e.ChatExpiresAt) || !e.RevokedAt.IsZero() {
-		return Token{}, stoa.Errorf(stoa.CodeEmbedExpired, "The time of this chat is up. Make another embed for it.")
+		return Token{}, stoa.Errorf(stoa.CodeEmbedExpired, "The time of this chat is over. Create another embed for it.")
 	}
 	t := Token{Secret: mintToken(), ExpiresAt: tx.Now.Add(e.TokenLife)}
 	if t.ExpiresAt.After(e.ChatExpiresAt) {
@@ -155,14 +153,14 @@ func newToken(ctx context.Context, tx *store.Tx, e stoa.Embed) (Token, error) {
 }
 
 func errTicketUsed() error {
-	return stoa.Errorf(stoa.CodeEmbedUsed, "This link was used already; it works once. Ask the page that shows it for another one.")
+	return stoa.Errorf(stoa.CodeEmbedUsed, "This link was already used; it works once. Ask the page that shows it for another one.")
 }
 
 func errTicketExpired() error {
 	return stoa.Errorf(stoa.CodeEmbedExpired, "This link has expired. Ask the page that shows it for another one.")
 }
 
-// Renew returns a further token for a visitor.
+// Renew returns another token for a visitor.
 func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, error) {
 	e, found, err := tx.LockEmbed(ctx, who.Embed.ID)
 	if err != nil {
@@ -174,9 +172,9 @@ func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, e
 	return newToken(ctx, tx, e)
 }
 
-// Exchange takes the ticket of an embed URL for its first token, once. An unknown
-// embed and a wrong ticket are the same CodeUnauthorized; a ticket that was used
-// is CodeEmbedUsed, one whose time is over CodeEmbedExpired.
+// Exchange exchanges the ticket of an embed URL for its first token, once. An unknown embed
+// and a wrong ticket are the same CodeUnauthorized; a used ticket is CodeEmbedUsed, an
+// expired one CodeEmbedExpired.
 func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, err error) {
 	want, err := tx.TicketOf(ctx, id)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// at returns what the service uses to speak to a fake.
+// at returns the service's client for a fake.
 func at(s *Server) mcp.Server {
 	return mcp.Server{Endpoint: remote.Endpoint{Network: s.Network(), URL: s.URL}, Version: "test"}
 }
@@ -72,7 +72,7 @@ func TestAFakeAnswersInBothEras(t *testing.T) {
 	}
 }
 
-// TestAStoppedFakeRefusesCalls also has it listen again at its address.
+// TestAStoppedFakeRefusesCalls also makes it listen again at its address.
 func TestAStoppedFakeRefusesCalls(t *testing.T) {
 	t.Parallel()
 	f := Start(t)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxBody is what the fake reads of a request.
+// maxBody is the maximum number of bytes that the fake reads of a request.
 const maxBody = 8 << 20
 
 // A message is a request of a client, or its answer to one of the fake.
@@ -63,7 +63,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	default:
 		wrong := h.wrong(r, m, session, legacy)
-		if wrong != nil && m.Method != "initialize" && m.Method != "server/discover" { // which fail first if they are to
+		if wrong != nil && m.Method != "initialize" && m.Method != "server/discover" { // their ordered failures take precedence
 			wrong(w)
 			return
 		}
@@ -71,7 +71,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answered records what a client answered to a request of the fake.
+// answered records a client's answer to a request of the fake.
 func (h *Handler) answered(m message) {
 	a := Answer{ID: strings.Trim(string(m.ID), `"`), Result: m.Result}
 	if m.Error != nil {
@@ -83,8 +83,8 @@ func (h *Handler) answered(m message) {
 	})
 }
 
-// wrong returns the refusal of a request that breaks the rules of an era; nil: it breaks
-// none.
+// wrong returns the refusal of a request that violates the rules of an era; nil if it does
+// not.
 func (h *Handler) wrong(r *http.Request, m message, session string, legacy bool) func(http.ResponseWriter) {
 	refuse := func(status, code int, text string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -122,7 +122,7 @@ func (h *Handler) wrong(r *http.Request, m message, session string, legacy bool)
 	return nil
 }
 
-// answer answers a request. What refuses a handshake is wrong; nil: nothing.
+// answer answers a request. wrong is the refusal of a handshake; may be nil.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, session string, wrong func(http.ResponseWriter)) {
 	p := play{w: w, r: r, id: m.ID, method: m.Method}
 	name := h.orderFor(m)
@@ -138,7 +138,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 	}
 	if failing {
 		if name == "404" {
-			h.update(func() { delete(h.sessions, session) }) // as the era has it
+			h.update(func() { delete(h.sessions, session) }) // as the era defines
 		}
 		o.play(h, p)
 		return
@@ -169,7 +169,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 	}
 }
 
-// orderFor returns what a request is ordered to do.
+// orderFor returns the order for a request.
 func (h *Handler) orderFor(m message) (name string) {
 	h.update(func() {
 		name = h.always[m.Method]
@@ -185,8 +185,8 @@ func (h *Handler) orderFor(m message) (name string) {
 	return name
 }
 
-// called records a call and carries it out if it is to be. It reports whether there is
-// such a tool.
+// called records a call and carries it out if carry is set. It reports whether the tool
+// exists.
 func (h *Handler) called(r *http.Request, m message, session, name string, carry bool) (known bool) {
 	var given struct{ Key string }
 	_ = json.Unmarshal(m.Params.Arguments, &given)
@@ -277,7 +277,7 @@ func (h *Handler) tool(p play, m message, name string) {
 	h.result(p, said(text))
 }
 
-// said returns the result with a text.
+// said returns a result with a text.
 func said(text string) string {
 	quoted, _ := json.Marshal(text)
 	return `{"resultType":"complete","content":[{"type":"text","text":` + string(quoted) + `}]}`
@@ -295,8 +295,8 @@ func (h *Handler) result(p play, result string) {
 	body("application/json", `{"jsonrpc":"2.0","id":ID,"result":`+result+`}`)(h, p)
 }
 
-// ask asks the client for a reply of its model and pings it, and gives the result once
-// both are answered.
+// ask requests a reply of the client's model and pings the client, and returns the result
+// once both are answered.
 func (h *Handler) ask(p play) {
 	h.update(func() { h.asked["sample"], h.asked["ping"] = true, true })
 	p.w.Header().Set("Content-Type", "text/event-stream")

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// An order is what a request is answered with.
+// An order describes the answer to a request.
 type order struct {
 	effect bool // a call is carried out before it fails
 	play   func(h *Handler, p play)
 }
 
-// A play is a request that is answered as an order says.
+// A play is a request that is answered according to an order.
 type play struct {
 	w      http.ResponseWriter
 	r      *http.Request
@@ -30,12 +30,12 @@ type play struct {
 	method string
 }
 
-// large is a byte more than any reply may have.
+// large is one byte more than the maximum size of a reply.
 const large = 4<<20 + 1
 
-// A request can be ordered to do the following, by the argument order of a call or
-// by [Handler.Next], beside every status of HTTP from 300 ("503") and every code of an
-// error of the protocol ("-32602", "0"):
+// The following orders exist, set by the argument order of a call or by [Handler.Next], in
+// addition to every status of HTTP from 300 ("503") and every error code of the protocol
+// ("-32602", "0"):
 //
 //	reset               the connection is reset without a reply
 //	short               the connection ends in the middle of the body
@@ -58,10 +58,10 @@ const large = 4<<20 + 1
 //	                    content against its schema, an image, a question to the client
 //	sampling            before the result the client is asked for a model's reply and pinged
 //
-// A call that ends so was carried out, except after statuses and codes that say that it
+// A call that ends this way was carried out, except after statuses and codes that say that it
 // was refused, and before the question to the client.
 //
-// Orders returns the names of those that keep a request from its answer.
+// Orders returns the names of the orders that prevent an answer.
 func Orders() []string {
 	return slices.Sorted(maps.Keys(orders))
 }
@@ -81,7 +81,7 @@ var orders = map[string]order{
 	"drip":      {true, drip},
 }
 
-// results are the orders of a call that answers, but not with a text.
+// results are the orders of a call that returns something other than a text.
 var results = map[string]string{
 	"error":  `{"resultType":"complete","isError":true,"content":[{"type":"text","text":"it failed"}]}`,
 	"int64":  `{"resultType":"complete","content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`,
@@ -98,7 +98,7 @@ var refusals = map[string]bool{
 	"-32600": true, "-32601": true, "-32602": true, "-32020": true, "-32021": true, "-32022": true,
 }
 
-// orderOf returns the order of a name; false: there is none of it.
+// orderOf returns the order of a name; false if it does not exist.
 func orderOf(name string) (order, bool) {
 	if o, ok := orders[name]; ok {
 		return o, true
@@ -114,7 +114,7 @@ func orderOf(name string) (order, bool) {
 	}
 }
 
-// status answers with a status of HTTP and what goes with it.
+// status answers with an HTTP status and its headers.
 func status(code int) func(*Handler, play) {
 	return func(_ *Handler, p play) {
 		switch code {
@@ -130,7 +130,7 @@ func status(code int) func(*Handler, play) {
 	}
 }
 
-// body answers with a text, in which ID stands for that of the request.
+// body answers with a text, in which ID is replaced by that of the request.
 func body(kind, text string) func(*Handler, play) {
 	return func(_ *Handler, p play) {
 		p.w.Header().Set("Content-Type", kind)
@@ -138,7 +138,7 @@ func body(kind, text string) func(*Handler, play) {
 	}
 }
 
-// reset ends the connection such that the client sees an error, and no end.
+// reset ends the connection so that the client gets an error instead of an end.
 func (*Handler) reset(p play) {
 	hijacker, ok := p.w.(http.Hijacker)
 	if !ok {
@@ -168,7 +168,8 @@ func huge(_ *Handler, p play) {
 	_, _ = io.WriteString(p.w, start+strings.Repeat("x", large-len(start)-3)+`"}}`)
 }
 
-// unpacked is the end of what the order gzip sends: 8 MiB and the end of a message.
+// unpacked is the end of the content that the order gzip sends: 8 MiB and the end of a
+// message.
 var unpacked = sync.OnceValue(func() []byte {
 	return packed(strings.Repeat("x", 8<<20) + `"}}`)
 })
@@ -188,7 +189,7 @@ func bomb(_ *Handler, p play) {
 	_, _ = p.w.Write(unpacked())
 }
 
-// dripping is the time between two comments of a stream without a reply.
+// dripping is the interval between comments of a stream without a reply.
 const dripping = 20 * time.Millisecond
 
 func drip(_ *Handler, p play) {

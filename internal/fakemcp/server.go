@@ -17,7 +17,7 @@ type Server struct {
 	URL     string
 	options Options
 	address string
-	http    *http.Server // nil: it does not listen
+	http    *http.Server // nil if it does not listen
 	done    chan struct{}
 }
 
@@ -39,7 +39,7 @@ func Start(t testing.TB, options ...Options) *Server {
 // connection is the key of the count of requests on a connection.
 type connection struct{}
 
-// Begin listens again at the address of before.
+// Begin listens again at the previous address.
 func (s *Server) Begin() error {
 	l, err := net.Listen("tcp", s.address)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Network returns what reaches the fake, as the settings of an operator let it.
+// Network returns a network that allows the fake, as the settings of an operator would.
 func (s *Server) Network() *outbound.Network {
 	allow, err := outbound.ParseDestinations([]string{"127.0.0.1"})
 	if err != nil {

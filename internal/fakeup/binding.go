@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// bindingBeta is the header that the order to drop thinking needs.
+// bindingBeta is the header that is required for the setting to drop thinking.
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
-// binds reports whether the model's thinking is bound to what came before it.
+// binds reports whether the model's thinking is bound to its prefix.
 func binds(model string) bool {
 	return strings.HasPrefix(model, "claude-") && !strings.Contains(model, "haiku-4")
 }
 
-// signature signs a block of thinking: its text, its number in the conversation and,
-// of models that bind it, the values of what came before it.
+// signature signs a block of thinking: its text, its number in the conversation and, for
+// models that bind it, the values of its prefix.
 func signature(model, text string, number int, before []any) string {
 	sum := sha256.Sum256([]byte(text))
 	s := thinkingSignature + "." + hex.EncodeToString(sum[:4]) + "." + strconv.Itoa(number)
@@ -28,14 +28,14 @@ func signature(model, text string, number int, before []any) string {
 	return s
 }
 
-// A prefix is what comes before a block of thinking: the system text, the tools, and
-// the blocks of all messages but thinking, in order.
+// A prefix is everything before a block of thinking: the system text, the tools, and the
+// blocks of all messages except thinking, in order.
 type prefix struct {
 	values []any
 	number int // of the last thinking block
 	drops  bool
-	// mismatch is what accounts made since 2026-08-31 are answered; others lose the
-	// block and are not told.
+	// mismatch is the error for accounts created since 2026-08-31; for others the block is
+	// silently dropped.
 	mismatch *refusal
 }
 
@@ -56,8 +56,8 @@ func newPrefix(r *http.Request, body object) (p prefix, no *refusal) {
 	return p, nil
 }
 
-// read checks the thinking of a message and adds the message to the prefix. It reports
-// how many blocks were dropped.
+// read checks the thinking of a message and adds the message to the prefix. It returns the
+// number of dropped blocks.
 func (p *prefix) read(model string, i int, role string, content any) (dropped int, no *refusal) {
 	list, ok := content.([]any)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// chat is the Chat Completions format, as OpenAI, DeepSeek (by the model's name)
-// and the servers compatible with them speak it.
+// chat is the Chat Completions format, as implemented by OpenAI, DeepSeek (by the model's
+// name) and the servers compatible with them.
 type chat struct{}
 
 var _ format = chat{}
@@ -47,7 +47,7 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 		if !isNumber || n < 1 {
 			return a, bad("Invalid %s value, the valid range of %s is [1, 393216]", k, k)
 		}
-		if !deepseek || k == "max_tokens" { // DeepSeek does not know the newer name
+		if !deepseek || k == "max_tokens" { // DeepSeek does not support the newer name
 			a.maxTokens = int64(n)
 		}
 	}
@@ -181,7 +181,7 @@ func (a *ask) chatTurns(body object, openai, deepseek bool) *refusal {
 	return nil
 }
 
-// chatChoice checks the choice among tools. DeepSeek's models that think take none.
+// chatChoice checks the choice among tools. DeepSeek's reasoning models accept none.
 func (a *ask) chatChoice(body object, names []any, thinks bool) *refusal {
 	choice := body["tool_choice"]
 	a.none = choice == "none"
@@ -310,7 +310,7 @@ func (f chat) frames(p plan) []frame {
 	return append(out, frame{bytes: []byte("data: [DONE]\n\n"), end: true})
 }
 
-// chatCalls returns the pieces of the calls, chunk by chunk, in the form that was ordered.
+// chatCalls returns the pieces of the calls, chunk by chunk, in the ordered form.
 func chatCalls(p plan) (chunks [][]any) {
 	add := func(pieces ...any) { chunks = append(chunks, pieces) }
 	var alternate [3][]any

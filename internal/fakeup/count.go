@@ -13,24 +13,24 @@ import (
 // A counter is a vendor's counter of tokens.
 type counter struct {
 	wire  string
-	path  string   // the end of its address
+	path  string   // suffix of its address
 	key   string   // the header with the API key
-	known []string // the members that it takes
+	known []string // the members that it accepts
 }
 
-// counters are those of all vendors that have one.
+// counters are the token counters of all vendors that have one.
 var counters = []counter{
 	{"messages", "/v1/messages/count_tokens", "X-Api-Key", []string{"model", "messages", "system", "thinking", "tool_choice", "tools", "output_config", "cache_control"}},
 	{"responses", "/v1/responses/input_tokens", "Authorization", []string{"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation", "conversation", "previous_response_id"}},
 	{"gemini", ":countTokens", "X-Goog-Api-Key", []string{"generateContentRequest", "contents"}},
 }
 
-// Count is what a counter counts for a request of that many bytes.
+// Count returns the count for a request of the given number of bytes.
 func Count(bytes int) int64 { return int64(bytes/3) + 7 }
 
-// count answers a request to a counter, and reports whether it was one. It refuses
-// members that the vendor does not take, and heeds the orders "fail:" and "fault: hang"
-// anywhere in the request.
+// count answers a request to a counter, and reports whether it was one. It refuses members
+// that the vendor does not accept, and follows the orders "fail:" and "fault: hang" anywhere
+// in the request.
 func (h *Handler) count(w http.ResponseWriter, r *http.Request) bool {
 	i := slices.IndexFunc(counters, func(c counter) bool { return strings.HasSuffix(r.URL.Path, c.path) })
 	if i < 0 || r.Method != http.MethodPost {

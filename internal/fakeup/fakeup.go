@@ -1,6 +1,6 @@
-// Package fakeup is a fake vendor for tests: an HTTP server that implements the
-// four formats, rejects what the vendors reject, fails in every way that they
-// do when a prompt orders it (see [Orders]), and records what it served.
+// Package fakeup is a fake vendor for tests: an HTTP server that implements the four formats,
+// rejects the requests that the vendors reject, fails in all their ways when a prompt orders
+// it (see [Orders]), and records the served requests.
 //
 // Only tests import it. Start with [Start].
 package fakeup
@@ -32,7 +32,7 @@ type format interface {
 
 type object = map[string]any
 
-// A refusal is the error that a vendor answers a request with.
+// A refusal is the error with which a vendor answers a request.
 type refusal struct {
 	status     int
 	kind, text string
@@ -60,7 +60,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// raw returns text as a JSON value if it is one, else as a string.
+// raw returns text as a JSON value if it is one, otherwise as a string.
 func raw(text string) any {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

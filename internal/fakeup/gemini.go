@@ -214,7 +214,7 @@ func geminiTools(declared []any) *refusal {
 
 var functionName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 
-// geminiSentinel stands for a signature that was lost.
+// geminiSentinel replaces a lost signature.
 const geminiSentinel = "skip_thought_signature_validator"
 
 const geminiSignature = "CiQBjz1rX2Zha2U="
@@ -257,7 +257,7 @@ func (f gemini) calls(p plan) []any {
 	var parts []any
 	for i, c := range p.calls {
 		if p.cut && i == len(p.calls)-1 {
-			break // calls come whole
+			break // calls arrive complete
 		}
 		part := object{"functionCall": object{"id": c.id, "name": c.name, "args": raw(c.arguments)}}
 		if i == 0 {

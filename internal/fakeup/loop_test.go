@@ -13,8 +13,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// A client talks to a fake through a codec, as a caller who sends back the items that
-// came.
+// A client talks to a fake through a codec, like a caller that sends back the received items.
 type client struct {
 	t     *testing.T
 	s     *Server
@@ -86,7 +85,7 @@ func userSays(text string) stoa.Message {
 	return stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{{Kind: stoa.PartText, Text: text}}}
 }
 
-// answer returns the results of the calls among the parts.
+// answers returns the results of the calls among the parts.
 func answers(parts []stoa.Part) (results []stoa.Part) {
 	for _, p := range parts {
 		if p.Kind == stoa.PartCall {
@@ -96,11 +95,11 @@ func answers(parts []stoa.Part) (results []stoa.Part) {
 	return results
 }
 
-// loopWires are the providers with whose formats a caller can go on after calls.
+// loopWires are the providers with whose formats a caller can continue after calls.
 var loopWires = []string{"messages", "gemini", "responses", "chat", "deepseek", "compatible"}
 
-// TestLoopsOfCallsAreAccepted makes three rounds of two calls with reasoning, and asks
-// again, on every wire: what a vendor would refuse, the fake refuses.
+// TestLoopsOfCallsAreAccepted makes three rounds of two calls with reasoning, and then
+// another call, on every wire: the fake refuses what a vendor would refuse.
 func TestLoopsOfCallsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, name := range loopWires {
@@ -179,7 +178,7 @@ func TestCutCallsHaveNoEnd(t *testing.T) {
 	}
 }
 
-// TestThinkingIsBoundToItsPrefix replays thinking behind another history.
+// TestThinkingIsBoundToItsPrefix replays thinking after another history.
 func TestThinkingIsBoundToItsPrefix(t *testing.T) {
 	t.Parallel()
 	s, older := Start(t, Options{Bound: true}), Start(t)
@@ -207,7 +206,7 @@ func TestThinkingIsBoundToItsPrefix(t *testing.T) {
 	}
 }
 
-// replay sends a message, and another behind the reply, in a request that is changed.
+// replay sends a message, and another after the reply, in a request that is changed.
 func replay(t *testing.T, s *Server, beta bool, change func(string) string) (int, string) {
 	t.Helper()
 	body := fmt.Sprintf(simple["messages"].body, "think: 50\nsay: Yes.")
@@ -237,8 +236,8 @@ func replay(t *testing.T, s *Server, beta bool, change func(string) string) (int
 	return res.StatusCode, b.String()
 }
 
-// TestLostReasoningIsNoError leaves out the reasoning of one of three rounds, or of all,
-// which no vendor may refuse as it is sent then.
+// TestLostReasoningIsNoError leaves out the reasoning of one of three rounds, or of all; no
+// vendor may refuse the resulting request.
 func TestLostReasoningIsNoError(t *testing.T) {
 	t.Parallel()
 	for _, name := range loopWires {

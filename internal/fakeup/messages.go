@@ -69,7 +69,7 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	return a, no
 }
 
-// messagesLimits reads max_tokens and stream, and checks the settings of sampling.
+// messagesLimits reads max_tokens and stream, and checks the sampling settings.
 func (a *ask) messagesLimits(body object, newer bool) *refusal {
 	n, ok := body["max_tokens"].(float64)
 	if !ok {
@@ -100,7 +100,7 @@ func (a *ask) messagesLimits(body object, newer bool) *refusal {
 	return nil
 }
 
-// messagesThinking checks how to reason and to answer.
+// messagesThinking checks the settings of reasoning and reply.
 func (a *ask) messagesThinking(body object, newer bool) *refusal {
 	temperature, hasT := body["temperature"].(float64)
 	if th, ok := body["thinking"].(object); ok {
@@ -154,14 +154,14 @@ func (a *ask) messagesTools(body object) (names []any, no *refusal) {
 	return names, nil
 }
 
-// messagesTurns reads the messages. before is what comes before the first of them.
+// messagesTurns reads the messages. before is the prefix of the first of them.
 func (a *ask) messagesTurns(body object, before prefix, newer bool) *refusal {
 	turns, _ := body["messages"].([]any)
 	if len(turns) == 0 {
 		return bad("messages: at least one message is required")
 	}
 	var last string
-	var open []string // tool calls of the turn before
+	var open []string // tool calls of the previous turn
 	seen := map[string]bool{}
 	for i, t := range turns {
 		m, _ := t.(object)
@@ -336,13 +336,13 @@ func (messages) usage(p plan, output int64) object {
 	}
 }
 
-// arguments returns those of the call with an id.
+// arguments returns the arguments of the call with an id.
 func arguments(p plan, id any) string {
 	at := slices.IndexFunc(p.calls, func(c toolCall) bool { return c.id == id })
 	return p.calls[at].arguments
 }
 
-// blocks returns the content of a reply. Thinking is signed for its place.
+// blocks returns the content of a reply. Thinking is signed for its position.
 func (f messages) blocks(p plan) (content []any) {
 	before := p.before
 	before.values = append(slices.Clip(before.values), "assistant")

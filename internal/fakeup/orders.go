@@ -8,9 +8,9 @@ import (
 	"stoa/internal/sandbox"
 )
 
-// Orders are what a prompt orders the fake vendor to do: the sandbox's orders (see
-// [sandbox.ParseOrders]) and those that need a connection. Each is a line of its
-// own, before any "say:":
+// Orders are the orders of a prompt to the fake vendor: the sandbox's orders (see
+// [sandbox.ParseOrders]) and those that need a connection. Each is on a separate line, before
+// any "say:":
 //
 //	fault: NAME          the fault; see the Fault constants
 //	fault: NAME after N  the fault happens after N deltas, of text or of calls
@@ -53,8 +53,8 @@ const (
 	FaultHangBody   = "hang-body"       // headers and deltas, then silence without an end
 	FaultDrip       = "drip"            // every byte is sent separately
 	FaultReset      = "reset"           // the connection is reset
-	FaultMalformed  = "malformed"       // an event that is no JSON
-	FaultEvent      = "error-in-stream" // the vendor's own error event; the status is that of "fail:", else 529
+	FaultMalformed  = "malformed"       // an event that is not JSON
+	FaultEvent      = "error-in-stream" // the vendor's own error event; the status is that of "fail:", or 529
 	FaultHugeLine   = "huge-line"       // one event of 64 MiB
 	FaultHugeHeader = "huge-header"     // a header of 256 KiB
 	FaultBadUTF8    = "bad-utf8"        // text with bytes that are not UTF-8
@@ -66,11 +66,10 @@ const (
 	FaultNoContent  = "no-content"      // status 204
 	FaultComments   = "comments"        // keep-alive lines of the format until the client disconnects
 	FaultClose      = "close"           // the connection is closed before the headers
-	FaultStreamOnly = "stream-only"     // a request without a stream is refused; the status is that of "fail:", else 400
+	FaultStreamOnly = "stream-only"     // a request without a stream is refused; the status is that of "fail:", or 400
 )
 
-// The odd forms of calls. Those of the wire chat are such as servers send that imitate
-// it.
+// The odd forms of calls. Those of the wire chat are sent by servers that imitate it.
 const (
 	ChunksNoIndex    = "no-index"    // chat: pieces have no index
 	ChunksIndexZero  = "index-zero"  // chat: every call has the index 0
@@ -80,7 +79,7 @@ const (
 	ChunksLateName   = "late-name"   // chat: the name comes after the arguments
 	ChunksTogether   = "together"    // chat: every call begins in one chunk, and their pieces alternate
 	ChunksFinishStop = "finish-stop" // chat: the reason to stop is not that of calls
-	ChunksOnlyDone   = "only-done"   // responses: arguments come whole, without pieces
+	ChunksOnlyDone   = "only-done"   // responses: arguments arrive complete, without pieces
 )
 
 // ParseOrders parses the orders in a prompt.
@@ -102,7 +101,7 @@ func ParseOrders(prompt string) Orders {
 			continue
 		}
 		word, argument, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if !ok || !o.take(word, strings.TrimSpace(argument)) {
+		if !ok || !o.parse(word, strings.TrimSpace(argument)) {
 			others.WriteString(line)
 		}
 	}
@@ -110,7 +109,7 @@ func ParseOrders(prompt string) Orders {
 	return o
 }
 
-func (o *Orders) take(word, argument string) bool {
+func (o *Orders) parse(word, argument string) bool {
 	var err error
 	switch word {
 	case "fault":
@@ -174,7 +173,7 @@ type plan struct {
 	refusal    bool // the text is a refusal
 	thought    int  // bytes of thinking
 	interleave bool
-	cut        bool // the last call is not whole
+	cut        bool // the last call is incomplete
 	chunks     string
 	phase      string
 	finish     string // of Gemini
@@ -182,8 +181,8 @@ type plan struct {
 
 type toolCall struct{ id, name, arguments string }
 
-// thoughtMark is in the ids of calls that were made after reasoning: behind it is how many
-// bytes, so that DeepSeek's format knows what has to come back with them.
+// thoughtMark is in the ids of calls made after reasoning, followed by the number of bytes,
+// so that DeepSeek's format knows which reasoning must be sent back with them.
 const thoughtMark = "_thought"
 
 // thoughtOf returns the reasoning that belongs to a call.
@@ -204,7 +203,7 @@ func thinking(n int) (pieces []string) {
 	return pieces
 }
 
-// Usage is what the fake reported for a call, in tokens. Input includes cached and
+// Usage is the usage that the fake reported for a call, in tokens. Input includes cached and
 // written, Written includes long, Output includes reasoning.
 type Usage struct{ Input, Cached, Written, Long, Output, Reasoning int64 }
 
@@ -218,20 +217,20 @@ func (u Usage) inputDetails() object {
 	return d
 }
 
-// ask is what the fake reads of a request.
+// ask contains the relevant parts of a request.
 type ask struct {
 	model     string
 	stream    bool
 	prompt    string // the last user turn's text
-	maxTokens int64  // 0: none given
+	maxTokens int64  // 0 if not given
 	bytes     int    // of the whole request, for the usage
 	tools     bool
-	results   bool   // the last turn brings tool results
-	rounds    int    // turns with results after the prompt
+	results   bool   // the last turn contains tool results
+	rounds    int    // number of turns with results after the prompt
 	none      bool   // the choice allows no calls
-	before    prefix // of Messages: what thinking is bound to
-	dropped   int    // blocks of thinking that were
-	usage     bool   // the usage was asked for: chat's stream_options.include_usage
+	before    prefix // of Messages: the prefix that thinking is bound to
+	dropped   int    // number of dropped thinking blocks
+	usage     bool   // the usage was requested: chat's stream_options.include_usage
 }
 
 func (o Orders) plan(id string, a ask) plan {
@@ -292,7 +291,7 @@ func (o Orders) plan(id string, a ask) plan {
 	return p
 }
 
-// words splits a text into deltas: one word with the space before it each.
+// words splits a text into deltas: one word each, with the space before it.
 func words(text string) []string {
 	var out []string
 	start := 0
@@ -307,5 +306,5 @@ func words(text string) []string {
 	return out
 }
 
-// pause is the interval of a fault that repeats itself.
+// pause is the interval of a repeating fault.
 const pause = time.Millisecond

@@ -24,10 +24,10 @@ type play struct {
 	left   <-chan struct{} // closed when the client disconnects
 }
 
-// overloaded is Anthropic's own status for that.
+// overloaded is Anthropic's own status for an overload.
 const overloaded = 529
 
-// run serves the request as its orders say.
+// run serves the request according to its orders.
 func (p *play) run(no *refusal) {
 	o := p.orders
 	if no != nil {
@@ -97,8 +97,8 @@ func (p *play) answer(status int) {
 	p.w.WriteHeader(status)
 }
 
-// whole answers with one JSON document, once all of it is made. A failure that
-// a stream reports in its middle comes as a status.
+// whole answers with one JSON document, once it is complete. A failure in the middle of a
+// stream becomes a status.
 func (p *play) whole() {
 	o := p.orders
 	for i := range p.plan.pieces {
@@ -134,7 +134,7 @@ func (p *play) whole() {
 			p.reset()
 		}
 		return
-	case o.Fault == FaultComments: // DeepSeek fills the wait with empty lines
+	case o.Fault == FaultComments: // DeepSeek sends empty lines while waiting
 		p.answer(http.StatusOK)
 		for p.send([]byte("\n")) && p.pause(pause) {
 		}
@@ -176,8 +176,8 @@ func (p *play) streamed() {
 	}
 	deltas := 0
 	for i, fr := range frames {
-		// A fault "after 0" comes before the first event, one "after N" right
-		// behind the Nth delta.
+		// A fault "after 0" happens before the first event, one "after N" right after the Nth
+		// delta.
 		if (i == 0 || i > 0 && frames[i-1].delta) && deltas == o.FaultAfter && o.Fault != "" && !p.fault() {
 			return
 		}
@@ -201,8 +201,7 @@ func (p *play) streamed() {
 	}
 }
 
-// fault carries out the fault that was ordered and reports whether the reply
-// continues.
+// fault carries out the ordered fault and reports whether the reply continues.
 func (p *play) fault() bool {
 	switch p.orders.Fault {
 	case FaultHangBody:
@@ -233,7 +232,7 @@ func (p *play) fault() bool {
 	return false
 }
 
-// huge sends one event of 64 MiB, or as much of it as the client reads.
+// huge sends one event of 64 MiB, or the part of it that the client reads.
 func (p *play) huge() {
 	begin, end, _ := bytes.Cut(p.f.text("@"), []byte("@"))
 	chunk := bytes.Repeat([]byte("huge"), 16<<10)

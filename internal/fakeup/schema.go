@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// A dialect of JSON Schema: what a vendor accepts, or refuses, of its keywords.
+// A dialect is a vendor's dialect of JSON Schema: the keywords that it accepts or refuses.
 type dialect struct {
-	only    []string // the keywords there are; empty: all but those refused
+	only    []string // the supported keywords; empty means all except the refused ones
 	refused []string
-	closed  bool // objects have to say that they have no other properties
-	all     bool // and all their properties are required
+	closed  bool // objects must set additionalProperties to false
+	all     bool // all properties must be required
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	geminiSchema    = dialect{only: []string{"type", "format", "title", "description", "nullable", "enum", "items", "minItems", "maxItems", "properties", "required", "propertyOrdering", "anyOf", "minimum", "maximum", "minLength", "maxLength", "minProperties", "maxProperties", "pattern", "example", "default"}}
 )
 
-// misfit returns what a vendor would say about a schema; empty: nothing.
+// misfit returns a vendor's error about a schema; empty if it is valid.
 func (d dialect) misfit(schema any, path string) string {
 	s, ok := schema.(object)
 	if !ok {

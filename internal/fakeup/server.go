@@ -20,19 +20,18 @@ import (
 // Options configure a fake vendor. The zero value listens on a loopback socket and
 // speaks HTTP.
 type Options struct {
-	Key   string // the API key it accepts; empty: [Key]
+	Key   string // the API key it accepts; empty means [Key]
 	TLS   bool   // HTTPS with HTTP/2, under a self-signed certificate
 	Pipe  string // a host name: listen in memory under it; see [Transport]
 	Brief bool   // do not record bodies and headers
-	// Context is the context of the model in tokens, as vLLM enforces it: input and
-	// max_tokens together may not exceed it. 0: no limit.
+	// Context is the context of the model in tokens, enforced as vLLM does: input and
+	// max_tokens together may not exceed it. 0 means no limit.
 	Context int64
-	// Bound makes thinking behind a changed history an error of the format Messages, as
-	// it is for accounts made since 2026-08-31. Otherwise it is dropped; see [Served].
+	// Bound makes thinking after a changed history an error of the format Messages, as for
+	// accounts created since 2026-08-31. Otherwise it is dropped; see [Served].
 	Bound bool
-	// Null makes it fast: every request is answered at once with this many
-	// prepared deltas, or a whole reply of as many, in one write; nothing is
-	// checked or recorded.
+	// Null makes it fast: every request is answered immediately with this many prepared
+	// deltas, or an equally long whole reply, in one write; nothing is checked or recorded.
 	Null int
 }
 
@@ -61,17 +60,17 @@ type Served struct {
 	Header  http.Header
 	Body    []byte
 
-	Status    int    // of the response; 0: none yet
+	Status    int    // of the response; 0 if not sent yet
 	Deltas    int    // sent
 	Usage     Usage  // of the reply; see UsageSent
 	UsageSent bool   // the whole usage was sent
 	Completed bool   // the format's end was sent
-	Dropped   int    // blocks of thinking that did not fit what is before them
-	Refused   string // the message of the error it answered with
+	Dropped   int    // thinking blocks that did not match their prefix
+	Refused   string // the message of its error reply
 
 	StartedAt      time.Time
-	DisconnectedAt time.Time // the client disconnected before the end; zero: it did not
-	EndedAt        time.Time // zero: it is still being served
+	DisconnectedAt time.Time // time at which the client disconnected before the end; zero if it did not
+	EndedAt        time.Time // zero while it is being served
 }
 
 // NewHandler creates a fake vendor.
@@ -98,7 +97,7 @@ type Server struct {
 	*Handler
 	URL  string
 	http *httptest.Server
-	pipe *pipeListener // nil: a socket
+	pipe *pipeListener // nil for a socket
 }
 
 // Start starts a fake vendor that runs until the test ends.
@@ -137,9 +136,9 @@ func (s *Server) TLSConfig() *tls.Config {
 	return s.http.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 }
 
-// Provider returns a provider of that wire at this server, named like the wire. The
-// wire "deepseek" is chat in DeepSeek's dialect, "compatible" chat in that of a
-// compatible server.
+// Provider returns a provider for a wire at this server, named like the wire. The wire
+// "deepseek" is chat in DeepSeek's dialect, "compatible" chat in the dialect of compatible
+// servers.
 func (s *Server) Provider(wire string) stoa.Provider {
 	p := stoa.Provider{Name: wire, Wire: wire, BaseURL: s.URL, APIKey: s.opts.Key}
 	switch wire {
@@ -164,7 +163,7 @@ func (h *Handler) Served() []Served {
 	return h.records()
 }
 
-// records returns copies of the records. It requires that h.mu is held.
+// records returns copies of the records. h.mu must be held.
 func (h *Handler) records() []Served {
 	out := make([]Served, len(h.served))
 	for i, s := range h.served {
@@ -173,7 +172,7 @@ func (h *Handler) records() []Served {
 	return out
 }
 
-// Peak returns the largest number of requests that were served at one time.
+// Peak returns the maximum number of requests that were served at the same time.
 func (h *Handler) Peak() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,7 +236,7 @@ func (h *Handler) update(change func()) {
 	h.changed.Broadcast()
 }
 
-// tooLong is vLLM's rejection of a request that does not fit its context.
+// tooLong returns vLLM's rejection of a request that does not fit its context.
 func (h *Handler) tooLong(a ask) *refusal {
 	input, context := int64(len(a.prompt)/4), h.opts.Context
 	switch {

@@ -12,8 +12,8 @@ import (
 	"stoa/internal/wire"
 )
 
-// TestSmallContextServesCalls makes calls of a server that enforces a context
-// smaller than the default limit, as vLLM does.
+// TestSmallContextServesCalls calls a server that enforces a context smaller than the default
+// limit, as vLLM does.
 func TestSmallContextServesCalls(t *testing.T) {
 	t.Parallel()
 	fake := fakeup.Start(t, fakeup.Options{Context: 4096})

@@ -11,9 +11,9 @@ type Counter interface {
 	Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens int64, ok bool, err error)
 }
 
-// CountInput returns how many input tokens a call has: as the vendor of the model that
-// would serve counts them, or an estimate. It takes no hold and is free. It fails as
-// [Gateway.Respond] does for a model or an input that cannot be served.
+// CountInput returns the number of input tokens of a call: counted by the vendor of the model
+// that would serve, or estimated. It needs no hold and is free. It fails like
+// [Gateway.Respond] for a model or an input that cannot be served.
 func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (int64, error) {
 	s, err := g.resolve(c, req)
 	if err != nil {
@@ -23,7 +23,7 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	for _, m := range s.res.Models {
 		m, call, err := s.fit(ctx, m, true)
 		switch {
-		case err == nil && s.files: // it was counted to see whether it fits
+		case err == nil && s.files: // it was counted to check whether it fits
 			return s.inputEstimate, nil
 		case err == nil:
 			return s.tokens(ctx, m, *call)

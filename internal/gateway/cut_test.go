@@ -19,7 +19,7 @@ func TestACutReplyIsCharged(t *testing.T) {
 	early := stoa.Event{Kind: stoa.UsageSoFar, Usage: stoa.Usage{InputTokens: 77}}
 	for name, c := range map[string]struct {
 		steps []any
-		usage stoa.Usage // zero: it fails and is free
+		usage stoa.Usage // zero means that it fails and is free
 	}{
 		"after text":            {[]any{started, text, cut}, stoa.Usage{InputTokens: 5, OutputTokens: 4}},
 		"after early counts":    {[]any{started, early, text, cut}, stoa.Usage{InputTokens: 77, OutputTokens: 4}},
@@ -43,8 +43,8 @@ func TestACutReplyIsCharged(t *testing.T) {
 	}
 }
 
-// A leaving is a pool whose caller leaves after some events. void says that the last of
-// them came of an attempt that has failed.
+// A leaving is a pool whose caller disconnects after some events. void means that the last of
+// them belongs to an attempt that has failed.
 type leaving struct {
 	script
 	void bool
@@ -58,7 +58,7 @@ func (l leaving) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.
 	}
 }
 
-// TestADisconnectPaysWhatWasSent leaves calls at each moment.
+// TestADisconnectPaysWhatWasSent disconnects from calls at each moment.
 func TestADisconnectPaysWhatWasSent(t *testing.T) {
 	t.Parallel()
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
@@ -66,7 +66,7 @@ func TestADisconnectPaysWhatWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps []any
 		void  bool
-		usage stoa.Usage // zero: it is free
+		usage stoa.Usage // zero means free
 	}{
 		"before it was sent":      {nil, false, stoa.Usage{}},
 		"before the answer":       {[]any{started}, false, stoa.Usage{InputTokens: 5}},
@@ -92,11 +92,11 @@ func TestADisconnectPaysWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestADisconnectIsCoveredByItsHold leaves with the least balance that a call is made for.
+// TestADisconnectIsCoveredByItsHold disconnects with the minimum balance for a call.
 func TestADisconnectIsCoveredByItsHold(t *testing.T) {
 	t.Parallel()
 	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
-	const grant = 7 + 256*5 // micro-credits: five tokens of input at the rate of cache writes, and the least output
+	const grant = 7 + 256*5 // micro-credits: five tokens of input at the rate of cache writes, and the minimum output
 	h := open(t, leaving{script: script{"alpha-haiku-4-5": {started}}}, catalog.Options{}, grant)
 	req := Request{ID: "resp_1", Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}}
 	s, err := h.Respond(t.Context(), h.caller(false), req)

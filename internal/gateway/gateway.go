@@ -1,12 +1,11 @@
-// Package gateway makes one model call: it resolves the model, holds credits,
-// streams the reply and settles the charge, for the public endpoint and for an
-// agent's steps.
+// Package gateway makes one model call: it resolves the model, holds credits, streams the
+// reply and settles the charge, for the public endpoint and for an agent's steps.
 //
-// It never knows HTTP, SQL or a vendor's format. A call is a [Stream]: range
-// over its events, settle it when it has finished, and close it in any case.
+// It never uses HTTP, SQL or a vendor's format directly. A call is a [Stream]: range over its
+// events, settle it when it has finished, and always close it.
 //
-// A call is retried on two levels: package upstream repeats it on the routes of one
-// model, and [Stream.Events] then takes the next model of an automatic choice.
+// A call is retried on two levels: package upstream repeats it on the routes of one model,
+// and [Stream.Events] then tries the next model of an automatic choice.
 //
 // Start at [Gateway.Respond].
 package gateway
@@ -34,65 +33,65 @@ type Pool interface {
 	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error]
 }
 
-// A Gateway makes model calls. All fields but Counter, Logger and Metrics are required.
+// A Gateway makes model calls. All fields except Counter, Logger and Metrics are required.
 type Gateway struct {
-	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
+	Catalog *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
 	Ledger  *billing.Ledger
 	Pool    Pool
-	Counter Counter // of input tokens; nil: they are estimated
+	Counter Counter // of input tokens; nil means that they are estimated
 	Logger  *slog.Logger
-	Metrics *telemetry.Metrics // nil: none
+	Metrics *telemetry.Metrics // nil disables metrics
 
-	active atomic.Int64 // streams that are open
+	active atomic.Int64 // number of open streams
 }
 
 // A Request is one call to make.
 type Request struct {
-	ID    string // the charge's: resp_…, or ses_….turn.step
+	ID    string // of the charge: resp_…, or ses_….turn.step
 	Model string // as the caller wrote it
 	Call  stoa.Call
 	// For the receipt.
 	EndUser, SpaceID, AgentID, SessionID string
-	// Buffered is for a reader who keeps nothing of a reply before Finished: a reply
-	// that breaks after its first text is then made again, and another Started says
-	// that what came before it is void.
+	// Buffered is for a reader that discards a reply before Finished: a reply that breaks
+	// after its first text is then repeated, and another Started means that everything before
+	// it is void.
 	Buffered bool
-	// StrictModel refuses a model that the plan does not include, in place of a reply of
-	// another.
+	// StrictModel refuses a model that the plan does not include instead of serving another.
 	StrictModel bool
-	// Fit holds the call against a model before credits are held for it. It may change
-	// both, which are copies of its own, and leave out routes that cannot serve the
-	// call; a model that it returns an error for is passed over. Nil: every model fits.
+	// Fit checks the call against a model before credits are held for it. It may change both,
+	// which are private copies, and remove routes that cannot serve the call; a model for
+	// which it returns an error is skipped. Nil means that every model fits.
 	Fit func(m *stoa.Model, call *stoa.Call) error
-	// Adjusted returns what the caller's side did to the call and its reply; the charge
-	// records it. Nil: nothing.
+	// Adjusted returns the changes that the caller's side made to the call and its reply,
+	// which the charge records. It may be nil.
 	Adjusted func() stoa.Adjustments
-	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
+	// MaxCredits limits the charge of this call; 0 means that only the balance limits it.
 	MaxCredits stoa.Credits
 }
 
-// leastOutput is what a balance must cover in output tokens, beside the input.
+// leastOutput is the minimum number of output tokens that a balance must cover in addition to
+// the input.
 const leastOutput = 256
 
-// Respond resolves the model and takes the hold. It fails when the model is unknown
-// or not in the plan, has no provider, or the credits do not suffice; a failed call
-// is free. The caller must Close the stream.
+// Respond resolves the model and holds credits. It fails if the model is unknown or not in
+// the plan, has no provider, or the credits do not suffice; a failed call is free. The caller
+// must Close the stream.
 //
-// The output limit is lowered to what the context leaves beside the estimated input, but
-// never below an eighth of the context, because the estimate (three bytes a token) is
-// usually too high. A reply of more than twice the limit plus 1,024 tokens is cut off, ends
+// The output limit is lowered to the part of the context that the estimated input leaves, but
+// not below an eighth of the context, because the estimate (three bytes per token) is usually
+// too high. A reply of more than twice the limit plus 1,024 tokens is cut off, ends
 // `incomplete`, and is charged the limit.
 //
-// A call whose caller gets the reply whole ([Request.Buffered]) begins again when its reply
-// breaks after the first text: nobody has seen it, and only the reply that finishes is
-// charged.
+// A call whose caller receives only the whole reply ([Request.Buffered]) begins again when
+// its reply breaks after the first text: no caller has seen it, and only the reply that
+// finishes is charged.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	s, err := g.resolve(c, req)
 	if err != nil {
 		return nil, err
 	}
-	// The first candidate that takes the input and that the balance covers; else
-	// the first candidate's error.
+	// The first candidate that accepts the input and that the balance covers; otherwise the
+	// first candidate's error.
 	var refused error
 	for s.candidate = range s.res.Models {
 		if err := s.hold(ctx, s.res.Models[s.candidate], true); err == nil {
@@ -108,16 +107,15 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	return nil, refused
 }
 
-// another reports whether another candidate may take a call that one has refused.
+// another reports whether another candidate may accept a call that one has refused.
 func another(refused error) bool {
 	code := stoa.CodeOf(refused)
 	return code == stoa.CodeQuota || code == stoa.CodeContextLength || code == stoa.CodeUnsupportedValue
 }
 
-// fit returns the model and the call as they fit each other, and estimates the input
-// there. Where the call has files, of which only the vendor knows the size, ask has the
-// vendor count it; see [Counter]. It fails for
-// a call that the model cannot make.
+// fit returns the model and the call adapted to each other, with the estimated input. If the
+// call has files, whose size in tokens only the vendor can determine, and ask is set, the
+// vendor counts it; see [Counter]. It fails for a call that the model cannot make.
 func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *stoa.Call, error) {
 	call := &s.req.Call
 	if s.req.Fit != nil {
@@ -134,18 +132,18 @@ func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *
 	return m, call, s.fits(m)
 }
 
-// fitted lets the caller's side change copies of the model and the call. They are made
-// here, so that a call without extensions has none.
+// fitted lets the caller's side change copies of the model and the call. The copies are made
+// here, so that a call without extensions needs none.
 func (s *Stream) fitted(m stoa.Model) (stoa.Model, *stoa.Call, error) {
 	call := s.req.Call
 	if err := s.req.Fit(&m, &call); err != nil {
 		return m, &call, err
 	}
-	s.inputEstimate = call.EstimateInput() // images take what they take of this model
+	s.inputEstimate = call.EstimateInput() // the tokens of images depend on the model
 	return m, &call, nil
 }
 
-// resolve returns a call whose models are known, without a hold.
+// resolve returns the stream of a call with its models, without a hold.
 func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 	cat := g.Catalog.Load()
 	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
@@ -157,16 +155,16 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
 	}
 	if len(res.Models) > 1 {
-		res.Models = g.stay(c.Account.ID, res.Models, req.Call.Prefer)
+		res.Models = g.preferPrevious(c.Account.ID, res.Models, req.Call.Prefer)
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
 	s.media, s.files = req.Call.Media()
 	return s, nil
 }
 
-// stay returns the candidates of an automatic choice with the model first that made a
-// state, if it is healthy: the caller is in the middle of a loop with it.
-func (g *Gateway) stay(account string, models []stoa.Model, made *stoa.State) []stoa.Model {
+// preferPrevious moves the model that made a state to the front of the candidates of an
+// automatic choice, if it is healthy: the caller is in the middle of a tool loop with it.
+func (g *Gateway) preferPrevious(account string, models []stoa.Model, made *stoa.State) []stoa.Model {
 	if made == nil {
 		return models
 	}
@@ -179,25 +177,23 @@ func (g *Gateway) stay(account string, models []stoa.Model, made *stoa.State) []
 	return slices.Concat(models[i:i+1], models[:i], models[i+1:])
 }
 
-// Active returns how many streams are open: model calls under way.
+// Active returns the number of open streams, that is, model calls in progress.
 func (g *Gateway) Active() int64 { return g.active.Load() }
 
-// windowSlack is how many times an estimate of the input may exceed a model's
-// context window. An estimate counts three bytes as a token; no text that people
-// write has more than twelve bytes in one.
+// windowSlack is the factor by which an estimate of the input may exceed a model's context
+// window. An estimate counts three bytes per token; no human text has more than twelve.
 const windowSlack = 4
 
-// fits returns an error for an input that is far longer than the model takes.
-// What is nearer to its limit is left to the provider, who counts exactly.
+// fits returns an error for an input far above the model's limit. Inputs closer to the limit
+// are left to the provider, which counts exactly.
 func (s *Stream) fits(m stoa.Model) error {
 	if m.ContextTokens == 0 || s.inputEstimate <= windowSlack*m.ContextTokens {
 		return nil
 	}
-	return stoa.Errorf(stoa.CodeContextLength, "The input is far longer than this model takes: some %d tokens, and its limit is %d. Shorten it, or use a model that takes more.", s.inputEstimate, m.ContextTokens).At("input")
+	return stoa.Errorf(stoa.CodeContextLength, "The input is far too long for this model: some %d tokens, and its limit is %d. Shorten it, or use a model with a larger context.", s.inputEstimate, m.ContextTokens).At("input")
 }
 
-// hold holds credits for the model and sets the output limit that they afford; ask as
-// in fit.
+// hold holds credits for the model and sets the output limit that they allow; ask as in fit.
 func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	m, call, err := s.fit(ctx, m, ask)
 	if err != nil {
@@ -213,7 +209,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	least, most := m.Price.Most(s.inputEstimate, min(leastOutput, limit)), m.Price.Most(s.inputEstimate, limit)
 	if s.req.MaxCredits > 0 {
 		if s.req.MaxCredits < least {
-			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits and the limit set for this run leaves %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
+			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits, but the limit of this run leaves only %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
 		}
 		most = min(most, s.req.MaxCredits)
 	}
@@ -228,8 +224,8 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	return nil
 }
 
-// retryable reports whether another model of an automatic choice may serve where
-// this one failed.
+// retryable reports whether another model of an automatic choice may serve a call after this
+// error.
 func retryable(err error) bool {
 	if f, ok := errors.AsType[*wire.Failure](err); ok && f.Caller {
 		return false

@@ -122,7 +122,7 @@ func TestAutoTakesTheNextModelBeforeText(t *testing.T) {
 	for name, c := range map[string]struct {
 		first  []any
 		pin    bool
-		served string // empty: it fails
+		served string // empty if it fails
 	}{
 		"a model that is down":           {[]any{down}, false, "gamma-6-luna"},
 		"one that fails while it thinks": {[]any{started, stoa.Event{Kind: stoa.Thinking, Thinking: 9}, down}, false, "gamma-6-luna"},

@@ -127,7 +127,7 @@ func TestReplyFarBeyondTheLimitIsCut(t *testing.T) {
 	}
 }
 
-// A reply that keeps to its limit is never cut, whatever its pieces.
+// A reply within its limit is never cut, regardless of its pieces.
 func TestReplyWithinTheLimitIsNotCut(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

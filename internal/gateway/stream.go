@@ -16,8 +16,8 @@ import (
 	"stoa/internal/wire"
 )
 
-// A Stream is one call under way. Only [Stream.Pin] may be called by another
-// goroutine than the one that ranges over the events.
+// A Stream is one call in progress. Only [Stream.Pin] may be called from a goroutine other
+// than the one that ranges over the events.
 type Stream struct {
 	g             *Gateway
 	caller        stoa.Caller
@@ -28,38 +28,38 @@ type Stream struct {
 
 	mu        sync.Mutex // guards model and pinned
 	model     stoa.Model
-	call      *stoa.Call // as the model takes it: the request's, or a copy
+	call      *stoa.Call // as the model receives it: the request's, or a copy
 	pinned    bool
 	candidate int
 
 	trail   stoa.Trail
 	holding *billing.Hold
-	limit   int64 // output tokens that the upstream may make
+	limit   int64 // output tokens that the upstream may produce
 	closed  bool
-	failure error // why the reply has no end
+	failure error // why the reply did not complete
 
 	limitDefault bool // limit is Stoa's default
-	media, files bool // what the input has: images or files, and files
+	media, files bool // whether the input has images or files, and files
 
-	// What has arrived of the attempt that runs.
+	// The output received in the current attempt.
 	accepted  bool
 	provider  string
 	bytes     int   // of text and thinking
-	made      int64 // output tokens that this is at least
-	cut       bool  // the upstream exceeded the limit by far and was stopped
+	made      int64 // minimum number of output tokens that this represents
+	cut       bool  // the upstream far exceeded the limit and was stopped
 	usage     stoa.Usage
-	usageAt   int // bytes when usage was reported
+	usageAt   int // value of bytes when usage was reported
 	hasUsage  bool
 	stop      stoa.Stop
 	firstText time.Duration
 	finished  bool
 }
 
-// Pin returns the model that serves and fixes it: from now on the call does not move
-// to another model. It may be called while the stream is ranged over.
-// Callers pin when they send headers. They send nothing before the first text, so that a
-// failure up to there is a plain HTTP error and retries and failover stay invisible; after
-// `headerWait` they send headers all the same, since proxies cut silent requests.
+// Pin fixes the serving model and returns its name: from now on the call does not move to
+// another model. It may be called while the stream is ranged over. Callers pin when they send
+// headers. They send nothing before the first text, so that a failure until then is a plain
+// HTTP error and retries and failover stay invisible; after `headerWait` they send headers
+// anyway, since proxies cut silent requests.
 func (s *Stream) Pin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,27 +67,27 @@ func (s *Stream) Pin() string {
 	return s.model.ID
 }
 
-// Reason returns why the model that serves is not the requested one: alias, auto,
-// plan; empty if it is.
+// Reason returns why the serving model is not the requested one: alias, auto, plan; empty if
+// it is.
 func (s *Stream) Reason() string { return s.res.Reason }
 
 // InputEstimate returns the estimated number of input tokens.
 func (s *Stream) InputEstimate() int64 { return s.inputEstimate }
 
-// Tried returns the model and the provider that were tried last, and how many
-// requests were sent to providers in all.
+// Tried returns the model and the provider that were tried last, and the total number of
+// requests sent to providers.
 func (s *Stream) Tried() (model, provider string, attempts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.model.ID, s.trail.Provider, s.trail.Attempts
 }
 
-// Events yields the reply: Started, then any of the others, then Finished or an
-// error. Another Started means that the reply begins again, on another route or
-// model; unless the request is Buffered, that happens only before the first Delta or
-// Called. A reply that exceeds the limit by far, because its vendor ignores it, ends
-// with StopLength, and so does one that a limit of this service cuts after its first
-// text, such as the total timeout. A call that ends with an error is free.
+// Events yields the reply: Started, then any of the other events, then Finished or an error.
+// Another Started means that the reply begins again, on another route or model; unless the
+// request is Buffered, that happens only before the first Delta or Called. A reply that far
+// exceeds the limit, because its vendor ignores it, ends with StopLength, and so does one
+// that a limit of this service, such as the total timeout, cuts after its first text. A call
+// that ends with an error is free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		for {
@@ -105,15 +105,15 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	}
 }
 
-// explainLimit returns err or, if the provider rejected a limit that the caller did not
-// set, the error that this means to the caller.
+// explainLimit returns err or, if the provider rejected a limit that the caller did not set,
+// the corresponding error for the caller.
 func (s *Stream) explainLimit(err error) error {
 	f, ok := errors.AsType[*wire.Failure](err)
 	if !ok || f.Err.Param != "max_output_tokens" || s.req.Call.MaxOutputTokens > 0 {
 		return err
 	}
 	same := *f
-	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of the context of this model for a reply. Shorten it, set a lower max_output_tokens, or use a model that takes more.").At("input")
+	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of this model's context for a reply. Shorten it, set a lower max_output_tokens, or use a model with a larger context.").At("input")
 	return &same
 }
 
@@ -127,10 +127,10 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 			}
 			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 		}
-		s.note(ev)
+		s.record(ev)
 		if s.cut = !s.finished && s.overLimit(); s.cut {
 			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
-			s.note(ev)
+			s.record(ev)
 		}
 		if !yield(ev, nil) || s.cut || err != nil {
 			return nil
@@ -142,7 +142,7 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 	return nil
 }
 
-// attempt returns the reply of the model that serves.
+// attempt returns the reply of the serving model.
 func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	call := *s.call
 	call.MaxOutputTokens = s.limit
@@ -151,33 +151,32 @@ func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	return s.g.Pool.Stream(ctx, s.model, call)
 }
 
-// note updates the counts of the call from an event, before the caller sees
-// it.
-func (s *Stream) note(ev *stoa.Event) {
+// record updates the counts of the call from an event, before the caller receives it.
+func (s *Stream) record(ev *stoa.Event) {
 	switch ev.Kind {
 	case stoa.Started:
 		s.accepted, s.provider = true, ev.Provider
 		s.bytes, s.made, s.usage, s.usageAt, s.hasUsage, s.firstText = 0, 0, stoa.Usage{}, 0, false, 0
 	case stoa.UsageSoFar:
-		s.used(ev)
+		s.recordUsage(ev)
 	case stoa.Thinking:
-		s.add(ev.Thinking)
+		s.countOutput(ev.Thinking)
 	case stoa.Delta:
-		s.add(len(ev.Text))
-		s.touch()
+		s.countOutput(len(ev.Text))
+		s.markFirstText()
 		if ev.HasUsage {
-			s.used(ev)
+			s.recordUsage(ev)
 		}
 	case stoa.CallStarted:
-		s.add(len(ev.Call.Name))
-		s.touch()
+		s.countOutput(len(ev.Call.Name))
+		s.markFirstText()
 	case stoa.CallDelta, stoa.Refusal:
-		s.add(len(ev.Text))
-		s.touch()
+		s.countOutput(len(ev.Text))
+		s.markFirstText()
 	case stoa.Summary: // its bytes are those of the thinking
-		s.touch()
+		s.markFirstText()
 	case stoa.Called:
-		s.touch() // its pieces were counted
+		s.markFirstText() // its pieces were counted
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop
 		if ev.HasUsage {
@@ -189,28 +188,29 @@ func (s *Stream) note(ev *stoa.Event) {
 	}
 }
 
-// used notes the counts that the provider reported before the end.
-func (s *Stream) used(ev *stoa.Event) { s.usage, s.usageAt = ev.Usage, s.bytes }
+// recordUsage stores the counts that the provider reported before the end.
+func (s *Stream) recordUsage(ev *stoa.Event) { s.usage, s.usageAt = ev.Usage, s.bytes }
 
-// longToken is more bytes than a token has on average in any language.
+// longToken is larger than the average token of any language, in bytes.
 const longToken = 12
 
-// add counts a piece of output. A piece is at least a token, except that some
+// countOutput counts a piece of output. A piece has at least one token, except that some
 // servers send single characters.
-func (s *Stream) add(bytes int) {
+func (s *Stream) countOutput(bytes int) {
 	s.bytes += bytes
 	if bytes >= 3 {
 		s.made += int64(max(1, bytes/longToken))
 	}
 }
 
-// overLimit reports whether so much output came that the vendor ignores the limit:
-// more than [Stream.plausible] accepts, counted so that no honest reply has it.
+// overLimit reports whether the output is so long that the vendor must be ignoring the limit:
+// more than [Stream.plausible] accepts, counted so that no honest reply reaches it.
 func (s *Stream) overLimit() bool {
 	return max(s.made, int64(s.bytes)/longToken) > 2*s.limit+outputSlack
 }
 
-func (s *Stream) touch() {
+// markFirstText records the time of the first text or call, after which no other model serves.
+func (s *Stream) markFirstText() {
 	if s.firstText == 0 {
 		s.firstText = max(time.Since(s.started), 1)
 		if !s.req.Buffered {
@@ -220,8 +220,8 @@ func (s *Stream) touch() {
 	}
 }
 
-// next moves an automatic choice to its next model and reports whether there is one
-// that the balance covers. A pinned model is not left.
+// next moves an automatic choice to its next model and reports whether there is one that the
+// balance covers. It does not move away from a pinned model.
 func (s *Stream) next(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,17 +239,17 @@ func (s *Stream) next(ctx context.Context) bool {
 	return false
 }
 
-// Settle charges a finished reply. When it returns without an error the charge
-// is durable, together with what also wrote in the same transaction, and holds the
-// usage to report to the caller. After an error nothing was charged. It does not
-// end with ctx; see [billing.Hold.Settle].
+// Settle charges a finished reply. When it returns without an error the charge is durable,
+// together with the writes of also in the same transaction, and contains the usage to report
+// to the caller. After an error nothing was charged. It does not end with ctx; see
+// [billing.Hold.Settle].
 func (s *Stream) Settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 	return s.charge(ctx, also...)
 }
 
-// Abandon is for a caller who disconnected: it charges the input and what had been
-// received by then. It charges nothing if no request had left in full, or the last one
-// that had was answered with an error.
+// Abandon is for a caller that disconnected: it charges the input and the output received
+// until then. It charges nothing if no request was sent in full, or if the last one was
+// answered with an error.
 func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 	if !s.accepted || s.trail.Void || s.closed {
 		s.Close()
@@ -258,8 +258,8 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 	return s.charge(ctx, also...)
 }
 
-// Close releases the hold if the call was not charged. It may be called at any time
-// and more than once.
+// Close releases the hold if the call was not charged. It may be called at any time and
+// repeatedly.
 func (s *Stream) Close() {
 	if s.end() {
 		s.holding.Release()
@@ -267,7 +267,7 @@ func (s *Stream) Close() {
 	}
 }
 
-// end notes that the call is over and reports whether it was not before.
+// end marks the call as over and reports whether it was not over before.
 func (s *Stream) end() bool {
 	if s.closed {
 		return false
@@ -277,7 +277,7 @@ func (s *Stream) end() bool {
 	return true
 }
 
-// count hands over what became of the call. charge is nil where nothing was charged.
+// count records the outcome of the call in the metrics. charge is nil if nothing was charged.
 func (s *Stream) count(err error, charge *stoa.Charge) {
 	if s.g.Metrics == nil {
 		return
@@ -298,9 +298,8 @@ func (s *Stream) count(err error, charge *stoa.Charge) {
 	s.g.Metrics.Call(&c)
 }
 
-// Due returns the charge of the call as it stands: the amount that [Stream.Settle]
-// writes, unless the account cannot cover it, and the usage to report to the
-// caller.
+// Due returns the current charge of the call: the amount that [Stream.Settle] will write,
+// unless the account cannot cover it, and the usage to report to the caller.
 func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
@@ -322,7 +321,7 @@ func (s *Stream) Due() stoa.Charge {
 	return c
 }
 
-// adjustments returns what was done to the call beyond what it asked for.
+// adjustments returns the changes made to the call.
 func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	if s.req.Adjusted != nil {
 		a = s.req.Adjusted()
@@ -346,9 +345,8 @@ func (s *Stream) state() string {
 	return "completed"
 }
 
-// chargePauses are the pauses before a charge is tried again after the database
-// failed. The failed transaction may have been committed; then the next try finds
-// its charge.
+// chargePauses are the pauses before a charge is tried again after a database failure. The
+// failed transaction may have been committed; the next try then finds its charge.
 var chargePauses = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 
 // charge settles the hold. Its pauses do not end with ctx, because a served call is
@@ -380,39 +378,37 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 	return charge, err
 }
 
-// How far a vendor's counts may exceed what the call can have taken before they
-// count as a mistake: tokens that a vendor adds to the input, and a limit that it
-// overshoots.
+// Tolerances of a vendor's counts before they are considered wrong: tokens that a vendor adds
+// to the input, and the overshoot of a limit.
 const (
 	inputSlack  = 4096
 	outputSlack = 1024
 )
 
-// plausible reports whether the vendor's usage can be true. A token has at least
-// one byte, and the estimate counts three bytes as one token; output is bounded by
-// the limit that was sent and by the bytes that came.
+// plausible reports whether the vendor's usage can be true. A token has at least one byte,
+// and the estimate counts three bytes per token; the output is bounded by the limit that was
+// sent and by the bytes received.
 //
-// Beyond these bounds the call is counted by [Stream.estimate], like one
-// without usage, and its receipt is marked estimated. Compatible servers
-// report no counts, negative ones or nonsense; clamping to the balance alone
-// would let one such reply empty an account. Refusing the reply is no way out,
-// since the caller has read it by then. Receipts of a well-behaved provider
-// that are marked estimated would show that a bound is too low.
+// Beyond these bounds the call is counted by [Stream.estimate], like one without usage, and
+// its receipt is marked estimated. Compatible servers report missing, negative or meaningless
+// counts; clamping to the balance alone would let one such reply empty an account. The reply
+// cannot be refused, since the caller has already read it. If receipts of a well-behaved
+// provider are marked estimated, a bound is too low.
 func (s *Stream) plausible() bool {
 	return s.usage.Sane() &&
 		s.usage.InputTokens <= 4*s.inputEstimate+inputSlack &&
 		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
 }
 
-// uncounted reports whether the vendor's final usage lacks the input, or the output
-// of a reply that has some: servers report 0 for what they do not count.
+// uncounted reports whether the vendor's final usage lacks the input, or the output of a
+// reply that has some: some servers report 0 for what they do not count.
 func (s *Stream) uncounted() bool {
 	return s.usage.InputTokens == 0 || s.usage.OutputTokens == 0 && s.bytes > 0
 }
 
-// estimate returns the usage counted here: what the vendor reported early, and for
-// the rest a third of the bytes that arrived. Its output is at most the call's limit
-// or what the vendor reported, whichever is more.
+// estimate returns the usage counted by Stoa: the counts that the vendor reported early, plus
+// a third of the bytes received since. Its output is at most the call's limit or the vendor's
+// count, whichever is higher.
 func (s *Stream) estimate() stoa.Usage {
 	u, since := s.usage, s.bytes-s.usageAt
 	if !s.plausible() {
@@ -422,7 +418,7 @@ func (s *Stream) estimate() stoa.Usage {
 		u.InputTokens = s.inputEstimate
 	}
 	u.OutputTokens = min(u.OutputTokens+stoa.EstimateTokens(since), max(s.limit, u.OutputTokens))
-	if s.cut { // the call pays for what it asked for
+	if s.cut { // the call pays for what it requested
 		u.OutputTokens = s.limit
 		u.ReasoningTokens = min(u.ReasoningTokens, s.limit)
 	}

@@ -25,7 +25,7 @@ func TestInputBeyondEveryWindowIsRefused(t *testing.T) {
 	if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Held != 0 {
 		t.Errorf("the balance is %+v, %v", b, err)
 	}
-	s, err := ask("alpha-haiku-4-5", 800_000) // an estimate may be four times too high
+	s, err := ask("alpha-haiku-4-5", 800_000) // an estimate may be up to four times too high
 	if err != nil {
 		t.Fatal(err)
 	}

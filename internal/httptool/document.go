@@ -18,16 +18,16 @@ import (
 const (
 	MaxDocument   = remote.MaxCatalog // bytes
 	maxValues     = 500_000           // in it
-	maxNested     = 100               // of values in one another, in YAML; in JSON [jsonx.MaxDepth]
-	maxReferences = 20                // from one to the next
+	maxNested     = 100               // nested values in YAML; the limit for JSON is [jsonx.MaxDepth]
+	maxReferences = 20                // chained references
 )
 
-// reading bounds how many documents are read at a time: each may take a hundred times
+// reading limits the number of documents read at the same time: each may use a hundred times
 // its size.
 var reading = make(chan struct{}, 2)
 
-// readDocument makes the tools of an OpenAPI document. base is where calls go; empty: the
-// document says it. from is the address of the document; empty: it has none.
+// readDocument makes the tools of an OpenAPI document. base is the server's address; empty
+// means that the document contains it. from is the address of the document; may be empty.
 func readDocument(ctx context.Context, text []byte, base, from string) (*remote.Catalog, error) {
 	select {
 	case reading <- struct{}{}:
@@ -45,7 +45,7 @@ func readDocument(ctx context.Context, text []byte, base, from string) (*remote.
 	case strings.HasPrefix(version, "3.0"):
 		d.old = true
 	case !strings.HasPrefix(version, "3.1"):
-		return nil, remote.Against("The document is none of OpenAPI 3.0 or 3.1.")
+		return nil, remote.Against("The document is not an OpenAPI 3.0 or 3.1 document.")
 	}
 	info := object(tree["info"])
 	out := &remote.Catalog{Name: texts(info["title"]), Version: texts(info["version"]), Instructions: texts(info["description"])}
@@ -62,8 +62,7 @@ func readDocument(ctx context.Context, text []byte, base, from string) (*remote.
 	return out, nil
 }
 
-// parseDocument reads JSON or YAML into maps, lists, texts and numbers as they are
-// written.
+// parseDocument reads JSON or YAML into maps, lists, texts, and numbers with their spelling.
 func parseDocument(text []byte) (map[string]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var v any
@@ -79,21 +78,21 @@ func parseDocument(text []byte) (map[string]any, error) {
 		v, err = parseYAML(text)
 	}
 	if errors.Is(err, jsonx.ErrTooMany) {
-		return nil, fmt.Errorf("it has more than %d values, or more than %d in one another", maxValues, nested)
+		return nil, fmt.Errorf("it has more than %d values, or more than %d levels of nesting", maxValues, nested)
 	}
 	if err != nil {
-		return nil, errors.New("it is neither JSON nor YAML that can be read (" + remote.Visible(remote.Cut(strings.ReplaceAll(err.Error(), "\n", " "), 200)) + ")")
+		return nil, errors.New("it is neither valid JSON nor valid YAML (" + remote.Visible(remote.Cut(strings.ReplaceAll(err.Error(), "\n", " "), 200)) + ")")
 	}
 	tree, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	return tree, nil
 }
 
 func parseYAML(text []byte) (any, error) {
-	// A value has a line, a comma or a colon of its own, so that their number bounds what
-	// the parser keeps before anything else can.
+	// Each value has its own line, comma or colon, so their number limits the parser's memory
+	// before anything else can.
 	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(","))+bytes.Count(text, []byte(":"))+bytes.Count(text, []byte("["))+bytes.Count(text, []byte("{")) > maxValues {
 		return nil, jsonx.ErrTooMany
 	}
@@ -105,8 +104,8 @@ func parseYAML(text []byte) (any, error) {
 	return y.value(&root, 0)
 }
 
-// A yamlReader turns nodes into values. What an alias names is one value in many places,
-// and is never copied; one that is part of what it names is nested too deeply.
+// A yamlReader turns nodes into values. The target of an alias is one value in many places,
+// and is never copied; an alias inside its own target counts as nested too deeply.
 type yamlReader struct {
 	left    int
 	aliased map[*yaml.Node]any
@@ -119,7 +118,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
 		if len(n.Content) != 1 {
-			return nil, errors.New("it has no value")
+			return nil, errors.New("it is empty")
 		}
 		return y.value(n.Content[0], depth+1)
 	case yaml.AliasNode:
@@ -163,13 +162,13 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 	return n.Value, nil
 }
 
-// object returns a value as an object; an empty one where it is none.
+// object returns a value as an object; an empty one if it is not an object.
 func object(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-// texts returns a value as a text; empty where it is none.
+// texts returns a value as a text; empty if it is not a text.
 func texts(v any) string {
 	s, _ := v.(string)
 	return s

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/remote"
 )
 
-// FuzzDocuments has any text be read as a document, and the tools that come of it called
-// with any arguments: what is sent stays at the origin of the connection, below its path.
+// FuzzDocuments reads any text as a document, and calls the resulting tools with any
+// arguments: requests stay at the origin of the connection, below its path.
 func FuzzDocuments(f *testing.F) {
 	f.Add(shop, `{"id":1,"fields":["a/b","c"],"X-Trace":"t"}`)
 	f.Add(laughs(5), `{}`)

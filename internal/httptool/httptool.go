@@ -1,11 +1,10 @@
-// Package httptool calls servers that have no protocol for tools, with the requests that
-// the owner of a connection describes, or that an OpenAPI document does. Each operation
-// is a tool; its definition says which request is sent, so that what was reviewed is
-// what is sent.
+// Package httptool calls servers that have no protocol for tools, with requests that the
+// owner of a connection or an OpenAPI document describes. Each operation is a tool; its
+// definition contains the request, so that the reviewed request is the one that is sent.
 //
-// The values of a call are data: they are encoded into the path, the query, headers of
-// fixed names and a JSON body, and can change neither the host nor the path's segments
-// nor add a header. Nothing is sent twice, no redirect is followed.
+// The values of a call are data: they are encoded into the path, the query, headers of fixed
+// names and a JSON body, and can change neither the host nor the path's segments nor add a
+// header. Nothing is sent twice, no redirect is followed.
 //
 // See docs/decisions/0049-pin-an-http-tool-together-with-its-request.md. Start with
 // [Server.Catalog] and [Server.Call].
@@ -25,18 +24,17 @@ import (
 	"stoa/internal/remote"
 )
 
-// A Server is one to send requests to, and what describes them: Operations, or a
-// document.
+// A Server is a server, and the description of its requests: Operations, or a document.
 type Server struct {
 	remote.Endpoint
-	Operations  string          // JSON: a list of [Operation]; empty: a document describes them
-	Document    string          // of OpenAPI, in JSON or YAML; empty: it is at DocumentURL
-	DocumentURL string          // where the document is read
-	ReadWith    remote.Endpoint // what the request for the document carries
+	Operations  string          // JSON: a list of [Operation]; empty if a document describes them
+	Document    string          // OpenAPI, in JSON or YAML; empty if it is at DocumentURL
+	DocumentURL string          // address of the document
+	ReadWith    remote.Endpoint // credentials for the request for the document
 }
 
-// Catalog makes the tools from the description. It sends a request only for a document
-// that has an address.
+// Catalog makes the tools from the description. It only sends a request for a document that
+// has an address.
 func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	if s.Operations != "" {
 		tools, err := FromOperations(s.Operations)
@@ -98,7 +96,7 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	}
 	var body io.Reader
 	if made.body != nil {
-		body = io.NopCloser(bytes.NewReader(made.body)) // which net/http cannot send a second time
+		body = io.NopCloser(bytes.NewReader(made.body)) // a body that net/http cannot send a second time
 	}
 	req, err := http.NewRequestWithContext(ctx, p.Method, made.url, body)
 	if err != nil {
@@ -129,10 +127,10 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	return s.result(p, reply, told)
 }
 
-// maxErrorText is how many bytes of the body of an error are told.
+// maxErrorText is the maximum size of the body of an error in a result, in bytes.
 const maxErrorText = 4 << 10
 
-// result returns what a reply says.
+// result returns the content of a reply.
 func (s Server) result(p *plan, reply *outbound.Reply, told int64) (*remote.Result, error) {
 	out := &remote.Result{Bytes: len(reply.Body)}
 	body := s.Credential.Blank(reply.Body)
@@ -143,7 +141,7 @@ func (s Server) result(p *plan, reply *outbound.Reply, told int64) (*remote.Resu
 		out.Text = status + p.text(kind, body)
 		return out, nil
 	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		if int64(len(reply.Body)) >= told { // it was cut, perhaps within the secret
+		if int64(len(reply.Body)) >= told { // it was cut, possibly within the secret
 			body = body[:max(0, len(body)-s.Credential.Longest())]
 		}
 		out.IsError, out.Text = true, status+"The reply is empty."

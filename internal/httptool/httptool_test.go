@@ -19,7 +19,7 @@ import (
 	"stoa/internal/remote"
 )
 
-// A fake is a server that answers as a test wants, and keeps what it was sent.
+// A fake is a server that answers as a test specifies, and records its requests.
 type fake struct {
 	Server
 	mu    sync.Mutex
@@ -184,8 +184,8 @@ func TestWrongOperations(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfRequests has every fault that leaves it open, or not, whether a request
-// was carried out: each is sent once.
+// TestOutcomesOfRequests covers every fault that leaves open, or not, whether a request was
+// carried out: each is sent once.
 func TestOutcomesOfRequests(t *testing.T) {
 	t.Parallel()
 	reply := func(status int, kind, text string) http.HandlerFunc {
@@ -203,7 +203,7 @@ func TestOutcomesOfRequests(t *testing.T) {
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) {})
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
-		class  remote.Class // empty: a result
+		class  remote.Class // empty means a result
 		text   string       // of the result; with IsError if it begins with !
 	}{
 		"a part of JSON":  {reply(200, js, list), "", "Status: 200\n[{\"id\":12345678901234567,\"x\":1.10},2]\n(These are 2 of 3 entries; the others were left out.)"},
@@ -307,8 +307,8 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	}
 }
 
-// TestSecretsOfRequestsAreBlanked: a server that repeats the secret, also where the body
-// of an error is cut within it.
+// TestSecretsOfRequestsAreBlanked has a server that repeats the secret, also in the body of
+// an error that is cut within it.
 func TestSecretsOfRequestsAreBlanked(t *testing.T) {
 	t.Parallel()
 	const secret = "correct-horse/battery-staple"

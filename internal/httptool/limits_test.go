@@ -17,12 +17,13 @@ import (
 
 const head = `{"openapi":"3.1.0","servers":[{"url":"https://api.example.com"}],`
 
-// posting is a document with an operation a that has a body of a schema, and another one.
+// posting returns a document with an operation a whose body has a schema, and another
+// operation.
 func posting(schema string) string {
 	return head + `"paths":{"/a":{"post":{"operationId":"a","requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}},"/b":{"get":{"operationId":"b"}}}}`
 }
 
-// laughs is a document in YAML of which each line names the one before ten times.
+// laughs returns a document in YAML in which each line references the previous one ten times.
 func laughs(lines int) string {
 	text := "openapi: 3.0.0\nservers: [{url: 'https://a.example.com'}]\nx0: &x0 {type: string}\n"
 	for i := range lines {
@@ -31,11 +32,11 @@ func laughs(lines int) string {
 	return text + fmt.Sprintf("paths: {/a: {post: {operationId: a, requestBody: {content: {application/json: {schema: *x%d}}}}}, /b: {get: {operationId: b}}}\n", lines)
 }
 
-// Each limit of a document is met, costs one operation where it can, is told with its
-// number, and is in the documentation. None takes more memory than a document of the
-// largest size does.
+// Each limit of a document is enforced, affects one operation if possible, is reported with
+// its number, and is in the documentation. None uses more memory than a document of the
+// largest size.
 func TestLimitsOfDocumentsAreTold(t *testing.T) {
-	// Not parallel: it measures what the process allocates.
+	// Not parallel: it measures the memory that the process allocates.
 	docs, err := os.ReadFile("../../docs/connections.md")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,8 @@ func operations(n int) string {
 	return strings.Join(all, ",")
 }
 
-// allocated returns how many bytes a function has allocated, of which most are free again.
+// allocated returns the number of bytes that a function has allocated, most of which are free
+// again.
 func allocated(fn func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -123,7 +125,7 @@ func allocated(fn func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A pattern that the check does not know, or is too long, is left out; others count.
+// A pattern that the check does not support, or that is too long, is left out; others apply.
 func TestUnknownPatternsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	tool := read(t, posting(`{"properties":{"ahead":{"pattern":"(?=x)y"},"long":{"pattern":"`+strings.Repeat("a", maxPattern+1)+`"},"short":{"pattern":"^[a-z]+$"}},"patternProperties":{"(?<=x)y":false,"^x-":{"type":"string"}}}`))["a"]
@@ -133,7 +135,7 @@ func TestUnknownPatternsAreLeftOut(t *testing.T) {
 	}
 }
 
-// What a document refers to outside of itself is never asked for.
+// External references of a document are never fetched.
 func TestRemoteReferencesAreNeverFetched(t *testing.T) {
 	t.Parallel()
 	var visits atomic.Int64

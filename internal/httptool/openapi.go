@@ -14,16 +14,16 @@ import (
 	"stoa/internal/remote"
 )
 
-// A document is one of OpenAPI that is being read.
+// A document is an OpenAPI document that is being read.
 type document struct {
 	ctx  context.Context
 	root map[string]any
 	old  bool // 3.0, whose schemas differ from JSON Schema
 }
 
-// server returns where calls go, as the document says it.
+// server returns the server's address in the document.
 func (d *document) server(from string) (string, error) {
-	wanted := errors.New("the document does not say where its server is: give the connection a url")
+	wanted := errors.New("the document does not name its server: give the connection a url")
 	servers, _ := d.root["servers"].([]any)
 	address := "/"
 	if len(servers) > 0 {
@@ -54,10 +54,11 @@ func (d *document) server(from string) (string, error) {
 	return u.String(), nil
 }
 
-// verbs are the members of a path that are operations, in their order.
+// verbs are the members of a path that are operations, in order.
 var verbs = []string{"get", "head", "post", "put", "patch", "delete"}
 
-// tools makes a tool of each operation that has a name; a wrong one costs no other.
+// tools makes a tool of each operation that has a name; an invalid one does not affect the
+// others.
 func (d *document) tools() ([]remote.Tool, error) {
 	var tools []remote.Tool
 	at := map[string]int{}
@@ -75,19 +76,19 @@ func (d *document) tools() ([]remote.Tool, error) {
 				continue
 			}
 			if utf8.RuneCountInString(id) > 128 || remote.Visible(id) != id || strings.TrimSpace(id) != id {
-				continue // which is no name of a tool
+				continue // not a valid name of a tool
 			}
 			if first, twice := at[id]; twice {
-				tools[first].Problem = "The document has two operations of this id."
+				tools[first].Problem = "The document has two operations with this id."
 				continue
 			}
 			if len(tools) == remote.MaxTools {
-				return nil, fmt.Errorf("the document has more than %d operations with an operationId: keep those in it that agents need", remote.MaxTools)
+				return nil, fmt.Errorf("the document has more than %d operations with an operationId: keep only those that agents need", remote.MaxTools)
 			}
 			at[id] = len(tools)
 			t := d.tool(id, strings.ToUpper(verb), path, object(item), operation)
 			if bytes += len(t.Definition); bytes > remote.MaxCatalog {
-				return nil, fmt.Errorf("the operations have more than %d MiB", remote.MaxCatalog>>20)
+				return nil, fmt.Errorf("the operations exceed %d MiB", remote.MaxCatalog>>20)
 			}
 			tools = append(tools, t)
 		}
@@ -128,13 +129,13 @@ func (d *document) resolve(v any) (any, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("a reference leads to too many others")
+	return nil, errors.New("a reference leads to too many other references")
 }
 
-// at returns what a reference names.
+// at returns the target of a reference.
 func (d *document) at(to string) (any, error) {
 	if !strings.HasPrefix(to, "#/") {
-		return nil, fmt.Errorf("it refers to another document (%s), which is never fetched", remote.Visible(remote.Cut(to, 100)))
+		return nil, fmt.Errorf("it references another document (%s), which is never fetched", remote.Visible(remote.Cut(to, 100)))
 	}
 	var v any = d.root
 	for _, step := range strings.Split(to[2:], "/") {
@@ -143,7 +144,7 @@ func (d *document) at(to string) (any, error) {
 		}
 		member, ok := object(v)[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 		if !ok {
-			return nil, fmt.Errorf("it refers to %s, which is not in the document", remote.Visible(remote.Cut(to, 100)))
+			return nil, fmt.Errorf("it references %s, which is not in the document", remote.Visible(remote.Cut(to, 100)))
 		}
 		v = member
 	}
@@ -159,7 +160,7 @@ type operationReader struct {
 	required   []any
 }
 
-// maxParameters is how many parameters an operation has at most.
+// maxParameters is the maximum number of parameters of an operation.
 const maxParameters = 200
 
 func (r *operationReader) read(item, operation map[string]any) error {
@@ -168,11 +169,11 @@ func (r *operationReader) read(item, operation map[string]any) error {
 	}
 	for _, of := range []map[string]any{item, operation} {
 		if servers, _ := of["servers"].([]any); len(servers) > 0 {
-			return errors.New("it is at a server of its own, and a connection has one")
+			return errors.New("it has its own server, but a connection has only one")
 		}
 	}
 	if len(object(operation["callbacks"])) > 0 {
-		return errors.New("it calls back, which this service takes no calls for")
+		return errors.New("it has callbacks, which this service does not receive")
 	}
 	shared, _ := item["parameters"].([]any)
 	own, _ := operation["parameters"].([]any)
@@ -198,7 +199,7 @@ func (r *operationReader) read(item, operation map[string]any) error {
 	}
 	for _, name := range placeholders(r.p.Path) {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(r.p.Arguments)), func(to place) bool { return to.In == "path" && to.Name == name }) {
-			return fmt.Errorf("its path needs a parameter %q", name)
+			return fmt.Errorf("its path requires a parameter %q", name)
 		}
 	}
 	return r.body(operation["requestBody"])
@@ -215,9 +216,9 @@ func (r *operationReader) parameter(q map[string]any) error {
 	lower := strings.ToLower(name)
 	switch {
 	case in == "cookie":
-		return fmt.Errorf("it wants a cookie (%s)", shown(name))
+		return fmt.Errorf("it requires a cookie (%s)", shown(name))
 	case in == "header" && (lower == "accept" || lower == "content-type" || lower == "authorization"):
-		return nil // as the specification has it
+		return nil // as the specification requires
 	case in == "header" && lower == "idempotency-key":
 		r.p.IdempotencyKey = true
 		if r.p.Effects == "once" {
@@ -225,15 +226,15 @@ func (r *operationReader) parameter(q map[string]any) error {
 		}
 		return nil
 	case in == "header" && !remote.HeaderName(name):
-		return fmt.Errorf("it wants the header %s, which cannot be set", shown(name))
+		return fmt.Errorf("it requires the header %s, which cannot be set", shown(name))
 	case in != "path" && in != "query" && in != "header" || name == "" || len(name) > 200:
 		return errors.New("it has a parameter without a name or place")
 	case in == "path" && !slices.Contains(placeholders(r.p.Path), name):
-		return fmt.Errorf("its path has no {%s}", shown(name))
+		return fmt.Errorf("its path does not contain {%s}", shown(name))
 	case style != "" && style != map[string]string{"query": "form", "path": "simple", "header": "simple"}[in]:
 		return fmt.Errorf("the parameter %s has the style %s, which is not supported", shown(name), shown(style))
 	case q["schema"] == nil && q["content"] != nil:
-		return fmt.Errorf("the parameter %s is a document of its own, which is not supported", shown(name))
+		return fmt.Errorf("the parameter %s contains a document, which is not supported", shown(name))
 	}
 	schema, err := r.schemas.copy(q["schema"], 0)
 	if err != nil {
@@ -251,7 +252,7 @@ func (r *operationReader) parameter(q map[string]any) error {
 	return nil
 }
 
-// add adds an argument, under another name where its own is taken.
+// add adds an argument, under another name if its own is already used.
 func (r *operationReader) add(name, in string, schema any, required bool, to place) {
 	for _, taken := r.properties[name]; taken; _, taken = r.properties[name] {
 		name = in + "_" + name
@@ -262,7 +263,7 @@ func (r *operationReader) add(name, in string, schema any, required bool, to pla
 	}
 }
 
-// body reads what the body of the request is.
+// body reads the description of the request's body.
 func (r *operationReader) body(v any) error {
 	v, err := r.d.resolve(v)
 	if err != nil {
@@ -281,7 +282,7 @@ func (r *operationReader) body(v any) error {
 		}
 		if r.p.Method == "GET" || r.p.Method == "HEAD" {
 			if required {
-				return fmt.Errorf("it wants a body with %s", r.p.Method)
+				return fmt.Errorf("a request with %s cannot have a body", r.p.Method)
 			}
 			return nil
 		}
@@ -293,10 +294,10 @@ func (r *operationReader) body(v any) error {
 		return nil
 	}
 	if required {
-		return fmt.Errorf("it wants a body of the kind %s; JSON alone is sent", shown(slices.Sorted(maps.Keys(content))[0]))
+		return fmt.Errorf("it requires a body of the type %s; only JSON is supported", shown(slices.Sorted(maps.Keys(content))[0]))
 	}
 	return nil
 }
 
-// shown returns a text of a document as an error repeats it.
+// shown returns a text of a document in the form that an error quotes.
 func shown(text string) string { return remote.Visible(remote.Cut(text, 80)) }

@@ -89,12 +89,12 @@ func TestADocumentBecomesTools(t *testing.T) {
 	}
 	all := read(t, shop)
 	for name, want := range map[string]string{
-		"getOrder": "The document has two operations of this id.", "putOrder": "always idempotent", "deleteOrder": "always idempotent", "patchOrder": "always idempotent", "postOrder": "always once",
-		"upload": "It wants a body with GET.", "multipart": "It wants a body of the kind multipart/form-data; JSON alone is sent.", "cookie": "It wants a cookie (sid).",
-		"remote":   "It refers to another document (https://example.com/a.json), which is never fetched.",
-		"callback": "It calls back, which this service takes no calls for.", "hop": "It wants the header Transfer-Encoding, which cannot be set.", "nopath": `Its path needs a parameter "id".`,
-		"deep": "The parameter f has the style deepObject, which is not supported.", "elsewhere": "It is at a server of its own, and a connection has one.",
-		"nothere": "It refers to #/components/parameters/none, which is not in the document.",
+		"getOrder": "The document has two operations with this id.", "putOrder": "always idempotent", "deleteOrder": "always idempotent", "patchOrder": "always idempotent", "postOrder": "always once",
+		"upload": "A request with  cannot have a bodyGET.", "multipart": "It requires a body of the type multipart/form-data; only JSON is supported.", "cookie": "It requires a cookie (sid).",
+		"remote":   "It references another document (https://example.com/a.json), which is never fetched.",
+		"callback": "It has callbacks, which this service does not receive.", "hop": "It requires the header Transfer-Encoding, which cannot be set.", "nopath": `Its path requires a parameter "id".`,
+		"deep": "The parameter f has the style deepObject, which is not supported.", "elsewhere": "It has its own server, but a connection has only one.",
+		"nothere": "It references #/components/parameters/none, which is not in the document.",
 	} {
 		tool, ok := all[name]
 		d := remote.Parse(tool.Definition)
@@ -115,7 +115,7 @@ func TestADocumentBecomesTools(t *testing.T) {
 	}
 }
 
-// TestADocumentsRequests calls tools of a document that is read from its server.
+// TestADocumentsRequests calls tools of a document that is fetched from its server.
 func TestADocumentsRequests(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(strings.Replace(shop, "operationId: getOrder}", "operationId: other}", 1), `{url: "https://{place}.example.com/v1", variables: {place: {default: api}}}`, "{url: /v2/}", 1)
@@ -229,7 +229,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 }
 
-// wide returns so many members.
+// wide returns n members.
 func wide(n int) string {
 	var all []string
 	for i := range n {

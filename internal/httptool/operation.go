@@ -17,7 +17,7 @@ import (
 const (
 	MaxOperations     = 100
 	MaxOperationsText = 256 << 10 // bytes of JSON of all of them
-	MaxItems          = 1000      // that a result may keep of a list
+	MaxItems          = 1000      // entries of a list that a result may keep
 	defaultItems      = 50
 )
 
@@ -28,7 +28,7 @@ type Operation struct {
 	Method      string         `json:"method"`
 	Path        string         `json:"path"`
 	Parameters  map[string]any `json:"parameters"`
-	Effects     string         `json:"effects"` // empty: as the method has it
+	Effects     string         `json:"effects"` // empty means the default of the method
 	Result      struct {
 		Pointer  string `json:"pointer"`
 		MaxItems int    `json:"maxItems"`
@@ -37,28 +37,28 @@ type Operation struct {
 
 var operationName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,63}$`)
 
-// methods are those that requests may have, with what a repetition does.
+// methods maps the allowed methods to the effects of a repetition.
 var methods = map[string]string{"GET": "read", "HEAD": "read", "PUT": "idempotent", "DELETE": "idempotent", "POST": "once", "PATCH": "once"}
 
-// An OperationError says which operation is wrong, and why.
+// An OperationError is the error of one operation in a list.
 type OperationError struct {
 	Index  int
 	Member string // of the operation
 	Err    error
 }
 
-// Error names the operation by its place.
+// Error names the operation by its position.
 func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index+1, e.Err) }
 
-// ErrHeader is what is wrong with an operation whose argument goes into a header that
-// cannot be set.
+// ErrHeader is the error of an operation whose argument is sent in a header that cannot be
+// set.
 var ErrHeader = errors.New("not the name of a header that can be set")
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// FromOperations makes tools from a list of operations in JSON. Its errors are
-// [*OperationError] where one of them is wrong.
+// FromOperations makes tools from a list of operations in JSON. The error of a single
+// operation is an [*OperationError].
 func FromOperations(text string) ([]remote.Tool, error) {
 	var list []Operation
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -67,7 +67,7 @@ func FromOperations(text string) ([]remote.Tool, error) {
 		return nil, fmt.Errorf("the operations cannot be read, or have more than %d KiB", MaxOperationsText>>10)
 	}
 	if len(list) == 0 || len(list) > MaxOperations {
-		return nil, fmt.Errorf("a connection has between one operation and %d", MaxOperations)
+		return nil, fmt.Errorf("a connection must have 1 to %d operations", MaxOperations)
 	}
 	var tools []remote.Tool
 	seen := map[string]bool{}
@@ -85,16 +85,16 @@ func FromOperations(text string) ([]remote.Tool, error) {
 	return tools, nil
 }
 
-// tool returns the tool of an operation, or the member that is wrong.
+// tool returns the tool of an operation, or the invalid member.
 func (o Operation) tool() (t remote.Tool, member string, err error) {
 	effects, ok := methods[o.Method]
 	switch {
 	case !operationName.MatchString(o.Name):
-		return t, "name", errors.New("a name has letters, digits, _ and -, at most 64, and begins with a letter")
+		return t, "name", errors.New("a name must have letters, digits, _ and -, at most 64, and begin with a letter")
 	case !ok:
-		return t, "method", errors.New("the method is GET, HEAD, POST, PUT, PATCH or DELETE")
+		return t, "method", errors.New("the method must be GET, HEAD, POST, PUT, PATCH or DELETE")
 	case o.Result.MaxItems < 0 || o.Result.MaxItems > MaxItems:
-		return t, "result.maxItems", fmt.Errorf("a result keeps at most %d entries of a list", MaxItems)
+		return t, "result.maxItems", fmt.Errorf("a result can keep at most %d entries of a list", MaxItems)
 	}
 	if err := pathProblem(o.Path); err != nil {
 		return t, "path", err
@@ -121,7 +121,7 @@ func (o Operation) tool() (t remote.Tool, member string, err error) {
 	return t, "", nil
 }
 
-// places takes the places of the arguments out of their schema.
+// places moves the places of the arguments from their schema to the plan.
 func (o Operation) places(p *plan) (map[string]any, error) {
 	parameters := maps.Clone(o.Parameters)
 	if parameters == nil {
@@ -133,12 +133,12 @@ func (o Operation) places(p *plan) (map[string]any, error) {
 	properties := map[string]any{}
 	given, ok := parameters["properties"].(map[string]any)
 	if !ok && parameters["properties"] != nil {
-		return nil, errors.New("the properties are no object")
+		return nil, errors.New("the properties are not an object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		property, ok := given[name].(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("the schema of %q is no object", name)
+			return nil, fmt.Errorf("the schema of %q is not an object", name)
 		}
 		property = maps.Clone(property)
 		in, _ := property["in"].(string)
@@ -152,20 +152,20 @@ func (o Operation) places(p *plan) (map[string]any, error) {
 			}
 		case "body":
 			if p.Method == "GET" || p.Method == "HEAD" {
-				return nil, fmt.Errorf("a request with %s has no body, and %q is in it", p.Method, name)
+				return nil, fmt.Errorf("a request with %s cannot have a body, but %q is in it", p.Method, name)
 			}
 		default:
-			return nil, fmt.Errorf(`%q says where it goes: "in" is path, query, header or body`, name)
+			return nil, fmt.Errorf(`%q must have "in": path, query, header or body`, name)
 		}
 		if in == "path" && !slices.Contains(placeholders(p.Path), name) {
-			return nil, fmt.Errorf("the path has no {%s}", name)
+			return nil, fmt.Errorf("the path does not contain {%s}", name)
 		}
 		p.Arguments[name] = place{In: in, Name: name}
 	}
 	required, _ := parameters["required"].([]any)
 	for _, name := range placeholders(p.Path) {
 		if p.Arguments[name].In != "path" {
-			return nil, fmt.Errorf(`{%s} in the path needs a parameter of that name with "in": "path"`, name)
+			return nil, fmt.Errorf(`{%s} in the path requires a parameter of that name with "in": "path"`, name)
 		}
 		if !slices.Contains(required, any(name)) {
 			required = append(slices.Clone(required), name)

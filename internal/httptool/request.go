@@ -21,22 +21,22 @@ const (
 	maxHeaderValue = 4 << 10 // bytes
 )
 
-// A plan says how a request is made from arguments. It is the member request of a
+// A plan describes how to build a request from arguments. It is the member request of a
 // definition.
 type plan struct {
 	Method         string           `json:"method"`
 	Path           string           `json:"path"` // with {names} of arguments
 	Arguments      map[string]place `json:"arguments"`
 	Effects        string           `json:"effects"`
-	IdempotencyKey bool             `json:"idempotencyKey"` // the id of the call is sent as that header
+	IdempotencyKey bool             `json:"idempotencyKey"` // send the id of the call as that header
 	Result         selection        `json:"result"`
 }
 
-// A place says where an argument goes.
+// A place is the position of an argument in a request.
 type place struct {
 	In     string `json:"in"`     // path, query, header or body
-	Name   string `json:"name"`   // there; of a body: the member, empty: the argument is the body
-	Joined bool   `json:"joined"` // a list is one value with commas
+	Name   string `json:"name"`   // name in that position; for a body the member, empty if the argument is the whole body
+	Joined bool   `json:"joined"` // a list is sent as one value with commas
 }
 
 // planOf reads the plan of a definition.
@@ -55,14 +55,14 @@ func planOf(d remote.Definition) (*plan, error) {
 	return p, nil
 }
 
-// A made request is what is sent.
+// A made request is ready to be sent.
 type made struct {
 	url     string
 	headers map[string]string
-	body    []byte // nil: none
+	body    []byte // may be nil
 }
 
-// request makes a request from arguments. Its errors are for the model that wrote them.
+// request builds a request from arguments. Its errors are for the model that wrote them.
 func (p *plan) request(d remote.Definition, base string, arguments json.RawMessage) (*made, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -136,7 +136,7 @@ func (p *plan) request(d remote.Definition, base string, arguments json.RawMessa
 	return out, err
 }
 
-// checkArguments holds arguments against the schema of a definition.
+// checkArguments checks arguments against the schema of a definition.
 func checkArguments(d remote.Definition, arguments json.RawMessage) error {
 	text, err := json.Marshal(d.InputSchema)
 	if err != nil {
@@ -152,8 +152,8 @@ func checkArguments(d remote.Definition, arguments json.RawMessage) error {
 	return nil
 }
 
-// plainValues returns a value as it is written into an address or a header; nil where it
-// is null.
+// plainValues returns the values of an argument as they are written into an address or a
+// header; nil for null.
 func plainValues(raw json.RawMessage) ([]string, error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
@@ -167,7 +167,7 @@ func plainValues(raw json.RawMessage) ([]string, error) {
 		}
 		return []string{text}, nil
 	case raw[0] != '[':
-		return []string{string(raw)}, nil // numbers as they are written
+		return []string{string(raw)}, nil // numbers keep their spelling
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
@@ -191,7 +191,7 @@ func plainValues(raw json.RawMessage) ([]string, error) {
 	return all, nil
 }
 
-// encodeMembers writes the body from its members, each as it was given.
+// encodeMembers writes the body from its members without changing them.
 func encodeMembers(members map[string]json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(members)) {
@@ -208,7 +208,7 @@ func encodeMembers(members map[string]json.RawMessage) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// escape encodes a text so that it is one value in a path or query.
+// escape encodes a text as a single value in a path or query.
 func escape(text string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {
@@ -229,8 +229,8 @@ func escapeAll(values []string) []string {
 	return out
 }
 
-// address returns the address of a request: that of the connection with the path and the
-// query behind it.
+// address returns the address of a request: the connection's address followed by the path and
+// the query.
 func (p *plan) address(base string, inPath map[string]string, query []string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -255,27 +255,27 @@ func (p *plan) address(base string, inPath map[string]string, query []string) (s
 		text += "?" + strings.Join(query, "&")
 	}
 	if len(text) > maxURL {
-		return "", errors.New("the address of the request would have more than " + strconv.Itoa(maxURL) + " bytes")
+		return "", errors.New("the address of the request would exceed " + strconv.Itoa(maxURL) + " bytes")
 	}
 	now, err := url.Parse(text)
 	if err != nil || now.Host != u.Host || now.Scheme != u.Scheme || now.EscapedPath() != path || now.Fragment != "" {
-		return "", errors.New("the values do not make an address")
+		return "", errors.New("the values do not form a valid address")
 	}
 	return text, nil
 }
 
-// plainPath refuses a path that a server may take for another one.
+// plainPath refuses a path that a server may normalize to another one.
 func plainPath(path string) error {
 	for _, segment := range strings.Split(path, "/") {
 		plain, err := url.PathUnescape(segment)
 		if err != nil || plain == "." || plain == ".." || strings.ContainsAny(plain, `/\`) {
-			return errors.New(`a part of the path is "." or "..", or has a slash of its own`)
+			return errors.New(`a part of the path is "." or "..", or contains a slash`)
 		}
 	}
 	return nil
 }
 
-// placeholders returns the names in a path, in their order.
+// placeholders returns the names in a path, in order.
 func placeholders(path string) (names []string) {
 	for {
 		_, rest, ok := strings.Cut(path, "{")
@@ -293,20 +293,20 @@ func placeholders(path string) (names []string) {
 	}
 }
 
-// pathProblem returns why a text cannot be the path of an operation; nil: it can.
+// pathProblem returns why a text cannot be the path of an operation; nil if it can.
 func pathProblem(path string) error {
 	if !strings.HasPrefix(path, "/") || len(path) > 1024 || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("?#\\\"<>^`|", r) }) {
-		return errors.New(`the path begins with a slash, has at most 1024 characters of ASCII, and no query`)
+		return errors.New(`the path must begin with a slash, have at most 1024 ASCII characters, and no query`)
 	}
 	filled := path
 	for _, name := range placeholders(path) {
 		if name == "" || strings.ContainsAny(name, "{/") {
-			return fmt.Errorf("the path has a name %q in braces, which is none", name)
+			return fmt.Errorf("the path has an invalid name %q in braces", name)
 		}
 		filled = strings.ReplaceAll(filled, "{"+name+"}", "x")
 	}
 	if strings.ContainsAny(filled, "{}") {
-		return errors.New("the path has a brace without its other one")
+		return errors.New("the path has an unmatched brace")
 	}
 	if strings.Contains(strings.TrimSuffix(filled, "/"), "//") {
 		return errors.New("the path has an empty part")

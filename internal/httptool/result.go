@@ -12,8 +12,8 @@ import (
 	"stoa/internal/remote"
 )
 
-// text returns the body of a reply for a model. What cannot be read in part is named:
-// the reply came, so the request was carried out.
+// text returns the body of a reply for a model. Unreadable parts are named: the reply
+// arrived, so the request was carried out.
 func (p *plan) text(contentType string, body []byte) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "Done. The reply is empty."
@@ -56,16 +56,16 @@ func isText(kind string, body []byte) bool {
 	return utf8.Valid(body) && !bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f' })
 }
 
-// A selection says which part of a JSON reply is the result.
+// A selection selects the part of a JSON reply that is the result.
 type selection struct {
-	Pointer  string `json:"pointer"`  // of RFC 6901; empty: the whole
-	MaxItems int    `json:"maxItems"` // of a list; 0: all
+	Pointer  string `json:"pointer"`  // RFC 6901; empty means the whole reply
+	MaxItems int    `json:"maxItems"` // of a list; 0 means all
 }
 
-// maxPointer is how many steps a pointer has at most.
+// maxPointer is the maximum number of steps of a pointer.
 const maxPointer = 20
 
-// pick returns a part of a JSON text, with numbers as they are written.
+// pick returns a part of a JSON text; numbers keep their spelling.
 func (s selection) pick(body []byte) string {
 	part, ok := at(body, s.Pointer)
 	note := ""
@@ -90,7 +90,7 @@ func (s selection) pick(body []byte) string {
 	return strings.ToValidUTF8(b.String(), "\ufffd") + note
 }
 
-// at returns the part of a JSON text that a pointer names.
+// at returns the part of a JSON text at a pointer.
 func at(text json.RawMessage, pointer string) (json.RawMessage, bool) {
 	if pointer == "" {
 		return text, true
@@ -121,10 +121,10 @@ func at(text json.RawMessage, pointer string) (json.RawMessage, bool) {
 	return text, true
 }
 
-// pointerProblem returns why a text is no pointer that can be used; nil: it is one.
+// pointerProblem returns why a text is not a usable pointer; nil if it is one.
 func pointerProblem(pointer string) error {
 	if pointer != "" && !strings.HasPrefix(pointer, "/") || strings.Count(pointer, "/") > maxPointer || len(pointer) > 512 {
-		return fmt.Errorf("the pointer has the form /data/items, with at most %d steps", maxPointer)
+		return fmt.Errorf("the pointer must have the form /data/items, with at most %d steps", maxPointer)
 	}
 	return nil
 }

@@ -14,29 +14,30 @@ import (
 // Limits of the schemas of one operation.
 const (
 	maxSchemaValues = 5000
-	maxSchemaDepth  = 18   // of values in one another
+	maxSchemaDepth  = 18   // nesting depth
 	maxPattern      = 1000 // bytes of a regular expression
 )
 
-// A schemaCopier copies schemas of a document into one of their own: what they refer to
-// becomes a definition in it. It stops where they are too large, whatever refers to what.
+// A schemaCopier copies schemas of a document into a single schema: the targets of references
+// become definitions in it. It stops if the result becomes too large, even with circular
+// references.
 type schemaCopier struct {
 	d     *document
 	left  int
 	names map[string]string // of the definitions, by reference
 	defs  map[string]any
-	// patterns is how many bytes the regular expressions have so far.
+	// patterns is the total size of the regular expressions so far, in bytes.
 	patterns int
 }
 
-var errSchemaSize = fmt.Errorf("the schema of its arguments has more than %d values, %d in one another, or %d KiB of regular expressions", maxSchemaValues, maxSchemaDepth, schema.MaxParameters>>10)
+var errSchemaSize = fmt.Errorf("the schema of its arguments has more than %d values, %d levels of nesting, or %d KiB of regular expressions", maxSchemaValues, maxSchemaDepth, schema.MaxParameters>>10)
 
-// Keywords whose values are schemas, by how.
+// Keywords with schemas as values, by the form of the value.
 var (
 	oneSchema  = []string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 	listSchema = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	mapSchema  = []string{"properties", "patternProperties", "dependentSchemas", "$defs"}
-	// notKept say nothing about arguments.
+	// notKept are keywords that do not constrain arguments.
 	notKept = []string{"example", "examples", "xml", "externalDocs", "discriminator", "nullable", "$schema", "$id", "$comment", "$anchor"}
 )
 
@@ -53,7 +54,7 @@ func (c *schemaCopier) copy(v any, depth int) (any, error) {
 		if _, plain := v.(bool); plain {
 			return v, nil
 		}
-		return nil, errors.New("a schema in it is no object")
+		return nil, errors.New("a schema in it is not an object")
 	}
 	out := map[string]any{}
 	if to, ok := from["$ref"].(string); ok {
@@ -63,7 +64,7 @@ func (c *schemaCopier) copy(v any, depth int) (any, error) {
 		}
 		out["$ref"] = "#/$defs/" + name
 		if c.d.old {
-			return out, nil // what stands beside it does not count
+			return out, nil // keywords next to it do not count
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(from)) {
@@ -85,7 +86,7 @@ func (c *schemaCopier) copy(v any, depth int) (any, error) {
 	return out, nil
 }
 
-// keyword copies the value of one keyword; nil: it is left out.
+// keyword copies the value of one keyword; nil means that it is left out.
 func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
 	switch {
 	case slices.Contains(oneSchema, key):
@@ -133,21 +134,21 @@ func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
 	return c.plain(value, depth+1)
 }
 
-// isPattern reports whether a pattern is one that the check of arguments knows: other
-// languages have some that it does not.
+// isPattern reports whether the check of arguments supports a pattern: the regular
+// expressions of other languages have constructs that it does not support.
 func (c *schemaCopier) isPattern(v any) (known bool, err error) {
 	text, ok := v.(string)
 	if !ok || len(text) > maxPattern {
 		return false, nil
 	}
 	if c.patterns += len(text); c.patterns > schema.MaxParameters {
-		return false, errSchemaSize // before so many are looked at
+		return false, errSchemaSize // stop before more are examined
 	}
 	_, err = schema.PatternStates(text)
 	return err == nil, nil
 }
 
-// plain copies a value that is no schema.
+// plain copies a value that is not a schema.
 func (c *schemaCopier) plain(v any, depth int) (any, error) {
 	if c.left--; c.left < 0 || depth > maxSchemaDepth {
 		return nil, errSchemaSize
@@ -177,8 +178,8 @@ func (c *schemaCopier) plain(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// definition returns the name of the definition for a reference, and copies what it
-// names the first time.
+// definition returns the name of the definition for a reference, and copies the target of the
+// reference the first time.
 func (c *schemaCopier) definition(to string) (string, error) {
 	if name, ok := c.names[to]; ok {
 		return name, nil
@@ -193,7 +194,7 @@ func (c *schemaCopier) definition(to string) (string, error) {
 		name = "schema" + strconv.Itoa(len(c.names)+1)
 	}
 	c.names[to] = name
-	c.defs[name] = true // until it is there
+	c.defs[name] = true // reserved until it is copied
 	if len(c.names) > 500 {
 		return "", errSchemaSize
 	}
@@ -205,7 +206,7 @@ func (c *schemaCopier) definition(to string) (string, error) {
 	return name, nil
 }
 
-// modern says in JSON Schema what a schema of OpenAPI 3.0 says in its own way.
+// modern converts keywords of OpenAPI 3.0 to JSON Schema.
 func modern(from, out map[string]any) {
 	if null, _ := from["nullable"].(bool); null {
 		if kind, ok := out["type"].(string); ok {

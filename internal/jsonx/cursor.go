@@ -10,10 +10,10 @@ import (
 // MaxDepth is how deeply a [Cursor] follows nested values.
 const MaxDepth = 512
 
-// A Cursor walks once over one JSON text in place, without allocating. It is for
-// streams of providers, where one or two members of each event matter. It is
-// lenient like [Lenient], and also about types: a value of another type than the
-// requested one is skipped and reported as absent.
+// A Cursor walks once over one JSON text in place, without allocating. It is for streams of
+// providers, in which only one or two members of each event matter. It is lenient like
+// [Lenient], and also about types: a value of another type than the requested one is skipped
+// and reported as absent.
 //
 // The pattern is
 //
@@ -30,9 +30,9 @@ const MaxDepth = 512
 //
 // After a syntax error every method reports absence and Done is false.
 //
-// Providers' replies are read in place: a delta event takes one allocation, its text. Types
-// are read leniently, since compatible servers send numbers as strings and null for
-// anything; what a wrong type means is decided by the codec.
+// Providers' replies are read in place: a delta event costs one allocation, its text. Types
+// are read leniently, since compatible servers send numbers as strings and null for anything;
+// the codec decides what a wrong type means.
 type Cursor struct {
 	Key []byte // the name of the current member, valid until the next one; its bytes are not checked
 
@@ -40,18 +40,17 @@ type Cursor struct {
 	pos     int
 	depth   int
 	fresh   bool // directly after { or [
-	pending bool // the current member or element was not read yet
+	pending bool // the current member or element has not been read
 	bad     bool
-	reply   bool // made by NewReplyCursor
+	reply   bool // created by NewReplyCursor
 }
 
-// NewCursor returns a cursor before the value of data, which it keeps and never
-// changes.
+// NewCursor returns a cursor before the value of data, which it keeps and does not change.
 func NewCursor(data []byte) Cursor { return Cursor{buf: data, pending: true} }
 
-// NewReplyCursor returns a cursor for the reply of a provider: in the strings that
-// it reads U+0000 becomes U+FFFD, like bytes that are no UTF-8, since PostgreSQL
-// stores no U+0000.
+// NewReplyCursor returns a cursor for the reply of a provider: in the strings that it reads,
+// U+0000 becomes U+FFFD, like bytes that are not UTF-8, because PostgreSQL cannot store
+// U+0000.
 func NewReplyCursor(data []byte) Cursor { return Cursor{buf: data, pending: true, reply: true} }
 
 // unescape appends the value of a checked string with escapes.
@@ -64,8 +63,8 @@ func (c *Cursor) unescape(dst, raw []byte) []byte {
 	return dst
 }
 
-// Done reports whether the text was one JSON value and nothing else. What was
-// not read yet is skipped and checked.
+// Done reports whether the text was one JSON value and nothing else. Unread parts are skipped
+// and checked.
 func (c *Cursor) Done() bool {
 	if c.pending {
 		c.Skip()
@@ -74,7 +73,7 @@ func (c *Cursor) Done() bool {
 }
 
 // Kind returns the first byte of the current value ('{', '[', '"', 't', 'f', 'n', or
-// '0' for a number), 0 if there is none.
+// '0' for a number), 0 if none exists.
 func (c *Cursor) Kind() byte {
 	if c.bad || !c.pending {
 		return 0
@@ -111,8 +110,8 @@ func (c *Cursor) enter(open byte) bool {
 	return true
 }
 
-// Member moves to the next member of the object entered last and sets Key. At the
-// end of the object it leaves it and returns false.
+// Member moves to the next member of the object entered last and sets Key. At the end of the
+// object it leaves the object and returns false.
 func (c *Cursor) Member() bool {
 	if !c.next('}') {
 		return false
@@ -137,8 +136,8 @@ func (c *Cursor) Member() bool {
 	return true
 }
 
-// Element moves to the next element of the array entered last. At the end of the
-// array it leaves it and returns false.
+// Element moves to the next element of the array entered last. At the end of the array it
+// leaves the array and returns false.
 func (c *Cursor) Element() bool {
 	if !c.next(']') {
 		return false
@@ -183,7 +182,7 @@ func (c *Cursor) next(end byte) bool {
 
 // Text reads a string as valid UTF-8.
 func (c *Cursor) Text() (string, bool) {
-	raw, escaped, ok := c.take()
+	raw, escaped, ok := c.stringValue()
 	if !ok {
 		return "", false
 	}
@@ -193,11 +192,10 @@ func (c *Cursor) Text() (string, bool) {
 	return string(raw), true
 }
 
-// AppendPiece appends a string that may be a piece of a longer text: half of a
-// surrogate pair and invalid UTF-8 stay unchanged until [Mend] or a [Joiner] gets
-// the other half.
+// AppendPiece appends a string that may be a piece of a longer text: half of a surrogate pair
+// and invalid UTF-8 stay unchanged until [Mend] or a [Joiner] receives the other half.
 func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
-	raw, escaped, ok := c.take()
+	raw, escaped, ok := c.stringValue()
 	if !ok {
 		return dst, false
 	}
@@ -207,16 +205,16 @@ func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
 	return append(dst, raw...), true
 }
 
-// Is reports whether the current value is the string s, which needs no escape.
+// Is reports whether the current value is the string s, which must not need escaping.
 func (c *Cursor) Is(s string) bool {
-	raw, _, ok := c.take()
+	raw, _, ok := c.stringValue()
 	return ok && string(raw) == s
 }
 
 // Name reads a short word such as a type or a reason. Unlike Text it returns
 // bytes of the document, valid as long as that is, with escapes as written.
 func (c *Cursor) Name() []byte {
-	raw, _, _ := c.take()
+	raw, _, _ := c.stringValue()
 	return raw
 }
 
@@ -291,8 +289,8 @@ func (c *Cursor) peek() byte {
 	return c.buf[c.pos]
 }
 
-// take returns the current value if it is a string.
-func (c *Cursor) take() (raw []byte, escaped, ok bool) {
+// stringValue returns the raw current value if it is a string.
+func (c *Cursor) stringValue() (raw []byte, escaped, ok bool) {
 	if c.Kind() != '"' {
 		c.Skip()
 		return nil, false, false

@@ -133,12 +133,12 @@ func u16(r rune) string {
 	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
 }
 
-// TestTextsOfAJoinerStayAsTheyWere keeps all texts of a reply, short ones among long
-// ones: they share memory, and none may change when another comes.
+// TestTextsOfAJoinerStayAsTheyWere keeps all texts of a reply, short ones among long ones:
+// they share memory, and none may change when another arrives.
 func TestTextsOfAJoinerStayAsTheyWere(t *testing.T) {
 	var j Joiner
 	var got, want []string
-	buf := make([]byte, 0, 4*short) // used again, as the buffer of a stream is
+	buf := make([]byte, 0, 4*short) // reused, like the buffer of a stream
 	for i := range 20 * short {
 		text := strings.Repeat(string(rune('a'+i%26)), i%(2*short))
 		buf = append(append(append(buf[:0], '"'), text...), '"')

@@ -16,14 +16,14 @@ type Joiner struct {
 }
 
 const (
-	slabSize = 256 // bytes that short texts share; who keeps one of them keeps all
-	short    = 64  // bytes of a text that shares
+	slabSize = 256 // size of the memory that short texts share, in bytes; keeping one of them keeps all
+	short    = 64  // maximum size of a text that shares memory, in bytes
 )
 
 // Next reads the string of the cursor and returns the text that is complete so
 // far, which may be empty.
 func (j *Joiner) Next(c *Cursor) string {
-	raw, escaped, ok := c.take()
+	raw, escaped, ok := c.stringValue()
 	if !ok {
 		return ""
 	}
@@ -52,8 +52,8 @@ func (j *Joiner) whole() string {
 	return string(Mend(j.work[:whole]))
 }
 
-// text returns b as a string. Providers send a few bytes at a time: an allocation for
-// each of them would be a third of what a stream takes.
+// text returns b as a string. Providers send a few bytes at a time: an allocation for each of
+// them would be a third of the allocations of a stream.
 func (j *Joiner) text(b []byte) string {
 	if len(b) > short {
 		return string(b)
@@ -67,7 +67,7 @@ func (j *Joiner) text(b []byte) string {
 	return j.slab.String()[from:]
 }
 
-// Rest returns U+FFFD for what was never completed; usually it is "".
+// Rest returns U+FFFD for an incomplete character; usually it is "".
 func (j *Joiner) Rest() string {
 	s := string(Mend(j.held))
 	j.held = j.held[:0]

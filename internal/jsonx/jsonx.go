@@ -1,13 +1,13 @@
-// Package jsonx is the JSON of the hot paths and of what is stored: a strict
-// decoder for callers, a lenient one for providers, and a fast encoder.
+// Package jsonx is the JSON of the hot paths and of stored data: a strict decoder for
+// callers, a lenient one for providers, and a fast encoder.
 //
-// Strict refuses duplicate member names and invalid UTF-8, because two readers
-// of one document must never see two different things. Lenient takes both,
-// because a mistake of a provider must not cost a caller the reply. What is not
-// JSON is an error in both. Member names are case-sensitive.
+// The strict decoder refuses duplicate member names and invalid UTF-8, because two readers of
+// one document must never interpret it differently. The lenient one accepts both, because a
+// mistake of a provider must not cost a caller the reply. Text that is not JSON is an error
+// in both. Member names are case-sensitive.
 //
-// It is not the only JSON package: the schema check of api, the pages and the
-// output of the command line use encoding/json.
+// It is not the only JSON package: the schema check of api, the pages and the output of the
+// command line use encoding/json.
 //
 // Start with [Unmarshal] and [AppendString]; [Cursor] is for the hot paths.
 package jsonx
@@ -25,13 +25,13 @@ type Value = jsontext.Value
 // names, valid UTF-8. Unknown members are ignored.
 func Unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }
 
-// UnmarshalKnown is [Unmarshal] that also refuses members that into does not have.
+// UnmarshalKnown is [Unmarshal], but also refuses members that into does not have.
 func UnmarshalKnown(data []byte, into any) error {
 	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 }
 
-// Lenient decodes the JSON of a provider: invalid UTF-8 becomes U+FFFD, of
-// duplicate names the last one applies, unknown members are ignored.
+// Lenient decodes the JSON of a provider: invalid UTF-8 becomes U+FFFD, the last of several
+// duplicate names applies, unknown members are ignored.
 func Lenient(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
@@ -45,9 +45,9 @@ func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// MarshalModel is [Marshal] for the generated models of the contract, whose tags
-// are meant for encoding/json: omitempty leaves out an optional member without a
-// value, and not one whose value is null.
+// MarshalModel is [Marshal] for the generated models of the contract, whose tags are meant
+// for encoding/json: omitempty leaves out an optional member without a value, but not one
+// whose value is null.
 func MarshalModel(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 }

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// WithMember returns a JSON object with a member that is a text, as the last of them. What
-// it has of that name is left out, also where it is there several times; other values
-// stay as they are written. An empty text is an empty object. What is no object is
-// returned as it is.
+// WithMember returns a JSON object with a string member added as the last one. All existing
+// members of that name are removed; other values are copied unchanged. An empty text counts
+// as an empty object. A text that is not an object is returned unchanged.
 func WithMember(object, name, value string) string {
 	given := object
 	if strings.TrimSpace(given) == "" {
@@ -31,7 +30,7 @@ func WithMember(object, name, value string) string {
 			if i > 0 {
 				out.WriteByte(':')
 			}
-			_ = e.Encode(part)          // a text, or a value that was read, has a form in JSON
+			_ = e.Encode(part)          // a text, or a value that was read, can always be encoded
 			out.Truncate(out.Len() - 1) // the end of the line
 		}
 	}
@@ -51,7 +50,7 @@ func WithMember(object, name, value string) string {
 	if _, err := d.Token(); err != nil {
 		return object
 	}
-	if _, err := d.Token(); err != io.EOF { // there is more behind it
+	if _, err := d.Token(); err != io.EOF { // more data follows
 		return object
 	}
 	add(name, value)

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// The functions below move over JSON without a state: a place in, a place out, and
-// -1 where the text breaks the syntax (RFC 8259).
+// The functions below scan JSON without state: they take a position and return a position, or
+// -1 if the text violates the syntax (RFC 8259).
 
-// skipSpace returns the place of the first byte from i on that is no white space.
+// skipSpace returns the position of the first byte from i on that is not white space.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
@@ -18,8 +18,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// valueEnd returns the place after the value at i, which lies in so many objects and
-// arrays; white space may come before it. More than [MaxDepth] are an error.
+// valueEnd returns the position after the value at i, which is nested in depth objects and
+// arrays; white space may precede it. More than [MaxDepth] levels are an error.
 func valueEnd(b []byte, i, depth int) int {
 	if i = skipSpace(b, i); i == len(b) {
 		return -1
@@ -44,7 +44,7 @@ func valueEnd(b []byte, i, depth int) int {
 	return numberEnd(b, i)
 }
 
-// objectEnd returns the place after the object whose brace is before i.
+// objectEnd returns the position after the object whose brace precedes i.
 func objectEnd(b []byte, i, depth int) int {
 	if depth > MaxDepth {
 		return -1
@@ -78,7 +78,7 @@ func objectEnd(b []byte, i, depth int) int {
 	}
 }
 
-// arrayEnd returns the place after the array whose bracket is before i.
+// arrayEnd returns the position after the array whose bracket precedes i.
 func arrayEnd(b []byte, i, depth int) int {
 	if depth > MaxDepth {
 		return -1
@@ -103,8 +103,8 @@ func arrayEnd(b []byte, i, depth int) int {
 	}
 }
 
-// stringEnd returns the place of the quote that ends the string whose first byte is
-// at i, and whether it has escapes.
+// stringEnd returns the position of the quote that ends the string whose first byte is at i,
+// and whether it has escapes.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
 	for i < len(b) {
 		if i+8 <= len(b) {
@@ -140,7 +140,7 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 	return -1, false
 }
 
-// literalEnd returns the place after the word, if it is at i.
+// literalEnd returns the position after the word, if it is at i.
 func literalEnd(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
@@ -148,7 +148,7 @@ func literalEnd(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// numberEnd returns the place after the number at i (RFC 8259, section 6).
+// numberEnd returns the position after the number at i (RFC 8259, section 6).
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -172,7 +172,7 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd returns the place after the digits at i; there must be one.
+// digitsEnd returns the position after the digits at i; there must be at least one.
 func digitsEnd(b []byte, i int) int {
 	from := i
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
@@ -184,8 +184,7 @@ func digitsEnd(b []byte, i int) int {
 	return i
 }
 
-// escapeLen returns the length of the escape that b begins with, 0 if there is
-// none.
+// escapeLen returns the length of the escape at the start of b, 0 if none exists.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -201,7 +200,7 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// unit returns the UTF-16 unit of the \uXXXX that b begins with.
+// unit returns the UTF-16 unit of the \uXXXX at the start of b.
 func unit(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

@@ -13,9 +13,9 @@ import (
 // values.
 var ErrTooMany = errors.New("jsonx: too many values, or nested too deeply")
 
-// Tree reads a caller's JSON, strictly, into maps, slices, strings, booleans, nil
-// and [json.Number]. It fails with [ErrTooMany] beyond most values or [MaxDepth]
-// levels, so that a small text cannot take much memory.
+// Tree reads a caller's JSON, strictly, into maps, slices, strings, booleans, nil and
+// [json.Number]. It fails with [ErrTooMany] beyond most values or [MaxDepth] levels, so that
+// a small text cannot use much memory.
 func Tree(data []byte, most int) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
 	v, err := tree(dec, &most)
@@ -63,7 +63,7 @@ func tree(dec *jsontext.Decoder, left *int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key := name.String() // before the next token takes its place
+		key := name.String() // before the next token overwrites it
 		if object[key], err = tree(dec, left); err != nil {
 			return nil, err
 		}

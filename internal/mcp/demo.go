@@ -10,10 +10,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Demo returns a small server to try connections with, made with the SDK's own: a tool
-// that only reads, one that may be repeated, and one with an effect each time. Tests use
-// it as well. It keeps its notes in memory, at most 1,000. Legacy: it speaks the era
-// with sessions alone.
+// Demo returns a small server to try connections with, built with the SDK: a read-only tool,
+// one that may be repeated, and one with an effect each time. Tests use it too. It keeps its
+// notes in memory, at most 1,000. legacy restricts it to the era with sessions.
 func Demo(legacy bool) http.Handler {
 	options := &sdk.ServerOptions{Instructions: "Notes to try connections with. They are gone when the server stops."}
 	if legacy {
@@ -37,7 +36,7 @@ func Demo(legacy bool) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !legacy, JSONResponse: !legacy})
 }
 
-// maxNotes is how many notes the demo keeps, and how many bytes each and its name have.
+// Limits of the demo: number of notes, bytes of a note, and bytes of its name.
 const maxNotes, maxNote, maxNoteName = 1000, 10_000, 128
 
 type notebook struct {
@@ -74,7 +73,7 @@ func (n *notebook) add(_ context.Context, _ *sdk.CallToolRequest, in noteInput) 
 	return n.write(in.Name, in.Text, "\n")
 }
 
-// write writes a note; with something between it adds to the one that is there.
+// write writes a note; if between is set, it appends to an existing note after between.
 func (n *notebook) write(name, text, between string) (*sdk.CallToolResult, any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/remote"
 )
 
-// FuzzResults has any text be the result of a call: something comes of it for the model,
-// as it was carried out, and nothing that is not in it.
+// FuzzResults uses any text as the result of a call: the model receives something, marked as
+// carried out, and nothing that is not in the text.
 func FuzzResults(f *testing.F) {
 	f.Add(`{"content":[{"type":"text","text":"done"}],"isError":false}`)
 	f.Add(`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"resource","resource":{"uri":"file:///a","text":"x"}},{"type":"resource_link","name":"n","uri":"u"},null,7,{"type":"hologram"}]}`)
@@ -33,8 +33,8 @@ func FuzzResults(f *testing.F) {
 	})
 }
 
-// FuzzReplies has any text be the reply to a request, and a catalog: one that is not of
-// the request is none, and a tool that can be used has a name and a schema.
+// FuzzReplies uses any text as the reply to a request, and as a catalog: a reply to another
+// request does not count, and a usable tool has a name and a schema.
 func FuzzReplies(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}}`)
 	f.Add(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}`)
@@ -44,7 +44,7 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, neutral := range []bool{false, true} {
 			r := &reply{w: &wire{}, into: &slot{}, id: json.RawMessage("1"), neutral: neutral}
-			out, is := r.take([]byte(text))
+			out, is := r.accept([]byte(text))
 			if !is {
 				if r.x.result != nil || r.x.code != 0 {
 					t.Fatalf("what is no reply left %+v", r.x)
@@ -72,7 +72,7 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// idOf returns the id of a message, whose name may have letters of either case.
+// idOf returns the id of a message; its member name is matched without regard to case.
 func idOf(m map[string]json.RawMessage) (id string) {
 	for name, v := range m {
 		if strings.EqualFold(name, "id") && (id == "" || strings.TrimSpace(string(v)) == "1") {

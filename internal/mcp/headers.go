@@ -13,8 +13,8 @@ import (
 	"stoa/internal/remote"
 )
 
-// The headers with arguments of a call, as the protocol has them: a property of a tool's
-// schema names its own by x-mcp-header, so that what stands before a server can decide by
+// The headers with arguments of a call, as the protocol defines them: a property of a tool's
+// schema names its header in x-mcp-header, so that a proxy in front of a server can decide by
 // it without reading the body.
 const (
 	argumentMember = "x-mcp-header"
@@ -24,22 +24,22 @@ const (
 	safeInteger    = 1<<53 - 1
 )
 
-// A property is what counts of one in a schema.
+// A property contains the relevant members of a property's schema.
 type property struct {
 	Type       any                 `json:"type"`
 	Header     json.RawMessage     `json:"x-mcp-header"`
 	Properties map[string]property `json:"properties"`
 }
 
-// An argument is one that goes into a header too.
+// An argument is an argument that is also sent as a header.
 type argument struct {
 	path   []string // of members, from the outermost
 	kind   string   // string, integer or boolean
 	header string
 }
 
-// argumentsOf returns which arguments of a tool go into headers. problem is why the tool
-// cannot be used; empty: it can.
+// argumentsOf returns the arguments of a tool that are sent as headers. problem says why the
+// tool cannot be used; empty if it can.
 func argumentsOf(definition string) (list []argument, problem string) {
 	if !strings.Contains(definition, argumentMember) {
 		return nil, ""
@@ -60,9 +60,9 @@ func argumentsOf(definition string) (list []argument, problem string) {
 				kind, _ := p.Type.(string)
 				switch err := json.Unmarshal(p.Header, &header); {
 				case kind != "string" && kind != "integer" && kind != "boolean":
-					return fmt.Sprintf("The property %s has an %s, and is no string, integer or boolean.", shown(at), argumentMember)
+					return fmt.Sprintf("The property %s has an %s, and is not a string, integer or boolean.", shown(at), argumentMember)
 				case err != nil || !isToken(header):
-					return fmt.Sprintf("The %s of the property %s is no name of a header.", argumentMember, shown(at))
+					return fmt.Sprintf("The %s of the property %s is not a valid header name.", argumentMember, shown(at))
 				case taken[strings.ToLower(header)]:
 					return fmt.Sprintf("Two properties have the %s %s.", argumentMember, header)
 				case len(list) == maxHeaders:
@@ -95,7 +95,7 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= 128
 }
 
-// headersOf returns the headers of a call of a tool; nil: it has none.
+// headersOf returns the headers of a call of a tool; nil if it does not have one.
 func headersOf(definition string, arguments json.RawMessage) http.Header {
 	list, _ := argumentsOf(definition)
 	if len(list) == 0 {
@@ -107,7 +107,7 @@ func headersOf(definition string, arguments json.RawMessage) http.Header {
 		if !ok {
 			continue
 		}
-		if bytes += len(value); bytes > maxHeaderBytes { // the server says what it misses
+		if bytes += len(value); bytes > maxHeaderBytes { // the server reports missing headers
 			break
 		}
 		headers.Set(argumentPrefix+a.header, value)
@@ -115,8 +115,8 @@ func headersOf(definition string, arguments json.RawMessage) http.Header {
 	return headers
 }
 
-// value returns what a header says of its argument: not what is not there, or is not of
-// its kind.
+// value returns the header value of an argument, if the argument is present and has the right
+// kind.
 func (a argument) value(arguments json.RawMessage) (string, bool) {
 	for _, name := range a.path {
 		var members map[string]json.RawMessage
@@ -142,8 +142,8 @@ func (a argument) value(arguments json.RawMessage) (string, bool) {
 	return headerText(*s), true
 }
 
-// headerText returns a text as the value of a header: in base64 where it could not be
-// one, or would be read as such.
+// headerText returns a text as the value of a header: in base64 if it could not be a header
+// value, or would be read as base64.
 func headerText(s string) string {
 	plain := strings.Trim(s, " \t") == s && !strings.HasPrefix(s, "=?base64?")
 	for _, c := range []byte(s) {

@@ -17,7 +17,7 @@ import (
 const headed = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"all":{"type":"boolean","x-mcp-header":"All"},` +
 	`"scope":{"type":"object","properties":{"depth":{"type":"integer","x-mcp-header":"Depth"}}},"note":{"type":"string"}}}`
 
-// The SDK's server refuses a call whose headers are not those that its arguments give.
+// The SDK's server refuses a call whose headers do not match its arguments.
 func TestArgumentsGoIntoHeaders(t *testing.T) {
 	t.Parallel()
 	for _, legacy := range []bool{false, true} {
@@ -72,12 +72,12 @@ func TestWrongHeadersMakeAToolInvalid(t *testing.T) {
 	}
 	var entries []string
 	wrong := map[string]string{
-		`"a":{"type":"number","x-mcp-header":"A"}`:                                                               "The property a has an x-mcp-header, and is no string, integer or boolean.",
-		`"a":{"type":"string","x-mcp-header":""}`:                                                                "The x-mcp-header of the property a is no name of a header.",
-		`"a":{"type":"string","x-mcp-header":"A:B"}`:                                                             "The x-mcp-header of the property a is no name of a header.",
-		`"a":{"type":"string","x-mcp-header":7}`:                                                                 "The x-mcp-header of the property a is no name of a header.",
+		`"a":{"type":"number","x-mcp-header":"A"}`:                                                               "The property a has an x-mcp-header, and is not a string, integer or boolean.",
+		`"a":{"type":"string","x-mcp-header":""}`:                                                                "The x-mcp-header of the property a is not a valid header name.",
+		`"a":{"type":"string","x-mcp-header":"A:B"}`:                                                             "The x-mcp-header of the property a is not a valid header name.",
+		`"a":{"type":"string","x-mcp-header":7}`:                                                                 "The x-mcp-header of the property a is not a valid header name.",
 		`"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"string","x-mcp-header":"a"}}}`: "Two properties have the x-mcp-header a.",
-		`"a":{"properties":{"b":{"type":"object","x-mcp-header":"A"}}}`:                                          "The property a.b has an x-mcp-header, and is no string, integer or boolean.",
+		`"a":{"properties":{"b":{"type":"object","x-mcp-header":"A"}}}`:                                          "The property a.b has an x-mcp-header, and is not a string, integer or boolean.",
 		strings.Join(many, ","):                                                                                  "More than 32 properties have an x-mcp-header.",
 		`"a":{"type":"string","properties":7,"x-mcp-header":"A"}`:                                                "The x-mcp-header of a property cannot be read.",
 	}

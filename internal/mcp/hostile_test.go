@@ -18,12 +18,12 @@ import (
 	"stoa/internal/remote"
 )
 
-// to returns what speaks to a fake.
+// to returns a client of a fake.
 func to(f *fakemcp.Server) Server {
 	return Server{Endpoint: remote.Endpoint{Network: f.Network(), URL: f.URL, Headers: map[string]string{"Idempotency-Key": "k"}}, Version: "test"}
 }
 
-// try calls a tool once and returns what is known of a call that failed.
+// try calls a tool once and returns the class of a failed call.
 func try(ctx context.Context, t *testing.T, s Server, id, tool, order string) (*remote.Result, *remote.Error) {
 	t.Helper()
 	result, err := s.Call(ctx, remote.Call{ID: id, Tool: tool, Arguments: json.RawMessage(fmt.Sprintf(`{"order":%q}`, order))})
@@ -34,7 +34,7 @@ func try(ctx context.Context, t *testing.T, s Server, id, tool, order string) (*
 	return result, failed
 }
 
-// outcomes are what is known of a call after each fault.
+// outcomes maps each fault to the class of the call.
 var outcomes = map[string]remote.Class{
 	"reset": remote.Unknown, "short": remote.Unknown, "restart": remote.Unknown, "hang": remote.Unknown, "drip": remote.Unknown,
 	"truncated": remote.Unknown, "no reply": remote.Unknown, "wrong id": remote.Unknown, "null": remote.Unknown, "html": remote.Unknown,
@@ -45,8 +45,8 @@ var outcomes = map[string]remote.Class{
 	"-32603": remote.Unknown, "-32000": remote.Unknown, "0": remote.Unknown, "7": remote.Unknown,
 }
 
-// TestOutcomesOfCalls has every fault that leaves it open, or not, whether a call was
-// carried out. None is made twice, and what counts as refused had no effect.
+// TestOutcomesOfCalls covers every fault that leaves open, or not, whether a call was carried
+// out. No call is repeated, and a refused call had no effect.
 func TestOutcomesOfCalls(t *testing.T) {
 	t.Parallel()
 	for _, name := range fakemcp.Orders() {
@@ -65,7 +65,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 			for order, want := range outcomes {
 				id, before := "cal_"+order, len(f.Calls())
 				ctx, cancel := context.WithCancel(t.Context())
-				if order == "hang" || order == "drip" { // until the caller has enough
+				if order == "hang" || order == "drip" { // until the caller gives up
 					go func() {
 						f.Await(func(all []fakemcp.Call) bool { return len(all) > before })
 						cancel()
@@ -76,7 +76,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 				calls := f.Calls()[before:]
 				times := 1
 				if order == "404" && o.Legacy {
-					times = 2 // as a session that is forgotten is answered
+					times = 2 // because a server that has dropped the session is called again
 				}
 				switch {
 				case failed == nil || failed.Class != want || failed.Unauthorized != (order == "401" || order == "403"):
@@ -92,7 +92,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 					}
 				}
 			}
-			// All of that costs the next call nothing.
+			// None of that affects the next call.
 			if result, failed := try(t.Context(), t, s, "cal_last", fakemcp.Act, ""); failed != nil || result.Text != "done act" || f.Effects("cal_last") != 1 {
 				t.Errorf("%+v, %v", result, failed)
 			}
@@ -156,8 +156,8 @@ func TestAForgottenSessionIsBegunAgain(t *testing.T) {
 	}
 }
 
-// TestAServerChangesItsEra has the era found again: at a refresh, and when the server no
-// longer takes the handshake that it took.
+// TestAServerChangesItsEra checks that the era is determined again: at a refresh, and when
+// the server no longer accepts the handshake that it accepted.
 func TestAServerChangesItsEra(t *testing.T) {
 	t.Parallel()
 	for _, legacy := range []bool{false, true} {
@@ -181,9 +181,9 @@ func TestAServerChangesItsEra(t *testing.T) {
 	}
 }
 
-// TestAModernCallIsOneRequest has nothing asked before or after calls of a server without
-// sessions, until one is refused as a server of the other era does it: then it is asked
-// once what it speaks, and what it refused it does not get again.
+// TestAModernCallIsOneRequest checks that nothing is requested before or after calls of a
+// server without sessions, until one is refused as a server of the other era does: then the
+// version is requested once, and the refused call is not repeated.
 func TestAModernCallIsOneRequest(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t)
@@ -210,7 +210,7 @@ func TestAModernCallIsOneRequest(t *testing.T) {
 	}
 	end()
 	check("the end")
-	// The SDK's own server has left the version.
+	// The SDK's own server no longer supports the version.
 	theirs := serve(t, Demo(true))
 	theirs.Protocol = fakemcp.Modern
 	other, end := theirs.Keep()
@@ -229,8 +229,8 @@ func TestAModernCallIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestAHandshakeIsRefusedForItsSecret has one request of a handshake refused, alone: what
-// the SDK does after it does not hide that.
+// TestAHandshakeIsRefusedForItsSecret refuses a single request of a handshake: the SDK's
+// following requests do not hide that.
 func TestAHandshakeIsRefusedForItsSecret(t *testing.T) {
 	t.Parallel()
 	for method, legacy := range map[string]bool{"server/discover": false, "initialize": true, "notifications/initialized": true, "tools/list": false} {
@@ -248,8 +248,8 @@ func TestAHandshakeIsRefusedForItsSecret(t *testing.T) {
 	}
 }
 
-// TestResultsAreReadInPart has results of which something cannot be read, or is not as
-// the tool's definition has it: the call was carried out.
+// TestResultsAreReadInPart has results with an unreadable part, or that do not match the
+// tool's definition: the call was carried out.
 func TestResultsAreReadInPart(t *testing.T) {
 	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Stream: true}, {Legacy: true}, {Legacy: true, Stream: true}} {
@@ -273,8 +273,8 @@ func TestResultsAreReadInPart(t *testing.T) {
 	}
 }
 
-// TestAServerAsksTheClient has a server that wants a reply of the model, and one that
-// looks whether its client is there.
+// TestAServerAsksTheClient has a server that requires a reply of the model, and one that
+// pings its client.
 func TestAServerAsksTheClient(t *testing.T) {
 	t.Parallel()
 	f := fakemcp.Start(t, fakemcp.Options{Legacy: true, Stream: true})
@@ -319,8 +319,8 @@ func TestHostileCatalogs(t *testing.T) {
 	}
 }
 
-// TestACallerWhoLeavesKnowsNothing has callers who leave while a server does what it was
-// asked for: that the reply was not waited for never looks as if nothing was sent.
+// TestACallerWhoLeavesKnowsNothing has callers that disconnect while a server works: the
+// missing reply never looks as if nothing was sent.
 func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
 	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Legacy: true}} {
@@ -336,7 +336,7 @@ func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
 	}
 }
 
-// A call belongs to the trace of its turn, where there is one.
+// A call belongs to the trace of its turn, if there is one.
 func TestACallNamesItsTrace(t *testing.T) {
 	t.Parallel()
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled})

@@ -1,15 +1,15 @@
-// Package mcp speaks to servers of the Model Context Protocol over HTTP: it reads their
+// Package mcp is a client for servers of the Model Context Protocol over HTTP: it reads their
 // catalogs of tools and makes single calls.
 //
-// The official SDK does the handshake, the headers and the sessions of both eras of the
-// protocol. What it cannot do is done around it, in the requests themselves: results and
-// definitions are read from the bytes that the server sent, so that a part that cannot
-// be read costs no other, numbers stay as they were written, every size has a limit, and
-// for each call it is known whether the server may have seen it. Nothing is repeated
-// that the server may have carried out.
+// The official SDK implements the handshake, the headers and the sessions of both eras of the
+// protocol. The rest is implemented around it, on the requests themselves: results and
+// definitions are read from the bytes that the server sent, so that an unreadable part does
+// not affect the others, numbers keep their spelling, every size has a limit, and for each
+// call it is known whether the server may have received it. Nothing is repeated that the
+// server may have carried out.
 //
-// See docs/decisions/0047-use-the-official-mcp-sdk-with-our-own-transport.md. The package stores nothing and decides nothing about what it read. Start with
-// [Server.Catalog] and [Server.Call].
+// See docs/decisions/0047-use-the-official-mcp-sdk-with-our-own-transport.md. The package stores
+// nothing and decides nothing about the data. Start with [Server.Catalog] and [Server.Call].
 package mcp
 
 import (
@@ -32,18 +32,18 @@ const maxPages = 50 // of a catalog
 // Modern is the first version of the protocol without sessions.
 const Modern = "2026-07-28"
 
-// A Server is one to speak to, and what requests to it carry.
+// A Server is a server, and the data that requests to it send.
 type Server struct {
 	remote.Endpoint
-	// Protocol is the version that the server spoke the last time; empty: not known.
+	// Protocol is the version that the server last used; empty if unknown.
 	Protocol string
-	// Version is that of this program, as the server is told.
+	// Version is the version of this program, which is sent to the server.
 	Version string
 }
 
-// Catalog asks a server for its tools. Its errors are [*remote.Error].
+// Catalog requests a server's tools. Its errors are [*remote.Error].
 func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
-	s.Protocol = "" // the server may speak another one by now
+	s.Protocol = "" // the server may have changed its version
 	c, err := s.open(ctx, remote.MaxCatalog)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	bytes, seen := 0, map[string]bool{}
 	for cursor, more := "", true; more; {
 		if seen[cursor] || len(seen) == maxPages {
-			return nil, remote.Against("The server's list of tools has no end.")
+			return nil, remote.Against("The server's list of tools does not end.")
 		}
 		seen[cursor] = true
 		page, err := c.list(ctx, cursor)
@@ -91,10 +91,10 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 type listing struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor string            `json:"nextCursor"`
-	TTLMs      json.RawMessage   `json:"ttlMs"` // not of the legacy era
+	TTLMs      json.RawMessage   `json:"ttlMs"` // not in the legacy era
 }
 
-// ttl returns for how long the page stays as it is; 0: the server does not say.
+// ttl returns the time for which the page is valid; 0 if the server does not say.
 func (l listing) ttl() time.Duration {
 	ms, err := strconv.ParseFloat(string(l.TTLMs), 64)
 	if err != nil || ms <= 0 {
@@ -103,17 +103,17 @@ func (l listing) ttl() time.Duration {
 	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
 }
 
-// maxTTL bounds what a server says of its catalog.
+// maxTTL is the maximum TTL of a catalog that is accepted from a server.
 const maxTTL = 365 * 24 * time.Hour
 
 // A connected is an open session with a server.
 type connected struct {
 	session *sdk.ClientSession
 	wire    *wire
-	calls   int // that use it; guarded by [Session]
+	calls   int // number of calls that use it; guarded by [Session]
 }
 
-// protocol returns the version that is spoken.
+// protocol returns the version in use.
 func (c *connected) protocol() string {
 	if r := c.session.InitializeResult(); r != nil {
 		return r.ProtocolVersion
@@ -121,13 +121,13 @@ func (c *connected) protocol() string {
 	return ""
 }
 
-// spoken are the versions without sessions that the SDK knows: a server that spoke one of
-// them the last time is not asked before a call.
+// spoken contains the versions without sessions that the SDK supports: if a server last used
+// one of them, no version is requested before a call.
 var spoken = map[string]bool{Modern: true}
 
-// open does the handshake with a server whose replies have at most so many bytes each.
-// Where the server no longer takes that of the version that it spoke the last time, it
-// is asked what it speaks. A version without sessions has no handshake: nothing is sent.
+// open connects to a server with replies of at most limit bytes each. If the server no longer
+// accepts the handshake of its last version, the version is requested again. A version
+// without sessions has no handshake: nothing is sent.
 func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
 	c, err := s.handshake(ctx, limit)
 	failed, _ := errors.AsType[*remote.Error](err)
@@ -158,26 +158,25 @@ func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) 
 	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
 		x := w.asked.last()
-		if denied := w.denied.last(); denied.status != 0 { // the SDK goes on with the handshake of the other era
+		if denied := w.denied.last(); denied.status != 0 { // the SDK continues with the handshake of the other era
 			x = denied
 		}
 		failed := x.failure(ctx, err)
-		failed.Class = remote.NotSent // what was to be called was not
+		failed.Class = remote.NotSent // the call itself was not sent
 		return nil, failed
 	}
 	return &connected{session: session, wire: w}, nil
 }
 
-// closeTime bounds the farewell to a server.
+// closeTime limits the end of a session.
 const closeTime = 2 * time.Second
 
-// close ends the session. It waits for a server of the legacy era for a short time
-// only.
+// close ends the session. It waits only a short time for a server of the legacy era.
 func (c *connected) close() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.session.Close() // the server ends it by itself sooner or later
+		_ = c.session.Close() // otherwise the server ends it sooner or later
 	}()
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -209,7 +208,7 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	return session.Call(ctx, call)
 }
 
-// failure returns what is known of an exchange without a result.
+// failure returns the error of an exchange without a result.
 func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	failed, network := errors.AsType[*outbound.Error](x.err)
 	switch {
@@ -218,7 +217,7 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	case x.code != 0:
 		e := remote.OfStatus(x.status, x.header, err)
 		e.Code = x.code
-		e.Message = fmt.Sprintf("The server refuses with the error %d: %s", x.code, remote.Visible(remote.Cut(x.message, 500)))
+		e.Message = fmt.Sprintf("The server rejects the call with the error %d: %s", x.code, remote.Visible(remote.Cut(x.message, 500)))
 		if refusals[x.code] {
 			e.Class = remote.Refused
 		}
@@ -234,14 +233,14 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	case x.status == 0 && ctx.Err() != nil:
 		return &remote.Error{Class: remote.NotSent, Message: "The time was over before the call was sent.", Reason: outbound.Timeout, Err: err}
 	case x.status == 0:
-		return &remote.Error{Class: remote.NotSent, Message: "The server does not speak a version of the protocol that this service knows.", Err: err}
+		return &remote.Error{Class: remote.NotSent, Message: "The server does not support any protocol version that this service supports.", Err: err}
 	default:
-		return &remote.Error{Class: remote.Unknown, Message: "The server's reply is not one of the protocol.", Err: err}
+		return &remote.Error{Class: remote.Unknown, Message: "The server's reply is not a message of the protocol.", Err: err}
 	}
 }
 
-// isOtherEra reports whether a server refused a request in a way that one of another era
-// does, or one that has left the version.
+// isOtherEra reports whether a server refused a request in the way of a server of another
+// era, or of one that has dropped the version.
 func (x exchange) isOtherEra() bool {
 	switch {
 	case x.code == -32022:
@@ -252,9 +251,9 @@ func (x exchange) isOtherEra() bool {
 	return x.status == http.StatusBadRequest || x.status == http.StatusNotFound || x.status == http.StatusMethodNotAllowed
 }
 
-// InvalidParams is the error of the protocol for a tool that the server does not have,
-// or arguments that its tool does not take.
+// InvalidParams is the protocol's error for a tool that the server does not have, or
+// arguments that its tool does not accept.
 const InvalidParams = -32602
 
-// refusals are the errors of the protocol that say that a call was not begun.
+// refusals are the protocol's errors which mean that a call was not begun.
 var refusals = map[int]bool{-32600: true, -32601: true, InvalidParams: true, -32020: true, -32021: true, -32022: true}

@@ -18,7 +18,7 @@ import (
 	"stoa/internal/remote"
 )
 
-// A fake is a server that answers as a test wants. It counts what it was asked for.
+// A fake is a server that answers as a test specifies. It counts its requests.
 type fake struct {
 	Server
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ type fake struct {
 	keys  []string // the headers Authorization that were sent
 }
 
-// serve starts a server before which every request is counted.
+// serve starts a server that counts every request.
 func serve(t *testing.T, handler http.Handler) *fake {
 	t.Helper()
 	f := &fake{}

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/remote"
 )
 
-// resultOf reads the result of a call, part by part: what cannot be read is named, and
-// costs nothing else. The call was carried out.
+// resultOf reads the result of a call, part by part: an unreadable part is named, and does
+// not affect the others. The call was carried out.
 func resultOf(raw json.RawMessage) *remote.Result {
 	out := &remote.Result{Bytes: len(raw)}
 	var members map[string]json.RawMessage
@@ -18,7 +18,7 @@ func resultOf(raw json.RawMessage) *remote.Result {
 		out.Text = "(The result cannot be read.)"
 		return out
 	}
-	_ = json.Unmarshal(members["isError"], &out.IsError) // absent or wrong: it is none
+	_ = json.Unmarshal(members["isError"], &out.IsError) // absent or invalid: not an error
 	var blocks []json.RawMessage
 	var parts []string
 	if content, ok := members["content"]; ok && json.Unmarshal(content, &blocks) != nil {
@@ -33,7 +33,7 @@ func resultOf(raw json.RawMessage) *remote.Result {
 		parts = append(parts, text)
 	}
 	if structured := members["structuredContent"]; texts == 0 && len(structured) > 0 && string(structured) != "null" {
-		parts = append(parts, string(structured)) // servers that send both say the same twice
+		parts = append(parts, string(structured)) // servers that send both repeat the content
 	}
 	if out.Text = strings.Join(parts, "\n"); len(parts) == 0 {
 		out.Text = "(The result is empty.)"

@@ -13,23 +13,22 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// A Session is what several calls of one user share at a server: where the server has
-// sessions, one of them. It is opened at the first call. It is safe for concurrent use.
+// A Session is shared by several calls of one user at a server: if the server has sessions,
+// it is one of them. It is opened at the first call. It is safe for concurrent use.
 type Session struct {
 	server Server
 
 	mu    sync.Mutex
-	c     *connected // nil: none is open
-	spoke string     // the version that the server spoke the last time; empty: it was not opened
+	c     *connected // nil if none is open
+	spoke string     // the version that the server last used; empty before the first connection
 }
 
-// Session returns a session of a server. Nothing is sent before the first call; it has
-// to be closed.
+// Session returns a session of a server. Nothing is sent before the first call; it must be
+// closed.
 func (s Server) Session() *Session { return &Session{server: s} }
 
-// Call is [Server.Call] in the session. Where the server did not take the call, since it
-// has forgotten the session or speaks another version than it did, the call is made once
-// more in another one.
+// Call is [Server.Call] in the session. If the server did not accept the call because it has
+// dropped the session or changed its version, the call is repeated once in a new session.
 func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	limit := cmp.Or(call.MaxResult, remote.MaxResult)
 	c, err := s.connect(ctx, limit)
@@ -61,14 +60,14 @@ func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, e
 	return result, err
 }
 
-// ask has the server asked what it speaks when the session is opened again.
+// ask makes the next connection request the server's version.
 func (s *Session) ask() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.server.Protocol = ""
 }
 
-// connect returns an open connection, which one more call uses.
+// connect returns an open connection, which it reserves for one more call.
 func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +82,7 @@ func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) 
 	return s.c, nil
 }
 
-// leave ends the use of a connection by a call. One that is gone is used no more.
+// leave ends the use of a connection by a call. A connection that is gone is not used again.
 func (s *Session) leave(c *connected, gone bool) {
 	s.mu.Lock()
 	c.calls--
@@ -97,8 +96,7 @@ func (s *Session) leave(c *connected, gone bool) {
 	}
 }
 
-// Close ends the session at the server, as far as it answers in time. No call may be
-// under way.
+// Close ends the session at the server, if it answers in time. No call may be in progress.
 func (s *Session) Close() {
 	s.mu.Lock()
 	c := s.c
@@ -109,15 +107,15 @@ func (s *Session) Close() {
 	}
 }
 
-// Protocol returns the version of the protocol that the server spoke in the last call;
-// empty: there was none.
+// Protocol returns the protocol version that the server used in the last call; empty before
+// the first.
 func (s *Session) Protocol() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.spoke
 }
 
-// call makes one call. It also returns what came of the request.
+// call makes one call. It also returns the exchange.
 func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, exchange, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
 	if parent := telemetry.Parent(ctx); parent != "" {
@@ -147,7 +145,7 @@ type kept struct {
 	session *Session
 }
 
-// Protocol returns the version that the server spoke in the session.
+// Protocol returns the protocol version that the server used in the session.
 func (k kept) Protocol() string { return k.session.Protocol() }
 
 // Call makes a call in the session.

@@ -16,30 +16,29 @@ import (
 	"stoa/internal/sse"
 )
 
-// A wire makes the requests of the SDK. It adds headers and the secret, keeps what came
-// of the last request, and gives the SDK replies that it can read, whatever the server
-// sent.
+// A wire sends the SDK's requests. It adds headers and the secret, stores the outcome of the
+// last request, and returns replies that the SDK can read, regardless of the server's.
 type wire struct {
 	server Server
 	client *outbound.Client
-	asked  slot // the last request that is no call of a tool
-	denied slot // the last request of a handshake that was refused for its secret
-	// assumed is the version that the server is taken to speak without being asked;
-	// empty: it is asked.
+	asked  slot // the last request that is not a call of a tool
+	denied slot // the last request of a handshake that was rejected because of its secret
+	// assumed is the version that the server is assumed to use; empty means that it is
+	// requested.
 	assumed string
 }
 
-// A slot has what came of one request. That of a call is in the context of the call:
-// several are made at a time.
+// A slot contains the outcome of one request. The slot of a call is in the context of the
+// call, because several run at the same time.
 type slot struct {
-	headers http.Header // with arguments, for servers that speak a version with such
+	headers http.Header // with arguments, for servers whose version has such headers
 	mu      sync.Mutex
 	x       exchange
 }
 
 type slotKey struct{}
 
-// slotOf returns where the exchange of a request is kept.
+// slotOf returns the slot of a request.
 func (w *wire) slotOf(ctx context.Context) *slot {
 	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
 		return s
@@ -47,21 +46,21 @@ func (w *wire) slotOf(ctx context.Context) *slot {
 	return &w.asked
 }
 
-// An exchange is what came of one request.
+// An exchange is the outcome of one request.
 type exchange struct {
-	status  int             // of HTTP; 0: no reply came
-	header  http.Header     // of it
-	result  json.RawMessage // as the server wrote it; nil: none
-	code    int             // of an error of the protocol; 0: none
-	message string          // of it
-	err     error           // the reply did not come, or is none of the protocol
-	begun   bool            // the request may be on its way, and nothing more is known
+	status  int             // HTTP status; 0 if there was no reply
+	header  http.Header     // of the reply
+	result  json.RawMessage // as the server wrote it; nil if none exists
+	code    int             // of an error of the protocol; 0 if none exists
+	message string          // of that error
+	err     error           // there was no reply, or not a message of the protocol
+	begun   bool            // the request may have been sent, and nothing else is known
 }
 
-// begin forgets the last exchange.
+// begin resets the exchange.
 func (s *slot) begin() { s.keep(exchange{}) }
 
-// last returns the last exchange of a request that wants a reply.
+// last returns the last exchange of a request that expects a reply.
 func (s *slot) last() exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,12 +84,12 @@ type envelope struct {
 	} `json:"error"`
 }
 
-// RoundTrip makes one request of the SDK.
+// RoundTrip sends one request of the SDK.
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(req.Context())
 	var asked envelope
 	if req.Body != nil {
-		data, err := io.ReadAll(req.Body) // of the SDK's own making
+		data, err := io.ReadAll(req.Body) // produced by the SDK
 		req.Body.Close()
 		if err != nil {
 			return nil, err
@@ -109,7 +108,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set("User-Agent", "stoa")
 	w.server.Credential.Add(out)
 	call := asked.ID != nil && asked.Method != ""
-	if asked.Method == "notifications/cancelled" { // nobody waits for it but the end of the call
+	if asked.Method == "notifications/cancelled" { // only the end of the call waits for it
 		ctx, cancel := context.WithTimeout(req.Context(), closeTime/2)
 		defer cancel()
 		out = out.WithContext(ctx)
@@ -127,7 +126,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			into.keep(exchange{err: err})
 		}
 		if call && asked.Method == methodCall && req.Context().Err() == nil {
-			return answer(req, failedReply(asked.ID)), nil // the SDK would end the session
+			return answer(req, failedReply(asked.ID)), nil // otherwise the SDK would end the session
 		}
 		return nil, err
 	}
@@ -158,7 +157,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if kind != "application/json" && err == nil {
 			err = errNotProtocol
 		}
-		text, whole := r.take(data)
+		text, whole := r.accept(data)
 		if err == nil && !whole {
 			err = errNotProtocol
 		}
@@ -178,18 +177,17 @@ const (
 	methodDiscover = "server/discover"
 )
 
-// methodHeader is the header that says the method of a request, in the versions that
-// have it.
+// methodHeader is the header with the method of a request, in versions that have it.
 const methodHeader = "Mcp-Method"
 
-// assumption is what the SDK gets in place of a server's answer, where that is known to
-// speak a version without sessions: it then calls the tool at once.
+// assumption returns the version reply for the SDK if the server is known to use a version
+// without sessions: the SDK then calls the tool immediately.
 func assumption(id json.RawMessage, version string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete","supportedVersions":["` + version + `"],"capabilities":{"tools":{}}}}`)
 }
 
-// failedReply is what the SDK gets for a call without a result: the reason is kept in
-// the slot.
+// failedReply returns the reply for the SDK to a call without a result: the reason is in the
+// slot.
 func failedReply(id json.RawMessage) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32603,"message":"no reply"}}`)
 }
@@ -203,28 +201,28 @@ func answer(req *http.Request, text []byte) *http.Response {
 }
 
 var (
-	errNotProtocol = errors.New("the server's reply is not one of the protocol")
+	errNotProtocol = errors.New("the server's reply is not a message of the protocol")
 	errQuestion    = errors.New("the server did not do it: it first wants the answer to a question, which this service does not give")
 	errNoReply     = errors.New("the server's stream ended without the reply")
 )
 
-// A reply is that of a server to one request, as the SDK reads it. For a stream of
-// events it is the body.
+// A reply is a server's reply to one request, as the SDK reads it. For a stream of events it
+// is the body.
 type reply struct {
 	w       *wire
 	into    *slot
 	body    io.ReadCloser
 	id      json.RawMessage
-	neutral bool // the SDK gets an empty result
+	neutral bool // the SDK receives an empty result
 	x       exchange
 	events  *sse.Reader
-	out     []byte // that the SDK has not read yet
+	out     []byte // not yet read by the SDK
 	done    bool
 }
 
-// take reads a message. If it is the reply, what it says is kept, and the message for
-// the SDK is returned.
-func (r *reply) take(data []byte) (text []byte, is bool) {
+// accept reads a message. If it is the reply, its content is stored, and the message for the
+// SDK is returned.
+func (r *reply) accept(data []byte) (text []byte, is bool) {
 	data = r.w.server.Credential.Blank(data)
 	var m envelope
 	err := json.Unmarshal(data, &m)
@@ -237,7 +235,7 @@ func (r *reply) take(data []byte) (text []byte, is bool) {
 	if m.Error != nil {
 		r.x.code, r.x.message = m.Error.Code, m.Error.Message
 		if r.x.code == 0 {
-			r.x.code = 1 // none of those that have a meaning
+			r.x.code = 1 // none of the defined codes
 		}
 		return data, true
 	}
@@ -254,19 +252,19 @@ func (r *reply) take(data []byte) (text []byte, is bool) {
 	return data, true
 }
 
-// broken keeps why there is no reply, and returns one for the SDK.
+// broken stores the reason for a missing reply, and returns one for the SDK.
 func (r *reply) broken(err error) []byte {
 	r.x.err, r.x.result = err, nil
 	return failedReply(r.id)
 }
 
-// refused reads the body of a status other than 2xx, which may have an error of the
+// refused reads the body of a status other than 2xx, which may contain an error of the
 // protocol.
 func (r *reply) refused() io.ReadCloser {
 	data, err := io.ReadAll(r.body)
 	r.body.Close()
 	if err == nil {
-		if _, is := r.take(data); is {
+		if _, is := r.accept(data); is {
 			r.x.result = nil
 		}
 	}
@@ -289,10 +287,10 @@ func (r *reply) Read(p []byte) (int, error) {
 			text, r.done = r.broken(err), true
 		case len(event.Type) > 0 && string(event.Type) != "message":
 			continue
-		case len(event.Data) == 0: // it gives a client that may resume its first id
+		case len(event.Data) == 0: // an empty first event tells a client that supports resuming its first id
 			continue
 		default:
-			text, r.done = r.take(event.Data)
+			text, r.done = r.accept(event.Data)
 			if !r.done && !json.Valid(text) {
 				text, r.done = r.broken(errNotProtocol), true
 			}
@@ -309,7 +307,7 @@ func (r *reply) Read(p []byte) (int, error) {
 
 // Close ends the stream.
 func (r *reply) Close() error {
-	if !r.done { // the caller has left
+	if !r.done { // the caller has disconnected
 		r.done = true
 		r.broken(errNoReply)
 		r.into.keep(r.x)

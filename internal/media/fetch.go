@@ -13,14 +13,14 @@ import (
 
 // Limits of fetching.
 const (
-	connectTime  = 5 * time.Second  // until a connection is there
-	fetchTime    = 15 * time.Second // for all after it, and for all redirects together
+	connectTime  = 5 * time.Second  // until the connection is established
+	fetchTime    = 15 * time.Second // for everything after it, and for all redirects together
 	maxRedirects = 3
-	perAccount   = 4 // fetches at a time
+	perAccount   = 4 // concurrent fetches
 )
 
-// A Fetcher fetches images and files from public addresses. It keeps no cookie, no
-// connection and nothing of what it fetched.
+// A Fetcher fetches images and files from public addresses. It keeps no cookie, no connection
+// and none of the fetched content.
 type Fetcher struct {
 	network *outbound.Network
 
@@ -28,20 +28,20 @@ type Fetcher struct {
 	busy map[string]*slots // by account
 }
 
-// slots are the places of one account.
+// slots are the fetch slots of one account.
 type slots struct {
-	free  chan struct{} // holds a value for each fetch that is going on
-	users int           // that hold one or wait for one
+	free  chan struct{} // contains a value for each fetch in progress
+	users int           // number of users that have a slot or wait for one
 }
 
-// NewFetcher returns a fetcher. What the operator allows beside public addresses does
-// not count: what is fetched goes to a vendor.
+// NewFetcher returns a fetcher. It ignores the additional destinations that the operator
+// allows, because fetched content is sent to a vendor.
 func NewFetcher(n *outbound.Network) *Fetcher {
 	return &Fetcher{network: n, busy: map[string]*slots{}}
 }
 
-// Fetch returns what is at an address that [CheckURL] takes, at most limit bytes. It
-// waits while the account has four fetches going on. Its errors do not tell what the
+// Fetch returns the content of an address that [CheckURL] accepts, at most limit bytes. It
+// waits while the account has four fetches in progress. Its errors do not reveal what the
 // address resolves to.
 func (f *Fetcher) Fetch(ctx context.Context, account, address string, limit int) ([]byte, error) {
 	if err := CheckURL(address); err != nil {
@@ -58,7 +58,7 @@ func (f *Fetcher) Fetch(ctx context.Context, account, address string, limit int)
 	for range maxRedirects + 1 {
 		reply, err := get(ctx, client, address)
 		if failure, ok := errors.AsType[*outbound.Error](err); ok && failure.Reason == outbound.TooLarge {
-			return nil, invalid("What is at the URL is larger than %d bytes.", limit)
+			return nil, invalid("The content of the URL is larger than %d bytes.", limit)
 		}
 		switch {
 		case err != nil:
@@ -73,7 +73,7 @@ func (f *Fetcher) Fetch(ctx context.Context, account, address string, limit int)
 	return nil, failed()
 }
 
-// get makes one request.
+// get sends one request.
 func get(ctx context.Context, client *outbound.Client, address string) (*outbound.Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -83,7 +83,7 @@ func get(ctx context.Context, client *outbound.Client, address string) (*outboun
 	return client.Exchange(req)
 }
 
-// target returns where a reply redirects to; empty: nowhere.
+// target returns the target of a redirect; empty if the reply is not one.
 func target(from string, reply *outbound.Reply) string {
 	switch reply.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -105,7 +105,7 @@ func failed() error {
 	return invalid("The URL could not be fetched. Send the content itself as a data URL.")
 }
 
-// enter waits for a place of the account, which done gives back.
+// enter waits for a slot of the account, which done returns.
 func (f *Fetcher) enter(ctx context.Context, account string) (done func(), err error) {
 	f.mu.Lock()
 	s := f.busy[account]

@@ -47,7 +47,7 @@ func TestURLsThatAreRefused(t *testing.T) {
 func serve(t *testing.T, handler http.HandlerFunc) (*outboundtest.Site, *Fetcher) {
 	t.Helper()
 	s := outboundtest.Serve(t, handler)
-	allow, err := outbound.ParseDestinations([]string{"10.0.0.0/8", "127.0.0.0/8"}) // for others than fetchers
+	allow, err := outbound.ParseDestinations([]string{"10.0.0.0/8", "127.0.0.0/8"}) // for other users than fetchers
 	if err != nil {
 		t.Fatal(err)
 	}

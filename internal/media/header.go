@@ -5,20 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// A size is what the header of an image says, in pixels.
+// A size is the size of an image according to its header, in pixels.
 type size struct{ width, height uint32 }
 
-// HeadBytes is how much of a file [IsImage] has to be given.
+// HeadBytes is the number of bytes that [IsImage] needs.
 const HeadBytes = 16
 
-// IsImage reports whether a file is of one of the types of images, by its first bytes.
+// IsImage reports whether a file has one of the supported image types, judging by its first
+// bytes.
 func IsImage(head []byte) bool {
 	kind, _, _ := dimensions(head)
 	return kind != ""
 }
 
-// dimensions returns the type of an image, of which its first bytes are typical, empty for
-// another, and its size. ok is false for a header that ends early or contradicts itself.
+// dimensions returns the type of an image, judging by its first bytes (empty if unknown), and
+// its size. ok is false for a header that ends early or contradicts itself.
 func dimensions(data []byte) (kind string, s size, ok bool) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
@@ -87,7 +88,7 @@ func webpSize(data []byte) (size, bool) {
 	chunk := data[20:]
 	switch string(data[12:16]) {
 	case "VP8 ":
-		if chunk[0]&1 != 0 || chunk[3] != 0x9d || chunk[4] != 0x01 || chunk[5] != 0x2a { // a key frame with its mark
+		if chunk[0]&1 != 0 || chunk[3] != 0x9d || chunk[4] != 0x01 || chunk[5] != 0x2a { // a key frame with its marker
 			return size{}, false
 		}
 		return size{uint32(binary.LittleEndian.Uint16(chunk[6:])) & 0x3fff, uint32(binary.LittleEndian.Uint16(chunk[8:])) & 0x3fff}, true

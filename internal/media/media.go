@@ -1,10 +1,10 @@
-// Package media checks the images and files of callers by their content, before
-// anything is held or sent: a vendor that refuses one refuses the whole
-// conversation from then on, since clients send its history again.
+// Package media checks the images and files of callers by their content, before credits are
+// held or anything is sent: a vendor that refuses one refuses the whole conversation from
+// then on, since clients resend its history.
 //
-// It reads headers only and never decodes pixels or pages, so that a small file
-// cannot take much time or memory. It fetches addresses only through [Fetcher], which
-// reaches public ones alone. Its errors are [stoa.Error] without a path.
+// It reads headers only and never decodes pixels or pages, so that a small file cannot use
+// much time or memory. It fetches addresses only through [Fetcher], which only reaches public
+// ones. Its errors are [stoa.Error] without a path.
 //
 // Start with [Image] and [File]; [CheckURL] and [Fetcher] are about addresses.
 package media
@@ -23,13 +23,13 @@ import (
 const (
 	MaxImage  = 3_750_000  // bytes: 5,000,000 in base64
 	MaxSide   = 8_000      // pixels of the width and of the height
-	MaxPixels = 40_000_000 // of both multiplied
+	MaxPixels = 40_000_000 // width × height
 	MaxFile   = 10_000_000 // bytes
 	maxName   = 255        // characters of a file's name
 )
 
-// largeImage returns the error for an image above [MaxImage]. An error is never shared:
-// whoever knows the path adds it.
+// largeImage returns the error for an image above [MaxImage]. An error is never shared,
+// because the caller adds the path to it.
 func largeImage() error { return invalid("The image is larger than 3.75 MB. Send a smaller one.") }
 
 // largeFile returns the error for a file above [MaxFile].
@@ -47,8 +47,8 @@ const (
 	Plain = "text/plain"
 )
 
-// Image checks an image that is a data URL: its base64, that its content has the
-// declared type, its size, and the dimensions that its header says.
+// Image checks an image in a data URL: its base64, its declared type against its content, its
+// size, and the dimensions in its header.
 func Image(dataURL string) (*stoa.Media, error) {
 	declared, encoded, err := split(dataURL)
 	if err != nil {
@@ -95,17 +95,17 @@ func checkImage(data []byte) (*stoa.Media, error) {
 	kind, size, ok := dimensions(data)
 	switch {
 	case kind == "":
-		return nil, invalid("The content is no PNG, JPEG, WebP or GIF image.")
+		return nil, invalid("The content is not a PNG, JPEG, WebP or GIF image.")
 	case !ok || size.width == 0 || size.height == 0:
 		return nil, invalid("The header of the image is damaged.")
 	case size.width > MaxSide || size.height > MaxSide || int64(size.width)*int64(size.height) > MaxPixels:
-		return nil, invalid("The image has %d x %d pixels. Send one with at most %d on a side and %d million in all.", size.width, size.height, MaxSide, MaxPixels/1_000_000)
+		return nil, invalid("The image has %d x %d pixels. Send one with at most %d on a side and %d million in total.", size.width, size.height, MaxSide, MaxPixels/1_000_000)
 	}
 	return &stoa.Media{Type: kind, Width: int64(size.width), Height: int64(size.height)}, nil
 }
 
-// File checks a file that is a data URL. A PDF becomes a part of its own, plain text
-// becomes a text that begins with the file's name.
+// File checks a file in a data URL. A PDF becomes a file part, plain text becomes a text that
+// begins with the file's name.
 func File(name, dataURL string) (stoa.Part, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -136,7 +136,7 @@ func File(name, dataURL string) (stoa.Part, error) {
 	return stoa.Part{Kind: stoa.PartFile, Media: m}, nil
 }
 
-// PDFOf checks the bytes of a PDF that has a name, which may be empty.
+// PDFOf checks the bytes of a PDF; its name may be empty.
 func PDFOf(name string, data []byte) (*stoa.Media, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -153,12 +153,12 @@ func PDFOf(name string, data []byte) (*stoa.Media, error) {
 // Name checks the name of a file, which may be empty.
 func Name(name string) (string, error) {
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", invalid("The name of a file has at most %d characters, and no control characters.", maxName)
+		return "", invalid("The name of a file must have at most %d characters, and no control characters.", maxName)
 	}
 	return name, nil
 }
 
-// pdfName returns the name that a vendor gets: some tell the type by its end.
+// pdfName returns the file name for a vendor: some derive the type from its extension.
 func pdfName(name string) string {
 	switch {
 	case name == "":
@@ -172,7 +172,7 @@ func pdfName(name string) string {
 // plain returns a text file as a text.
 func plain(name string, data []byte) (stoa.Part, error) {
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return stoa.Part{}, invalid("The file is no text in UTF-8.")
+		return stoa.Part{}, invalid("The file is not UTF-8 text.")
 	}
 	if name == "" {
 		name = "file.txt"
@@ -180,20 +180,20 @@ func plain(name string, data []byte) (stoa.Part, error) {
 	return stoa.Part{Kind: stoa.PartText, Text: "[File " + name + "]\n" + strings.TrimPrefix(string(data), "\ufeff")}, nil
 }
 
-// split takes a data URL apart: its type in lower case, and the base64.
+// split splits a data URL into its type in lower case and its base64 content.
 func split(dataURL string) (kind, encoded string, err error) {
 	if len(dataURL) < 5 || !strings.EqualFold(dataURL[:5], "data:") {
 		return "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")
 	}
 	head, _, ok := strings.Cut(dataURL[5:min(len(dataURL), 5+128)], ",")
 	if !ok {
-		return "", "", invalid("The data URL has no content in base64.")
+		return "", "", invalid("The data URL has no base64 content.")
 	}
 	encoded = dataURL[5+len(head)+1:]
 	head = strings.ToLower(head)
 	head, ok = strings.CutSuffix(head, ";base64")
 	if !ok {
-		return "", "", invalid("The data URL must say \";base64\" before its content.")
+		return "", "", invalid("The data URL must have \";base64\" before its content.")
 	}
 	kind, parameters, _ := strings.Cut(head, ";")
 	if parameters != "" && !(kind == Plain && (parameters == "charset=utf-8" || parameters == "charset=us-ascii")) {
@@ -209,12 +209,12 @@ func split(dataURL string) (kind, encoded string, err error) {
 func decode(encoded string) ([]byte, error) {
 	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(encoded)%4 != 0 || strings.ContainsAny(encoded, "\r\n") {
-		return nil, invalid("The content is no base64. Send it without white space, with its padding.")
+		return nil, invalid("The content is not valid base64. Send it without white space, with its padding.")
 	}
 	return data, nil
 }
 
-// short cuts what an error repeats.
+// short shortens a text that an error quotes.
 func short(s string) string {
 	if len(s) > 64 {
 		s = strings.ToValidUTF8(s[:64], "") + "…"

@@ -33,7 +33,7 @@ func samples(t testing.TB) map[string][]byte {
 	return map[string][]byte{PNG: p.Bytes(), JPEG: j.Bytes(), GIF: g.Bytes(), WebP: webp("VP8L", 0x2f, 2|1<<14)}
 }
 
-// webp is an image of that kind whose first chunk begins with a byte and a number.
+// webp returns an image of the given kind whose first chunk begins with a byte and a number.
 func webp(kind string, mark byte, bits uint32) []byte {
 	b := append([]byte("RIFF\x20\x00\x00\x00WEBP"+kind+"\x0a\x00\x00\x00"), mark)
 	b = binary.LittleEndian.AppendUint32(b, bits)
@@ -129,7 +129,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 	}
 }
 
-// document is a PDF with that many pages.
+// document returns a PDF with the given number of pages.
 func document(pages int, trailer string) []byte {
 	return []byte("%PDF-1.7\n1 0 obj <</Type /Pages /Count 3>> endobj\n" + strings.Repeat("2 0 obj <</Type/Page /Parent 1 0 R>> endobj\n", pages) + "trailer <</Root 1 0 R" + trailer + ">>\n%%EOF\n")
 }

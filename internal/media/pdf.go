@@ -7,11 +7,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// bytesPerPage is what a page of a PDF takes at most, for the estimate of the pages
-// of one that keeps them in compressed objects.
+// bytesPerPage is the assumed maximum size of a page, in bytes, for estimating the pages of a
+// PDF that has them in compressed objects.
 const bytesPerPage = 100_000
 
-// maxPages is where counting ends; no model takes as many.
+// maxPages is the number at which counting stops; no model accepts as many pages.
 const maxPages = 10_000
 
 var (
@@ -27,7 +27,7 @@ func pdf(data []byte) (*stoa.Media, error) {
 	case len(data) > MaxFile:
 		return nil, largeFile()
 	case !bytes.HasPrefix(data, []byte("%PDF-")):
-		return nil, invalid("The content is no PDF.")
+		return nil, invalid("The content is not a PDF.")
 	case encrypted.Match(data):
 		return nil, invalid("The PDF is encrypted. Send one that opens without a password.")
 	}

@@ -7,21 +7,21 @@ import (
 	"stoa/internal/outbound"
 )
 
-// A Policy says what becomes of an address in a request.
+// A Policy says how addresses in a request are handled.
 type Policy string
 
 // The policies.
 const (
 	Pass   Policy = "pass"   // the vendor fetches it
-	Fetch  Policy = "fetch"  // it is fetched here
-	Refuse Policy = "refuse" // only data URLs are taken
+	Fetch  Policy = "fetch"  // the service fetches it
+	Refuse Policy = "refuse" // only data URLs are accepted
 )
 
-// maxURL is the length of an address in bytes.
+// maxURL is the maximum length of an address in bytes.
 const maxURL = 4_096
 
-// CheckURL checks an address: https at the usual port, with a name for a host that
-// may be public, no user and no fragment.
+// CheckURL checks an address: https at the default port, with a host name that may be public,
+// without a user and a fragment.
 func CheckURL(address string) error {
 	if len(address) > maxURL {
 		return invalid("The URL is longer than %d characters.", maxURL)

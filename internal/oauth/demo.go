@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A Demo is a small authorization server, with the server that wants its tokens behind
-// it, to try authorizations with. It lets everybody in who asks, and keeps all in
-// memory, at most 1,000 of each. Tests use it as well.
+// A Demo is a small authorization server, in front of a server that requires its tokens, to
+// try authorizations with. It authorizes every request, and keeps everything in memory, at
+// most 1,000 of each. Tests use it too.
 type Demo struct {
 	Origin string        // of itself, such as http://127.0.0.1:8099
 	Life   time.Duration // of access tokens
-	Next   http.Handler  // gets requests with a valid token
+	Next   http.Handler  // receives requests with a valid token
 
-	// What tests change. Metadata may change the metadata before it is sent, Redirect the
+	// Hooks for tests. Metadata may change the metadata before it is sent, Redirect the
 	// answer of an authorization.
 	Metadata func(map[string]any)
 	Redirect func(url.Values)
@@ -26,23 +26,23 @@ type Demo struct {
 	mu      sync.Mutex
 	codes   map[string]demoCode
 	refresh map[string]bool      // tokens that can be used once
-	access  map[string]time.Time // tokens, and when they expire
+	access  map[string]time.Time // tokens with their expiry
 	clients int
-	asked   map[string]int // requests for tokens, by grant
+	asked   map[string]int // number of requests for tokens, by grant
 }
 
 const maxDemo = 1000
 
 type demoCode struct{ challenge, client, redirect, resource string }
 
-// Asked returns how often tokens were asked for by a grant.
+// Asked returns the number of requests for tokens with a grant.
 func (d *Demo) Asked(grant string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked[grant]
 }
 
-// Revoke makes every token that was given invalid; refresh tokens too if all is true.
+// Revoke invalidates every access token; refresh tokens too if all is true.
 func (d *Demo) Revoke(all bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Demo) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	to, err := url.Parse(q.Get("redirect_uri"))
 	if err != nil || to.Scheme != "https" && !Loopback(to) || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" {
-		http.Error(w, "this is no request of a client", http.StatusBadRequest)
+		http.Error(w, "this is not a request of a client", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()
@@ -133,7 +133,7 @@ func (d *Demo) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case "refresh_token":
-		if !d.refresh[r.PostFormValue("refresh_token")] { // used before: the family is dead
+		if !d.refresh[r.PostFormValue("refresh_token")] { // used before: the token family is revoked
 			d.refresh = nil
 			reply(w, 400, map[string]any{"error": "invalid_grant"})
 			return
@@ -164,7 +164,7 @@ func (d *Demo) token(w http.ResponseWriter, r *http.Request) {
 	reply(w, 200, answer)
 }
 
-// register registers a client. As strict servers do, it refuses one whose
+// register registers a client. Like strict servers, it refuses a client whose
 // application_type does not fit its redirect address.
 func (d *Demo) register(w http.ResponseWriter, r *http.Request) {
 	var client struct {

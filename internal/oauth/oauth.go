@@ -1,11 +1,11 @@
-// Package oauth speaks to authorization servers: which one a server with tools trusts,
-// how a client is known there, and tokens for a code, a refresh token, or the client
-// itself.
+// Package oauth is a client for authorization servers: it finds the server that a tool server
+// trusts, registers the service there, and gets tokens for a code, a refresh token, or the
+// client itself.
 //
-// Every request goes through package outbound, is bounded, and follows no redirect.
-// Servers without PKCE (S256) are refused, and so is metadata that names another issuer
-// than the one that it was asked for. The package stores nothing. Its errors are
-// [*Error], whose texts are for owners of connections and hold no token.
+// Every request goes through package outbound, is bounded, and follows no redirect. Servers
+// without PKCE (S256) are refused, and so is metadata whose issuer differs from the requested
+// one. The package stores nothing. Its errors are [*Error], whose texts are for owners of
+// connections and contain no token.
 //
 // See docs/decisions/0050-implement-the-oauth-exchanges-ourselves.md. Start with [Client.Discover],
 // [Client.AuthorizeURL] and [Client.Token].
@@ -42,12 +42,12 @@ const (
 	maxText     = 200 // characters of a server's text in an error
 )
 
-// An Error is an exchange that failed, or a server that cannot be used.
+// An Error is a failed exchange, or an unusable server.
 type Error struct {
 	Message string
-	Code    string          // of the protocol, such as invalid_grant; empty: the server said none
-	Status  int             // of the answer; 0: there was none, or it does not matter
-	Reason  outbound.Reason // empty: the server answered
+	Code    string          // of the protocol, such as invalid_grant; empty if the server sent none
+	Status  int             // of the answer; 0 if none exists, or it does not matter
+	Reason  outbound.Reason // empty if the server answered
 	Err     error           // for logs
 }
 
@@ -57,22 +57,21 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Refused reports whether the server will never again take what it was sent: the person
-// has to authorize anew.
+// Refused reports whether the server will never accept the sent data again: the person must
+// authorize again.
 func (e *Error) Refused() bool {
 	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "access_denied"}, e.Code)
 }
 
-// Unexplained reports whether the server refused what it was sent without a reason that
-// can be read: its answer has none, or is too long. It may be about the token, or about
-// anything on the way.
+// Unexplained reports whether the server refused the sent data without a readable reason: its
+// answer has none, or is too long. The cause may be the token, or any proxy in between.
 func (e *Error) Unexplained() bool {
 	return e.Code == "" && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
 }
 
 func failed(format string, args ...any) *Error { return &Error{Message: fmt.Sprintf(format, args...)} }
 
-// A Client makes the requests.
+// A Client sends the requests.
 type Client struct {
 	http  *outbound.Client
 	check func(context.Context, *url.URL) error
@@ -83,7 +82,7 @@ func New(n *outbound.Network) *Client {
 	return &Client{http: n.Client(outbound.Limits{Body: MaxDocument, ErrorBody: 8 << 10, Total: Timeout}), check: n.Check}
 }
 
-// A Server is an authorization server, as its metadata describes it (RFC 8414).
+// A Server is the metadata of an authorization server (RFC 8414).
 type Server struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -92,31 +91,31 @@ type Server struct {
 	Challenges    []string `json:"code_challenge_methods_supported"`
 	Grants        []string `json:"grant_types_supported"`
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
-	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // in its redirects (RFC 9207)
+	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // it sends iss in its redirects (RFC 9207)
 	TakesDocument bool     `json:"client_id_metadata_document_supported"`
 }
 
-// A Found is what discovery found out.
+// A Found is the result of a discovery.
 type Found struct {
-	Resource string   // that tokens are asked for (RFC 8707)
-	Scopes   []string // that the server with tools wants
+	Resource string   // for which tokens are requested (RFC 8707)
+	Scopes   []string // required by the server with tools
 	Server   Server
 }
 
-// fetches counts those of one discovery.
+// fetches counts the requests of one discovery.
 type fetches struct {
 	c    *Client
 	left int
 }
 
-// get reads a JSON document into v. It reports false where the server has none there.
+// get reads a JSON document into v. It reports false if the server does not have it.
 func (f *fetches) get(ctx context.Context, address string, v any) (bool, error) {
 	if f.left--; f.left < 0 {
-		return false, failed("The authorization of the server takes more than %d requests to find.", MaxFetches)
+		return false, failed("Discovering the authorization server needs more than %d requests.", MaxFetches)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return false, failed("The server names an address that is none.")
+		return false, failed("The server names an invalid address.")
 	}
 	req.Header.Set("Accept", "application/json")
 	reply, err := f.c.exchange(req)
@@ -138,22 +137,22 @@ func (c *Client) exchange(req *http.Request) (*outbound.Reply, error) {
 	if err == nil {
 		return reply, nil
 	}
-	e := &Error{Message: "The authorization server cannot be asked: " + err.Error() + ".", Err: err}
+	e := &Error{Message: "The authorization server cannot be reached: " + err.Error() + ".", Err: err}
 	if network, ok := errors.AsType[*outbound.Error](err); ok {
 		if e.Reason = network.Reason; e.Reason == outbound.NotAllowed {
-			e.Message = "The authorization leads to an address that may not be reached from this service. Its operator can allow it (outbound.allow)."
+			e.Message = "The authorization uses an address that must not be accessed from this service. Its operator can allow it (outbound.allow)."
 		}
 	}
 	return nil, e
 }
 
-// Discover finds out which authorization server a server with tools trusts (RFC 9728),
-// by a request without a token and by well-known addresses, and reads the metadata of
-// that one. A server that says nothing of it is taken for its own authorization server.
+// Discover finds the authorization server that a server with tools trusts (RFC 9728), by a
+// request without a token and by well-known addresses, and reads its metadata. A server that
+// does not name one is assumed to be its own authorization server.
 func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, failed("The address of the connection is none.")
+		return nil, failed("The address of the connection is invalid.")
 	}
 	f := &fetches{c, MaxFetches}
 	origin := &url.URL{Scheme: u.Scheme, Host: u.Host}
@@ -184,7 +183,7 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 			continue
 		}
 		if !Covers(about.Resource, address) {
-			return nil, failed("The server says that it is the resource %s, which is another one than the connection's.", cut(about.Resource))
+			return nil, failed("The server identifies itself as the resource %s, which differs from the connection's.", cut(about.Resource))
 		}
 		if len(about.Servers) == 0 {
 			return nil, failed("The server names no authorization server.")
@@ -199,8 +198,8 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 	return found, err
 }
 
-// challenge asks the server with tools without a token, and returns where its refusal
-// says that its metadata is, and the scopes that it wants.
+// challenge sends a request without a token to the server with tools, and returns the
+// addresses of its metadata and the required scopes according to its refusal.
 func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, err error) {
 	f.left--
 	method, body := http.MethodGet, []byte(nil)
@@ -209,7 +208,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, failed("The address of the connection is none.")
+		return nil, nil, failed("The address of the connection is invalid.")
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if mcp {
@@ -217,13 +216,13 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	reply, err := f.c.exchange(req)
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason != outbound.NotAllowed && e.Reason != outbound.Unreachable {
-		return nil, nil, nil // such as a stream without an end: the well-known addresses say more
+		return nil, nil, nil // for example an endless stream: the well-known addresses follow
 	}
 	if err != nil || reply.Status != http.StatusUnauthorized {
 		return nil, nil, err
 	}
 	for _, header := range reply.Header.Values("WWW-Authenticate") {
-		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // of one that cannot be parsed nothing is known
+		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // a header that cannot be parsed is ignored
 		for _, c := range challenges {
 			if c.Scheme != "bearer" {
 				continue
@@ -243,7 +242,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 func (f *fetches) server(ctx context.Context, issuer string) (s Server, err error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return s, failed("The server names an authorization server whose address is none.")
+		return s, failed("The server names an authorization server with an invalid address.")
 	}
 	origin := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
@@ -261,24 +260,23 @@ func (f *fetches) server(ctx context.Context, issuer string) (s Server, err erro
 			continue
 		}
 		if s.Issuer != issuer {
-			return s, failed("The authorization server %s says that it is %s.", cut(issuer), cut(s.Issuer))
+			return s, failed("The authorization server %s identifies itself as %s.", cut(issuer), cut(s.Issuer))
 		}
 		if s.Token == "" {
-			return s, failed("The authorization server names no address for tokens.")
+			return s, failed("The authorization server does not have a token endpoint.")
 		}
 		return s, nil
 	}
-	return s, failed("No authorization server is to be found for the server: it may want another kind of secret.")
+	return s, failed("No authorization server was found for the server: it may require another kind of secret.")
 }
 
-// canonical returns the resource that an address stands for (RFC 8707): without query
-// and fragment.
+// canonical returns the resource of an address (RFC 8707): without query and fragment.
 func canonical(u *url.URL) string {
 	c := url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}
 	return strings.TrimSuffix(c.String(), "/")
 }
 
-// Covers reports whether a resource is an address, or above it.
+// Covers reports whether a resource is an address, or a parent of it.
 func Covers(resource, address string) bool {
 	r, err := url.Parse(resource)
 	u, err2 := url.Parse(address)
@@ -296,26 +294,26 @@ func lower(u *url.URL) *url.URL {
 	return &url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host)}
 }
 
-// A Request is an authorization that is asked for.
+// A Request is an authorization request.
 type Request struct {
 	ClientID, RedirectURI, Resource string
 	State, Verifier                 string
 	Scopes                          []string
 }
 
-// AuthorizeURL returns the address that a person opens to authorize. The server has to
-// have PKCE with S256 (RFC 7636), and the address to be https, or http where the network
-// allows that or the host is this machine.
+// AuthorizeURL returns the address that a person opens to authorize. The server must support
+// PKCE with S256 (RFC 7636), and the address must be https, or http if the network allows
+// that or the host is this machine.
 func (c *Client) AuthorizeURL(ctx context.Context, s Server, r Request) (string, error) {
 	if !slices.Contains(s.Challenges, "S256") {
-		return "", failed("The authorization server does not have PKCE with S256, without which a stolen code could be used. It is not used.")
+		return "", failed("The authorization server does not support PKCE with S256, without which a stolen code could be used. It is not used.")
 	}
 	u, err := url.Parse(s.Authorization)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return "", failed("The authorization server names no address where a person can authorize.")
+		return "", failed("The authorization server does not have an authorization endpoint.")
 	}
 	if u.Scheme == "http" && !Loopback(u) && c.check(ctx, u) != nil {
-		return "", failed("The authorization server wants people to authorize without TLS. It is not used.")
+		return "", failed("The authorization endpoint does not use TLS. It is not used.")
 	}
 	q := u.Query()
 	for name, value := range map[string]string{
@@ -331,39 +329,38 @@ func (c *Client) AuthorizeURL(ctx context.Context, s Server, r Request) (string,
 	return u.String(), nil
 }
 
-// Loopback reports whether the host of an address is this machine by its name.
+// Loopback reports whether the host of an address is a name of this machine.
 func Loopback(u *url.URL) bool {
 	host := u.Hostname()
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// Challenge returns what an authorization request shows of its verifier (S256).
+// Challenge returns the challenge of an authorization request for its verifier (S256).
 func Challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// CheckIssuer refuses a redirect that names another issuer than the one that was asked
-// (RFC 9207), or none where the server always names itself. The names are compared as
-// they are.
+// CheckIssuer refuses a redirect whose issuer differs from the requested one (RFC 9207), or
+// is missing although the server always sends it. The names are compared exactly.
 func CheckIssuer(issuer string, says bool, got url.Values) error {
 	iss, named := got["iss"]
 	if len(iss) > 1 || named && iss[0] != issuer || says && !named {
-		return failed("The answer does not come from the authorization server that was asked. Nothing was authorized.")
+		return failed("The answer does not come from the expected authorization server. Nothing was authorized.")
 	}
 	return nil
 }
 
-// A ClientID is a client as an authorization server knows it.
+// A ClientID is the identity of a client at an authorization server.
 type ClientID struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
 	Method string `json:"token_endpoint_auth_method,omitempty"`
 }
 
-// Document returns what the service says of itself as a client: at its address, and
-// where it registers. Its application_type follows the redirect address: an
-// authorization server refuses one on this machine for the type web.
+// Document returns the service's client metadata, for its own address and for registrations.
+// Its application_type depends on the redirect address: an authorization server refuses one
+// on this machine for the type web.
 func Document(name, redirectURI string) map[string]any {
 	kind := "web"
 	if u, err := url.Parse(redirectURI); err == nil && Loopback(u) {
@@ -375,10 +372,10 @@ func Document(name, redirectURI string) map[string]any {
 	}
 }
 
-// Register registers the service as a client by itself (RFC 7591).
+// Register registers the service as a client dynamically (RFC 7591).
 func (c *Client) Register(ctx context.Context, s Server, name, redirectURI string) (id ClientID, err error) {
 	if s.Registration == "" {
-		return id, failed("The authorization server lets no client register by itself. Register one there with the redirect address %s, and set auth.clientId.", redirectURI)
+		return id, failed("The authorization server does not allow dynamic registration. Register a client there with the redirect address %s, and set auth.clientId.", redirectURI)
 	}
 	body, err := json.Marshal(Document(name, redirectURI))
 	if err != nil {
@@ -386,7 +383,7 @@ func (c *Client) Register(ctx context.Context, s Server, name, redirectURI strin
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Registration, bytes.NewReader(body))
 	if err != nil {
-		return id, failed("The authorization server names an address for clients that is none.")
+		return id, failed("The authorization server names an invalid registration endpoint.")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -406,20 +403,20 @@ func (c *Client) Register(ctx context.Context, s Server, name, redirectURI strin
 	return id, nil
 }
 
-// A Grant is what tokens are asked for with.
+// A Grant contains the parameters of a token request.
 type Grant struct {
 	Endpoint string
 	Client   ClientID
-	Form     url.Values // grant_type and what belongs to it
+	Form     url.Values // grant_type and its parameters
 }
 
-// Tokens are what a server gave.
+// Tokens are the tokens in a server's answer.
 type Tokens struct {
 	Access, Refresh string
-	ExpiresIn       time.Duration // 0: not said
+	ExpiresIn       time.Duration // 0 if unknown
 }
 
-// Token asks for tokens.
+// Token requests tokens.
 func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 	form := url.Values{}
 	for name, values := range g.Form {
@@ -434,7 +431,7 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return t, failed("The authorization server names an address for tokens that is none.")
+		return t, failed("The authorization server names an invalid token endpoint.")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
@@ -446,7 +443,7 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 		return t, err
 	}
 	if reply.Status/100 != 2 {
-		return t, refusal("The authorization server gives no token", reply)
+		return t, refusal("The authorization server did not issue a token", reply)
 	}
 	var answer struct {
 		Access  string      `json:"access_token"`
@@ -455,7 +452,7 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 		Expires json.Number `json:"expires_in"`
 	}
 	if json.Unmarshal(reply.Body, &answer) != nil || !plain(answer.Access) || answer.Refresh != "" && !plain(answer.Refresh) || !strings.EqualFold(cmp.Or(answer.Type, "Bearer"), "Bearer") {
-		return t, failed("The authorization server's answer has no token that can be used.")
+		return t, failed("The authorization server's answer does not contain a usable token.")
 	}
 	t.Access, t.Refresh = answer.Access, answer.Refresh
 	if seconds, err := answer.Expires.Float64(); err == nil && seconds > 0 {
@@ -464,14 +461,14 @@ func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
 	return t, nil
 }
 
-// refusal returns the error for a reply that is no success. Of what the server says, the
-// code alone is told: the rest may repeat what it was sent.
+// refusal returns the error for an unsuccessful reply. It contains only the server's error
+// code, because the rest may repeat the sent data.
 func refusal(what string, reply *outbound.Reply) *Error {
 	var answer struct {
 		Error string `json:"error"`
 	}
 	_ = json.Unmarshal(reply.Body, &answer) // it need not be JSON
-	e := failed("%s: it answers with the status %d.", what, reply.Status)
+	e := failed("%s: it answered with the status %d.", what, reply.Status)
 	e.Status = reply.Status
 	if code := answer.Error; code != "" && len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) {
 		e.Code, e.Message = code, fmt.Sprintf("%s: %s.", what, code)

@@ -10,28 +10,29 @@ import (
 	"strings"
 )
 
-// MaxDestinations is the most destinations that a list of an operator has.
+// MaxDestinations is the maximum number of destinations in a list of an operator.
 const MaxDestinations = 200
 
-// A Destination is what an operator allows or denies: addresses, or a host by its name.
+// A Destination is a destination that an operator allows or denies: addresses, or a host by
+// its name.
 type Destination struct {
-	addresses netip.Prefix // not valid: host
-	host      string       // in small letters, without a point at its end
-	port      string       // empty: every port
+	addresses netip.Prefix // if not valid, host is set
+	host      string       // in lower case, without a trailing dot
+	port      string       // empty means every port
 }
 
-// ParseDestinations parses a list of an operator. Each is a block of addresses
-// (10.20.0.0/16), an address or a name (10.20.0.7, mcp.internal), the latter two with
-// or without a port (mcp.internal:8000, [fd00::1]:443).
+// ParseDestinations parses a list of an operator. Each entry is a block of addresses
+// (10.20.0.0/16), an address or a name (10.20.0.7, mcp.internal), the latter two with or
+// without a port (mcp.internal:8000, [fd00::1]:443).
 func ParseDestinations(list []string) ([]Destination, error) {
 	if len(list) > MaxDestinations {
-		return nil, fmt.Errorf("there are %d; at most %d are read", len(list), MaxDestinations)
+		return nil, fmt.Errorf("there are %d destinations; the maximum is %d", len(list), MaxDestinations)
 	}
 	var all []Destination
 	for _, text := range list {
 		d, err := parseDestination(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000", text)
+			return nil, fmt.Errorf("%q is not a destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000", text)
 		}
 		all = append(all, d)
 	}
@@ -63,8 +64,8 @@ func parseDestination(text string) (Destination, error) {
 	return Destination{host: host, port: port}, nil
 }
 
-// matches reports whether any of a list is a host with a port; the address, of no form
-// but its own, counts where it is known.
+// matches reports whether a list contains a host with a port; the unmapped address counts
+// too, if it is known.
 func matches(list []Destination, host, port string, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(d Destination) bool {
 		if d.port != "" && d.port != port {
@@ -77,7 +78,7 @@ func matches(list []Destination, host, port string, a netip.Addr) bool {
 	})
 }
 
-// mayMatch is [matches] where the address is not known: any could be.
+// mayMatch is [matches] for an unknown address: any block could match.
 func mayMatch(list []Destination, host, port string) bool {
 	return slices.ContainsFunc(list, func(d Destination) bool {
 		return (d.port == "" || d.port == port) && (d.addresses.IsValid() || d.host == canonical(host))
@@ -126,7 +127,7 @@ var reserved = func() (out []netip.Prefix) {
 	for _, s := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 		"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-		"168.63.129.16/32", // the host of virtual machines at one cloud
+		"168.63.129.16/32", // the host of virtual machines in one cloud
 		"2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16",
 	} {
 		out = append(out, netip.MustParsePrefix(s))
@@ -135,12 +136,12 @@ var reserved = func() (out []netip.Prefix) {
 }()
 
 var (
-	global6 = netip.MustParsePrefix("2000::/3") // all that is assigned
+	global6 = netip.MustParsePrefix("2000::/3") // all assigned addresses
 	sixTo4  = netip.MustParsePrefix("2002::/16")
 	nat64   = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// embedded returns the IPv4 address that an IPv6 one leads to, where it does, else the
+// embedded returns the IPv4 address that an IPv6 address leads to, if it does, otherwise the
 // address itself, without a zone.
 func embedded(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
@@ -153,9 +154,8 @@ func embedded(a netip.Addr) netip.Addr {
 	return a
 }
 
-// IsPublic reports whether an address may be on the public Internet, whatever form
-// it has: an IPv4 address inside an IPv6 one counts as itself. An address with a zone
-// is none.
+// IsPublic reports whether an address may be on the public Internet, in any form: an IPv4
+// address inside an IPv6 one counts as itself. An address with a zone is not public.
 func IsPublic(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false

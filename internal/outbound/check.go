@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Check returns an [*Error] where requests to an address would be refused, as far as
-// that can be known before one is made: a name is resolved, within 2 s, and one that
-// does not resolve is an error only without TLS, and where nothing that the operator
-// allows could be meant. The address is checked again with every request.
+// Check returns an [*Error] if requests to an address would be refused, as far as that can be
+// determined in advance: a name is resolved, within 2 s, and an unresolvable one is only an
+// error without TLS and if no destination that the operator allows could match. The address
+// is checked again with every request.
 func (n *Network) Check(ctx context.Context, u *url.URL) error {
 	t := target{plain: u.Scheme != "https"}
 	if err := n.check(u, t); err != nil {

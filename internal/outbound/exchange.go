@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// MaxHeader is the most bytes of the headers of a reply.
+// MaxHeader is the maximum size of the headers of a reply, in bytes.
 const MaxHeader = 64 << 10
 
-// Limits bound a request and its reply.
+// Limits are the limits of a request and its reply.
 type Limits struct {
-	Connect   time.Duration // until a connection is there, and again until TLS is; 0: 5 s
-	Total     time.Duration // for all of it; 0: what the request's context has
-	Idle      time.Duration // between two bytes of the body; 0: 30 s
-	Body      int64         // bytes of a body; more is an error
-	ErrorBody int64         // bytes of the body of a status other than 2xx; the rest is cut. 0: 4 KiB
+	Connect   time.Duration // until the connection is established, and again for TLS; 0 means 5 s
+	Total     time.Duration // for the whole exchange; 0 means that of the request's context
+	Idle      time.Duration // between two bytes of the body; 0 means 30 s
+	Body      int64         // bytes of a body; a larger one is an error
+	ErrorBody int64         // bytes of the body of a status other than 2xx; the rest is cut. 0 means 4 KiB
 
-	// Public leaves out what the operator allows beside public addresses.
+	// Public ignores the additional destinations that the operator allows.
 	Public bool
 }
 
-// A Client makes requests within limits. It is safe for concurrent use.
+// A Client sends requests within limits. It is safe for concurrent use.
 type Client struct {
 	network   *Network
 	limits    Limits
@@ -44,37 +44,37 @@ func (n *Network) Client(l Limits) *Client {
 	return &Client{network: n, limits: l, transport: n.transport(l.Connect)}
 }
 
-// A Reason says why there is no reply, or not a whole one.
+// A Reason says why a reply is missing or incomplete.
 type Reason string
 
 // The reasons.
 const (
-	NotAllowed  Reason = "not_allowed" // nothing was sent: the address may not be reached
-	Unreachable Reason = "unreachable" // no address, or no connection
-	TLS         Reason = "tls"         // no TLS connection, or a certificate that is not valid
+	NotAllowed  Reason = "not_allowed" // nothing was sent: the address must not be accessed
+	Unreachable Reason = "unreachable" // the address is unknown, or the connection failed
+	TLS         Reason = "tls"         // the TLS handshake failed, or the certificate is invalid
 	Timeout     Reason = "timeout"     // of [Limits], or of the request's context
 	Canceled    Reason = "canceled"    // the request's context ended
 	Broken      Reason = "broken"      // the connection ended too early, or it was not HTTP
 	TooLarge    Reason = "too_large"   // the body
-	Encoded     Reason = "encoded"     // the body is compressed, which was not asked for
+	Encoded     Reason = "encoded"     // the body is compressed, which was not requested
 )
 
-// An Error is an exchange that failed. Its text is for callers.
+// An Error is a failed exchange. Its text is for callers.
 type Error struct {
 	Reason Reason
-	Sent   bool // part of the request may have reached the far side
+	Sent   bool // part of the request may have reached the server
 	cause  error
 }
 
-// Error returns a sentence that tells nothing of the network.
+// Error returns a sentence that reveals nothing about the network.
 func (e *Error) Error() string {
 	switch e.Reason {
 	case NotAllowed:
-		return "the address may not be reached from here"
+		return "the address must not be accessed from this service"
 	case Unreachable:
 		return "the server is not reachable"
 	case TLS:
-		return "there is no valid TLS connection to the server"
+		return "a valid TLS connection to the server is not possible"
 	case Timeout:
 		return "the server took too long"
 	case Canceled:
@@ -82,18 +82,18 @@ func (e *Error) Error() string {
 	case TooLarge:
 		return "the reply is too large"
 	case Encoded:
-		return "the reply is compressed, which was not asked for"
+		return "the reply is compressed, which was not requested"
 	default:
 		return "the connection ended before the reply was complete"
 	}
 }
 
-// Unwrap returns what happened, for logs of the operator.
+// Unwrap returns the cause, for logs of the operator.
 func (e *Error) Unwrap() error { return e.cause }
 
 var (
 	errTotal = errors.New("the whole time is over")
-	errIdle  = errors.New("no byte came for too long")
+	errIdle  = errors.New("nothing arrived for too long")
 )
 
 // An exchange is one request and its reply.
@@ -129,8 +129,8 @@ func (x *exchange) fail(err error) *Error {
 	return e
 }
 
-// RoundTrip makes one request as [http.RoundTripper] has it. Its errors, and those of
-// the reply's body, are [*Error]. The body must be closed.
+// RoundTrip sends one request as an [http.RoundTripper]. Its errors, and those of the reply's
+// body, are [*Error]. The body must be closed.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	t := target{plain: req.URL.Scheme != "https", public: c.limits.Public, connect: c.limits.Connect}
@@ -151,7 +151,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Reason: NotAllowed, cause: err}
 	}
 	out := req.Clone(x.ctx)
-	out.GetBody = nil // nothing is sent again
+	out.GetBody = nil // nothing is sent twice
 	out.Header.Set("Accept-Encoding", "identity")
 	resp, err := c.transport.RoundTrip(out)
 	if err != nil {
@@ -175,18 +175,18 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A body is that of a reply, within the limits.
+// A body is the body of a reply, within the limits.
 type body struct {
 	io.ReadCloser
 	x      *exchange
 	left   int64
-	cut    bool // what is beyond is left out
+	cut    bool // the part beyond the limit is cut off
 	idle   time.Duration
 	cancel context.CancelCauseFunc
 	end    func()
 }
 
-// Read reads the body, and fails where it is larger than its limit.
+// Read reads the body, and fails if it exceeds its limit.
 func (b *body) Read(p []byte) (int, error) {
 	if b.cut && b.left <= 0 {
 		return 0, io.EOF
@@ -205,7 +205,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, &Error{Reason: TooLarge, Sent: true}
 	}
 	b.left -= int64(n)
-	if err != nil && (err != io.EOF || b.x.ctx.Err() != nil) { // a body that was cut at the deadline may look like one that ended
+	if err != nil && (err != io.EOF || b.x.ctx.Err() != nil) { // a body cut at the deadline may look complete
 		err = b.x.fail(err)
 	}
 	return n, err
@@ -218,15 +218,15 @@ func (b *body) Close() error {
 	return err
 }
 
-// A Reply is a whole reply.
+// A Reply is a complete reply.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Exchange makes one request and reads the reply whole. A reply of any status is none of
-// its errors, which are [*Error].
+// Exchange sends one request and reads the whole reply. A reply of any status is a success;
+// errors are [*Error].
 func (c *Client) Exchange(req *http.Request) (*Reply, error) {
 	resp, err := c.RoundTrip(req)
 	if err != nil {

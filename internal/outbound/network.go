@@ -1,14 +1,14 @@
-// Package outbound is the one way out for requests to addresses that callers choose:
-// images, tool servers, webhooks. It never reaches an address of a private network that
-// the operator has not allowed, nor the service itself, whatever a name resolves to and
-// whenever it resolves to something else: the address is checked at the connection.
+// Package outbound is the only way out for requests to addresses that callers choose: images,
+// tool servers, webhooks. It never reaches an address of a private network that the operator
+// has not allowed, nor the service itself, regardless of DNS answers and their changes: the
+// address is checked when connecting.
 //
 // It follows no redirect, reads no proxy from the environment, keeps no cookie and no
-// connection, and undoes no compression; every request has bounds in time and size. Its
-// errors say in words for callers what happened, without what the network looks like,
-// and whether the far side may have seen the request.
+// connection, and does not decompress; every request has limits of time and size. Its errors
+// describe the failure for callers, without details of the network, and say whether the
+// server may have received the request.
 //
-// Start with [Network] and [Client.Exchange]. Requests to providers, whom the operator
+// Start with [Network] and [Client.Exchange]. Requests to providers, which the operator
 // configures, go through package upstream.
 package outbound
 
@@ -24,32 +24,32 @@ import (
 	"time"
 )
 
-// Settings say where requests may go.
+// Settings determine where requests may go.
 type Settings struct {
-	// Allow are destinations that may be reached although they are not public, and
-	// without TLS. Deny are those that may not; they win.
+	// Allow are destinations that may be reached although they are not public, and without
+	// TLS. Deny are destinations that must not be reached; it takes precedence.
 	Allow, Deny []Destination
-	// Proxy makes the connections, if it is set. It then resolves names itself: they
-	// are checked as names alone.
+	// Proxy, if set, makes the connections. It then resolves names itself, so only the names
+	// are checked.
 	Proxy *url.URL
-	// Own are the host:port of the listeners of the service and of its origin, which
-	// are never reached.
+	// Own are the host:port of the service's listeners and of its origin, which are never
+	// reached.
 	Own []string
 
-	// The network, which tests replace. Nil: that of the machine, and its certificates.
+	// The network, which tests replace. Nil means that of the machine, and its certificates.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS     *tls.Config
 }
 
-// A Network is what [Settings] let requests reach.
+// A Network is the network that [Settings] allow requests to reach.
 type Network struct {
 	s     Settings
 	own   []Destination
-	ports []string // of listeners at every address of this machine
+	ports []string // of listeners on every address of this machine
 }
 
-// New returns the network of some settings.
+// New returns the network for the settings.
 func New(s Settings) *Network {
 	n := &Network{s: s}
 	if s.Resolve == nil {
@@ -75,7 +75,7 @@ func New(s Settings) *Network {
 	return n
 }
 
-// HostPort returns the host and port that a URL leads to.
+// HostPort returns the host and port of a URL.
 func HostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -101,8 +101,8 @@ func (n *Network) permits(t target, host, port string, a netip.Addr) bool {
 	return !t.public && matches(n.s.Allow, host, port, real) || !t.plain && IsPublic(a)
 }
 
-// refuses reports whether a host is one that nothing allows. The address is not valid
-// where it is not known.
+// refuses reports whether no address could make a host allowed. The address is invalid if it
+// is not known.
 func (n *Network) refuses(host, port string, a netip.Addr) bool {
 	if matches(n.s.Deny, host, port, a) || matches(n.own, host, port, a) {
 		return true
@@ -110,7 +110,7 @@ func (n *Network) refuses(host, port string, a netip.Addr) bool {
 	return a.IsValid() && slices.Contains(n.ports, port) && isLocal(a)
 }
 
-// isLocal reports whether an address is one of this machine.
+// isLocal reports whether an address belongs to this machine.
 func isLocal(a netip.Addr) bool {
 	if a.IsLoopback() || a.IsUnspecified() {
 		return true
@@ -122,18 +122,18 @@ func isLocal(a netip.Addr) bool {
 	})
 }
 
-// A target is what a connection is for. It is in the context of its request.
+// A target describes the purpose of a connection. It is in the context of its request.
 type target struct {
 	plain   bool // without TLS
-	public  bool // what the operator allows beside public addresses does not count
+	public  bool // ignore the additional destinations that the operator allows
 	connect time.Duration
 }
 
 type targetKey struct{}
 
-// connect resolves a name and connects to what it checked. A name with any address
-// that may not be reached is refused whole: the next answer may have the addresses in
-// another order.
+// connect resolves a name and connects to a checked address. A name with any address that
+// must not be reached is refused entirely: the next answer may have the addresses in another
+// order.
 func (n *Network) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -142,7 +142,7 @@ func (n *Network) connect(ctx context.Context, network, address string) (net.Con
 	t, _ := ctx.Value(targetKey{}).(target)
 	ctx, cancel := context.WithTimeout(ctx, t.connect)
 	defer cancel()
-	if n.s.Proxy != nil { // the address is its own
+	if n.s.Proxy != nil { // the address is the proxy's
 		return n.s.Dial(ctx, network, address)
 	}
 	all, err := n.s.Resolve(ctx, host)
@@ -164,8 +164,7 @@ func (n *Network) connect(ctx context.Context, network, address string) (net.Con
 	return nil, err
 }
 
-// dialOne connects to the first of some addresses, in its share of the time that is
-// left for all of them.
+// dialOne connects to the first of several addresses, using its share of the remaining time.
 func (n *Network) dialOne(ctx context.Context, network, address string, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -175,7 +174,7 @@ func (n *Network) dialOne(ctx context.Context, network, address string, left int
 	return n.s.Dial(ctx, network, address)
 }
 
-// check refuses what needs no connection to be refused.
+// check refuses a request that can be refused without a connection.
 func (n *Network) check(u *url.URL, t target) error {
 	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
 		return errNotAllowed
@@ -194,16 +193,16 @@ func (n *Network) check(u *url.URL, t target) error {
 		return errNotAllowed
 	}
 	if n.s.Proxy != nil && (t.plain || !IsPublicName(host)) && (t.public || !matches(n.s.Allow, host, port, netip.Addr{})) {
-		return errNotAllowed // nobody else checks what it resolves to
+		return errNotAllowed // no later check covers the addresses
 	}
 	return nil
 }
 
-// transport returns what makes the requests: HTTP/1.1, and a connection for each.
+// transport returns the transport for the requests: HTTP/1.1, and a connection for each.
 //
-// A server or balancer may close a connection that waits for its next request just as
-// that is sent, and then nobody knows whether it was seen. So none waits, and nothing
-// is sent twice by the transport itself.
+// A server or load balancer may close an idle connection just when the next request is sent,
+// and then it is unknown whether it was received. So no connection is kept idle, and the
+// transport itself sends nothing twice.
 func (n *Network) transport(connect time.Duration) *http.Transport {
 	settings := n.s.TLS.Clone()
 	if settings == nil {

@@ -22,8 +22,8 @@ import (
 	"stoa/internal/outbound/outboundtest"
 )
 
-// TestMain has all tests run with a proxy in the environment that nothing may use. It is
-// read once in a process.
+// TestMain runs all tests with a proxy in the environment that must not be used. It is read
+// once per process.
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
 		os.Setenv(name, "http://127.0.0.1:1")
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// exchange makes a request and returns the reply, and why there is none.
+// exchange sends a request and returns the reply, or the reason for its absence.
 func exchange(t *testing.T, s *outboundtest.Site, l outbound.Limits, method, url, body string) (*outbound.Reply, *outbound.Error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -66,7 +66,7 @@ func destinations(t *testing.T, list ...string) []outbound.Destination {
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// TestInnerAddressesInEverySpelling has a resolver that knows the odd spellings too.
+// TestInnerAddressesInEverySpelling has a resolver that also resolves the odd spellings.
 func TestInnerAddressesInEverySpelling(t *testing.T) {
 	t.Parallel()
 	spellings := []string{
@@ -156,8 +156,8 @@ func TestWhatAnOperatorAllowsAndDenies(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownBeforeARequest has a resolver that knows no name: what is refused
-// already is refused with every request.
+// TestWhatIsKnownBeforeARequest has a resolver that resolves no name: an early refusal is
+// also a refusal of every request.
 func TestWhatIsKnownBeforeARequest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -333,7 +333,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestWhetherARequestWasSent has servers that are no HTTP servers.
+// TestWhetherARequestWasSent has servers that do not speak HTTP.
 func TestWhetherARequestWasSent(t *testing.T) {
 	t.Parallel()
 	plain := destinations(t, "a.example.com")
@@ -387,8 +387,8 @@ func TestACertificateOfAnother(t *testing.T) {
 	}
 }
 
-// TestARequestIsSentOnce has a server that closes connections as soon as a reply is
-// out, and clients whose requests could be repeated.
+// TestARequestIsSentOnce has a server that closes connections right after a reply, and
+// clients whose requests could be repeated.
 func TestARequestIsSentOnce(t *testing.T) {
 	t.Parallel()
 	var seen, conns atomic.Int32

@@ -1,12 +1,11 @@
-// Package peers exchanges counts between the nodes of one database: what each has
-// counted in memory against limits that all of them share, such as the requests of
-// a key in a minute. Twice a second a node writes its counts into one row and reads
-// those of the others. A call waits for none of that; so all nodes together may let
-// through more than a limit by what arrives in a second.
+// Package peers exchanges counts between the nodes of one database: counts in memory for
+// limits that all nodes share, such as the requests of a key per minute. Twice a second a
+// node writes its counts into one row and reads those of the others. No call waits for that;
+// so all nodes together may exceed a limit by the calls of one second.
 //
-// It decides nothing about a limit: a [Counter] does. It needs no locks and no
-// messages between processes; counts that are lost or late only make the limit less
-// exact for a second. Start at [Peers.Exchange].
+// It does not decide about a limit: a [Counter] does. It needs no locks and no messages
+// between processes; lost or late counts only make the limit less exact for a second. Start
+// at [Peers.Exchange].
 package peers
 
 import (
@@ -22,20 +21,20 @@ import (
 )
 
 const (
-	// Every is the time between two exchanges: what is counted is known to the others
-	// after two of them at most.
+	// Every is the interval between exchanges: the others know a count after at most two of
+	// them.
 	Every = 500 * time.Millisecond
-	// MaxNames is how many counts of one counter a node publishes: those nearest to
-	// their limits. What is beyond counts on its own node alone.
+	// MaxNames is the maximum number of counts per counter that a node publishes: those
+	// closest to their limits. Further ones count on their own node only.
 	MaxNames = 1000
 )
 
-// A Counter counts by name, and takes into account what other nodes have counted.
+// A Counter counts by name, and includes the counts of other nodes.
 type Counter interface {
-	// Counts returns at most so many counts, those nearest to their limits.
+	// Counts returns at most most counts, those closest to their limits.
 	Counts(now time.Time, most int) []ratelimit.Count
-	// SetPeers replaces what the other nodes have counted, by node and name. The
-	// maps must not be changed. A node that has counted nothing has no names.
+	// SetPeers replaces the counts of the other nodes, by node and name. The maps must not be
+	// changed. A node without counts has no names.
 	SetPeers(byNode map[string]map[string]int64)
 }
 
@@ -47,11 +46,11 @@ type Peers struct {
 	counters map[string]Counter
 
 	mu     sync.Mutex // held by Exchange
-	last   string     // what was published last
+	last   string     // the last published counts
 	parsed map[string]read
 }
 
-// read is what a node had published when it was read last.
+// read contains a node's counts at the last read.
 type read struct {
 	text   string
 	counts map[string]map[string]int64 // by counter and name
@@ -77,7 +76,7 @@ func (p *Peers) Run(ctx context.Context) error {
 	for {
 		err := p.Exchange(ctx)
 		if err != nil && ctx.Err() == nil && !failed {
-			p.log.LogAttrs(ctx, slog.LevelWarn, "counts are not exchanged with other nodes; limits count on this one alone what is new", slog.Any("error", err))
+			p.log.LogAttrs(ctx, slog.LevelWarn, "counts are not exchanged with other nodes; new counts only apply to limits on this node", slog.Any("error", err))
 		}
 		failed = err != nil
 		select {
@@ -88,8 +87,8 @@ func (p *Peers) Run(ctx context.Context) error {
 	}
 }
 
-// Exchange publishes the counts of this node, if they have changed, and takes over
-// those of the others.
+// Exchange publishes the counts of this node, if they have changed, and adopts those of the
+// others.
 func (p *Peers) Exchange(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +124,8 @@ func (p *Peers) Exchange(ctx context.Context) error {
 	return nil
 }
 
-// counts returns what this node publishes: JSON, by counter and name; empty when
-// nothing is counted.
+// counts returns the published counts of this node: JSON, by counter and name; empty if there
+// are none.
 func (p *Peers) counts(now time.Time) (string, error) {
 	all := map[string]map[string]int64{}
 	for name, c := range p.counters {
@@ -144,8 +143,8 @@ func (p *Peers) counts(now time.Time) (string, error) {
 	return string(text), err
 }
 
-// parse reads what other nodes have published and is new. What cannot be read, from
-// a program of another version for one, counts as nothing.
+// parse reads changed counts of other nodes. Unreadable ones, for example of another program
+// version, are treated as empty.
 func (p *Peers) parse(ctx context.Context, others map[string]string) {
 	parsed := make(map[string]read, len(others))
 	for node, text := range others {

@@ -40,10 +40,10 @@ func (n *node) exchange() {
 	}
 }
 
-// requests returns how many of n requests are let through.
+// requests returns how many of count requests are allowed.
 func (n *node) requests(name string, count, perMinute int) (through int) {
 	for range count {
-		if _, ok := n.rates.Take(name, perMinute, time.Now()); ok {
+		if _, ok := n.rates.Allow(name, perMinute, time.Now()); ok {
 			through++
 		}
 	}
@@ -79,7 +79,7 @@ func TestNodesCountTogether(t *testing.T) {
 	if !a.st.HasPeers() {
 		t.Error("a node beside others gives no hints")
 	}
-	// A node that ends takes its counts with it.
+	// The counts of a node end with the node.
 	b.calls.Leave("acc")
 	b.exchange()
 	if err := c.st.Close(); err != nil {

@@ -1,15 +1,14 @@
-// Package ratelimit counts requests per minute and calls in flight by name, such
-// as the id of a key or an account.
+// Package ratelimit counts requests per minute and calls in flight by name, such as the id of
+// a key or an account.
 //
-// It knows no HTTP and no plans: the caller passes the limit, so a changed limit
-// applies from the next request on. Counts are in memory; those that several nodes
-// share are exchanged by package peers and added to what is counted here (shared.go).
-// Start at [Rates.Take] and [Slots.Enter]; [Turns.Take] shares out work by name.
+// It does not depend on HTTP or plans: the caller passes the limit, so a changed limit
+// applies from the next request on. Counts are in memory; counts shared by several nodes are
+// exchanged by package peers and added to the local ones (shared.go). Start at [Rates.Allow]
+// and [Slots.Enter]; [Turns.Acquire] distributes work fairly by name.
 //
-// Requests are counted in a sliding window of sixty seconds: no window has more than the
-// limit, and Retry-After is exact to the second. A token bucket would let nearly twice the
-// limit through in its first minute. Keys that a limited key creates share the count of
-// their root key.
+// Requests are counted in a sliding window of sixty seconds: no window exceeds the limit, and
+// Retry-After is exact to the second. A token bucket would allow nearly twice the limit in
+// its first minute. Keys that a limited key creates share the count of their root key.
 package ratelimit
 
 import (
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-const window = 60 // length of the window of a rate in seconds
+const window = 60 // length of the window of a rate, in seconds
 
 // Rates counts requests per name over the last 60 seconds. The zero value is
 // ready to use. It is safe for concurrent use.
@@ -36,10 +35,10 @@ type rate struct {
 	second int64 // the newest second in the ring
 }
 
-// Take counts a request of name if at most perMinute, this one included, fall
-// into the last 60 seconds; otherwise it counts nothing and returns how long to
-// wait, in whole seconds from 1 to 60. A limit of 0 or less is no limit.
-func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
+// Allow counts a request of name if at most perMinute, including this one, fall into the last
+// 60 seconds; otherwise it counts nothing and returns the time to wait, in whole seconds from
+// 1 to 60. A limit of 0 or less means no limit.
+func (r *Rates) Allow(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
 	if perMinute <= 0 {
 		return 0, true
 	}
@@ -81,8 +80,8 @@ func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Durat
 
 func slot(second int64) int64 { return (second%window + window) % window }
 
-// advance drops the seconds that left the window. After the clock went back,
-// requests count in the newest second.
+// advance drops the seconds that left the window. After the clock was set back, requests
+// count in the newest second.
 func (q *rate) advance(second int64) {
 	if second-q.second >= window {
 		*q = rate{second: second, limit: q.limit}
@@ -113,14 +112,14 @@ type Slots struct {
 	peers map[string]int64 // counts of other nodes
 }
 
-// slots are those of one name.
+// slots are the slots of one name.
 type slots struct {
 	taken int
-	most  int // at the last Enter; 0: no limit
+	most  int // at the last Enter; 0 means no limit
 }
 
-// Enter takes a slot of name if fewer than most are taken; the caller frees it
-// with [Slots.Leave]. A most of 0 or less is no limit, but the slot is counted.
+// Enter reserves a slot of name if fewer than most are in use; the caller frees it with
+// [Slots.Leave]. A most of 0 or less means no limit, but the slot is counted.
 func (s *Slots) Enter(name string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,27 +13,27 @@ func TestARequestBeyondTheRateWaits(t *testing.T) {
 	t.Parallel()
 	var r Rates
 	for i := range 5 {
-		if _, ok := r.Take("k", 5, start.Add(time.Duration(i)*time.Second)); !ok {
+		if _, ok := r.Allow("k", 5, start.Add(time.Duration(i)*time.Second)); !ok {
 			t.Fatalf("request %d is refused", i)
 		}
 	}
-	wait, ok := r.Take("k", 5, start.Add(10*time.Second))
+	wait, ok := r.Allow("k", 5, start.Add(10*time.Second))
 	if ok || wait != 50*time.Second {
 		t.Fatalf("the sixth: ok %v, wait %v, want a wait of 50 s", ok, wait)
 	}
-	if _, ok := r.Take("other", 5, start.Add(10*time.Second)); !ok {
+	if _, ok := r.Allow("other", 5, start.Add(10*time.Second)); !ok {
 		t.Error("another key is slowed")
 	}
-	if _, ok := r.Take("k", 5, start.Add(10*time.Second).Add(wait)); !ok {
+	if _, ok := r.Allow("k", 5, start.Add(10*time.Second).Add(wait)); !ok {
 		t.Error("after the wait it is still refused")
 	}
-	if _, ok := r.Take("k", 0, start.Add(10*time.Second)); !ok {
+	if _, ok := r.Allow("k", 0, start.Add(10*time.Second)); !ok {
 		t.Error("no limit refuses")
 	}
 }
 
-// No window of sixty seconds ever holds more than the limit, and the
-// returned wait is enough and not a second too long.
+// No window of sixty seconds ever exceeds the limit, and the returned wait is sufficient and
+// not a second too long.
 func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,7 +43,7 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 		var taken []int64
 		for range rapid.IntRange(1, 60).Draw(t, "requests") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "pause")) * time.Second)
-			wait, ok := r.Take("k", limit, now)
+			wait, ok := r.Allow("k", limit, now)
 			inWindow := func(at int64) (n int) {
 				for _, s := range taken {
 					if s > at-window {
@@ -70,8 +70,8 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 func TestIdleNamesAreDropped(t *testing.T) {
 	t.Parallel()
 	var r Rates
-	r.Take("a", 1, start)
-	r.Take("b", 1, start.Add(2*window*time.Second))
+	r.Allow("a", 1, start)
+	r.Allow("b", 1, start.Add(2*window*time.Second))
 	if len(r.rates) != 1 {
 		t.Errorf("%d names are kept", len(r.rates))
 	}
@@ -105,6 +105,6 @@ func BenchmarkTake(b *testing.B) {
 	now := start
 	for b.Loop() {
 		now = now.Add(time.Millisecond)
-		r.Take("k", 1_000_000, now)
+		r.Allow("k", 1_000_000, now)
 	}
 }

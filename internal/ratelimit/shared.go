@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A Count is what a node has counted of a name that has a limit.
+// A Count is a node's count of a name that has a limit.
 type Count struct {
 	Name  string
 	Count int64
 	Limit int64 // above 0
 }
 
-// Nearest returns the counts that are nearest to their limits, at most most of
-// them; it may reorder the list. A long list is not sorted: of 100,000 counts, of
-// which 1,000 are asked for, nearly all are compared with one other.
+// Nearest returns the counts that are closest to their limits, at most most of them; it may
+// reorder the list. A long list is not sorted: of 100,000 counts, of which 1,000 are
+// requested, nearly all are compared with one other.
 func Nearest(list []Count, most int) []Count {
 	if len(list) <= most {
 		return list
 	}
-	// A heap of those that are nearest so far; the farthest of them is its first.
+	// A heap of the closest counts so far; the least close of them is its first.
 	nearest := list[:most]
 	for i := most/2 - 1; i >= 0; i-- {
 		sink(nearest, i)
@@ -35,7 +35,7 @@ func Nearest(list []Count, most int) []Count {
 	return nearest
 }
 
-// nearer is negative if a is nearer to its limit than b.
+// nearer is negative if a is closer to its limit than b.
 func nearer(a, b Count) int {
 	return cmp.Or(cmp.Compare(float64(b.Count)/float64(b.Limit), float64(a.Count)/float64(a.Limit)), cmp.Compare(a.Name, b.Name))
 }
@@ -58,7 +58,7 @@ func sink(heap []Count, i int) {
 	}
 }
 
-// Sum adds up what each node has counted, by name.
+// Sum adds up the counts of all nodes, by name.
 func Sum(byNode map[string]map[string]int64) map[string]int64 {
 	sum := map[string]int64{}
 	for _, counts := range byNode {
@@ -71,8 +71,8 @@ func Sum(byNode map[string]map[string]int64) map[string]int64 {
 	return sum
 }
 
-// Counts returns the requests of the last 60 seconds by name: at most most names,
-// those nearest to their limits.
+// Counts returns the requests of the last 60 seconds by name: at most most names, those
+// closest to their limits.
 func (r *Rates) Counts(now time.Time, most int) []Count {
 	second := now.Unix()
 	var list []Count
@@ -86,8 +86,8 @@ func (r *Rates) Counts(now time.Time, most int) []Count {
 	return Nearest(list, most)
 }
 
-// SetPeers sets what other nodes have counted, by node: from now on it counts
-// against the limits too.
+// SetPeers sets the counts of other nodes, by node: from now on they count against the limits
+// too.
 func (r *Rates) SetPeers(byNode map[string]map[string]int64) {
 	sum := Sum(byNode)
 	r.mu.Lock()
@@ -95,8 +95,8 @@ func (r *Rates) SetPeers(byNode map[string]map[string]int64) {
 	r.peers = sum
 }
 
-// waitShared returns how long to wait where other nodes have counted too. When
-// exactly is not known of their requests: they are taken as spread over the window.
+// waitShared returns the time to wait if other nodes have counted requests too. The exact
+// times of those are unknown: they are treated as evenly distributed over the window.
 func (q *rate) waitShared(peers, perMinute int) time.Duration {
 	all := q.sum + peers
 	excess := all - perMinute + 1
@@ -104,8 +104,8 @@ func (q *rate) waitShared(peers, perMinute int) time.Duration {
 	return time.Duration(min(max(seconds, 1), window)) * time.Second
 }
 
-// Counts returns the slots that are taken by name: at most most names that have a
-// limit, those nearest to it.
+// Counts returns the slots in use by name: at most most names that have a limit, those
+// closest to it.
 func (s *Slots) Counts(_ time.Time, most int) []Count {
 	var list []Count
 	s.mu.Lock()
@@ -118,8 +118,8 @@ func (s *Slots) Counts(_ time.Time, most int) []Count {
 	return Nearest(list, most)
 }
 
-// SetPeers sets how many slots are taken on other nodes, by node: from now on they
-// count against the limits too.
+// SetPeers sets the numbers of slots in use on other nodes, by node: from now on they count
+// against the limits too.
 func (s *Slots) SetPeers(byNode map[string]map[string]int64) {
 	sum := Sum(byNode)
 	s.mu.Lock()

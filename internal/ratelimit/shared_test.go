@@ -20,26 +20,26 @@ func TestRequestsOfPeersCount(t *testing.T) {
 	var r ratelimit.Rates
 	now := time.Unix(1_000_000, 0)
 	for i := range 3 {
-		if _, ok := r.Take("key", 10, now); !ok {
+		if _, ok := r.Allow("key", 10, now); !ok {
 			t.Fatalf("request %d was refused", i)
 		}
 	}
 	r.SetPeers(byNode(map[string]int64{"key": 6}))
-	if _, ok := r.Take("key", 10, now); !ok {
+	if _, ok := r.Allow("key", 10, now); !ok {
 		t.Error("the tenth request was refused")
 	}
-	wait, ok := r.Take("key", 10, now)
+	wait, ok := r.Allow("key", 10, now)
 	if ok || wait != 6*time.Second {
 		t.Errorf("the eleventh: %v after %v, want a refusal for 6 s", ok, wait)
 	}
-	if _, ok := r.Take("key", 0, now); !ok {
+	if _, ok := r.Allow("key", 0, now); !ok {
 		t.Error("a request without a limit was refused")
 	}
 	if counts := r.Counts(now, 10); len(counts) != 1 || counts[0] != (ratelimit.Count{Name: "key", Count: 4, Limit: 10}) {
 		t.Errorf("counted %+v", counts)
 	}
 	r.SetPeers(nil)
-	if _, ok := r.Take("key", 10, now); !ok {
+	if _, ok := r.Allow("key", 10, now); !ok {
 		t.Error("without peers the request was refused")
 	}
 	if counts := r.Counts(now.Add(time.Minute), 10); len(counts) != 0 {
@@ -51,12 +51,12 @@ func TestNamesThatAreCountedAreForgotten(t *testing.T) {
 	t.Parallel()
 	var r ratelimit.Rates
 	now := time.Unix(1_000_000, 0)
-	r.Take("old", 10, now)
-	for range 130 { // an exchange each second looks at all names
+	r.Allow("old", 10, now)
+	for range 130 { // an exchange each second reads all names
 		now = now.Add(time.Second)
 		r.Counts(now, 10)
 	}
-	r.Take("new", 10, now)
+	r.Allow("new", 10, now)
 	if n := r.Len(); n != 1 {
 		t.Errorf("%d names are kept, want 1", n)
 	}
@@ -116,15 +116,15 @@ func TestNearestAreTheFirstOfASortedList(t *testing.T) {
 	}
 }
 
-// BenchmarkCounts counts 100,000 names of which 1,000 are asked for, as a node that
-// shares its database does twice a second.
+// BenchmarkCounts counts 100,000 names of which 1,000 are requested, as a node that shares
+// its database does twice a second.
 func BenchmarkCounts(b *testing.B) {
 	var r ratelimit.Rates
 	now := time.Unix(1_000_000, 0)
 	for i := range 100_000 {
 		name := fmt.Sprintf("key_%026d", i)
 		for range 1 + i%5 {
-			r.Take(name, 10, now)
+			r.Allow(name, 10, now)
 		}
 	}
 	for b.Loop() {

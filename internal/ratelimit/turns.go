@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// Turns bounds how much work is done at once and shares it out by name: of those
-// that wait, each name gets one turn before any gets its next, however many a name
-// has waiting. The zero value is ready to use. It is safe for concurrent use.
+// Turns limits concurrent work and distributes it fairly by name: each waiting name gets one
+// turn before any name gets its next, regardless of how many requests of a name wait. The
+// zero value is ready to use. It is safe for concurrent use.
 type Turns struct {
 	mu      sync.Mutex
 	taken   int
-	names   []string // those with somebody waiting, the next one first
+	names   []string // names with waiting requests, the next one first
 	waiting map[string][]chan struct{}
 }
 
-// Take waits until fewer than most turns are taken and it is the turn of name. give
-// ends the turn; it is called once. The error is that of ctx.
-func (t *Turns) Take(ctx context.Context, name string, most int) (give func(), err error) {
+// Acquire waits until fewer than most turns are in use and it is the turn of name. release
+// ends the turn; it must be called once. The error is that of ctx.
+func (t *Turns) Acquire(ctx context.Context, name string, most int) (release func(), err error) {
 	t.mu.Lock()
 	if t.taken < most && len(t.names) == 0 {
 		t.taken++
 		t.mu.Unlock()
-		return t.give, nil
+		return t.release, nil
 	}
 	ready := make(chan struct{})
 	if t.waiting == nil {
@@ -36,25 +36,25 @@ func (t *Turns) Take(ctx context.Context, name string, most int) (give func(), e
 	t.mu.Unlock()
 	select {
 	case <-ready:
-		return t.give, nil
+		return t.release, nil
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.forget(name, ready) {
-		t.pass() // it was given meanwhile
+		t.pass() // it was assigned in the meantime
 	}
 	return nil, ctx.Err()
 }
 
-func (t *Turns) give() {
+func (t *Turns) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass()
 }
 
-// pass gives a turn to the next that waits; without one it is free. The caller has
-// mu.
+// pass assigns a turn to the next waiting request; if none waits it becomes free. The caller
+// must hold mu.
 func (t *Turns) pass() {
 	if len(t.names) == 0 {
 		t.taken--
@@ -71,7 +71,8 @@ func (t *Turns) pass() {
 	close(ready)
 }
 
-// forget drops one that waits and reports whether it still did. The caller has mu.
+// forget drops a waiting request and reports whether it still waited. The caller must hold
+// mu.
 func (t *Turns) forget(name string, ready chan struct{}) bool {
 	i := slices.Index(t.waiting[name], ready)
 	if i < 0 {

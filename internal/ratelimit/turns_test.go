@@ -8,19 +8,19 @@ import (
 	"testing/synctest"
 )
 
-// taker takes a turn in a goroutine of its own and notes that it has it.
+// taker acquires a turn in a separate goroutine and records that.
 func taker(t *testing.T, turns *Turns, ctx context.Context, name string, most int, had chan<- string, end <-chan struct{}) {
 	go func() {
-		give, err := turns.Take(ctx, name, most)
+		release, err := turns.Acquire(ctx, name, most)
 		if err != nil {
 			had <- name + " left"
 			return
 		}
 		had <- name
 		<-end
-		give()
+		release()
 	}()
-	synctest.Wait() // so that those who wait do so in order
+	synctest.Wait() // so that the requests wait in order
 }
 
 func TestEachNameHasItsTurn(t *testing.T) {
@@ -73,8 +73,8 @@ func TestWhoLeavesTakesNoTurn(t *testing.T) {
 		if want := []string{"b left", "c", "c left", "first"}; !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
-		// Given and left at the same moment: the turn is not lost.
-		if _, err := turns.Take(t.Context(), "a", 1); err != nil {
+		// Assigned and cancelled at the same moment: the turn is not lost.
+		if _, err := turns.Acquire(t.Context(), "a", 1); err != nil {
 			t.Fatal(err)
 		}
 		gone, leave = context.WithCancel(t.Context())

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// minBlanked is the length of the shortest secret that is blanked: a shorter one could
-// be any word.
+// minBlanked is the minimum length of a secret that is blanked: a shorter one could be any
+// word.
 const minBlanked = 8
 
-// blankedAs stands where a secret was.
+// blankedAs replaces a secret.
 const blankedAs = "[secret]"
 
-// deepest is how many texts with escapes are looked for one in the other, such as an
-// address in JSON in JSON.
+// deepest is the maximum number of nested escaped texts that are searched, such as an address
+// in JSON in JSON.
 const deepest = 4
 
-// Blank takes the secret out of what a server sent: servers repeat headers. It finds it
-// in plain, in base64 and in hexadecimal digits, those two also of a longer text, in
-// either alphabet and case, and with line breaks in between; with the escapes of JSON and
-// with those of addresses; and where such a text is within another one, up to four deep.
+// Blank removes the secret from data that a server sent, since servers repeat headers. It
+// finds it in plain, in base64 and in hexadecimal, in these two also as part of a longer
+// text, in either alphabet and case, and with line breaks in between; with the escapes of
+// JSON and of addresses; and inside texts nested up to four deep.
 //
-// Its time is proportional to the length of data, whatever that is and however many
-// texts would give the secret away, and so is its memory: some 30 bytes for each.
+// Its time is proportional to the length of data, regardless of the content and of the number
+// of texts that would reveal the secret, and so is its memory: some 30 bytes for each byte.
 func (c Credential) Blank(data []byte) []byte {
 	b := newBlanking(c, data)
 	if b == nil {
@@ -40,15 +40,15 @@ func (c Credential) Blank(data []byte) []byte {
 type blanking struct {
 	forms  []*automaton
 	seed   maphash.Seed
-	seen   map[uint64]int // how many layers were looked for in a text, by its hash
-	below  [deepest]layer // the memory of layers, by how many are looked for below
-	cover  []int32        // how many forms begin at a byte less how many end there
+	seen   map[uint64]int // number of layers searched below a text, by its hash
+	below  [deepest]layer // memory for layers, by the number of layers to search below
+	cover  []int32        // number of forms that begin at a byte minus the number that end there
 	found  bool
-	places []int32 // of the bytes that were read, in the layer that is searched
-	steps  int     // bytes and states that were looked at, which tests count
+	places []int32 // of the bytes read, in the layer being searched
+	steps  int     // number of bytes and states examined, which tests check
 }
 
-// newBlanking returns nil where nothing would give the secret away.
+// newBlanking returns nil if nothing could reveal the secret.
 func newBlanking(c Credential, data []byte) *blanking {
 	b := &blanking{seed: maphash.MakeSeed(), seen: map[uint64]int{}}
 	for _, as := range []*folding{&folded.plain, &folded.base64, &folded.hex} {
@@ -68,14 +68,13 @@ func newBlanking(c Credential, data []byte) *blanking {
 	return b
 }
 
-// A layer is a text without the escapes of those around it, and where each of its bytes
-// begins in the outermost one.
+// A layer is an unescaped text, and the position of each of its bytes in the outermost text.
 type layer struct {
 	text []byte
-	from []int32 // with the end of all; nil: it is the outermost one
+	from []int32 // followed by the end of all; nil for the outermost layer
 }
 
-// at returns where a byte begins.
+// at returns the position of a byte.
 func (l layer) at(i int) int {
 	if l.from == nil {
 		return i
@@ -83,7 +82,7 @@ func (l layer) at(i int) int {
 	return int(l.from[i])
 }
 
-// search finds the secret in a layer, and in so many more below it.
+// search finds the secret in a layer, and in up to more layers below it.
 func (b *blanking) search(l layer, more int) {
 	hash := maphash.Bytes(b.seed, l.text)
 	if below, searched := b.seen[hash]; searched && below >= more {
@@ -107,7 +106,7 @@ func (b *blanking) search(l layer, more int) {
 	b.steps += 2 * len(l.text)
 }
 
-// find covers where a layer has a text that would give the secret away.
+// find marks the texts of a layer that would reveal the secret.
 func (b *blanking) find(a *automaton, l layer) {
 	places := slices.Grow(b.places[:0], len(l.text))
 	at := int32(0)
@@ -134,12 +133,12 @@ func (b *blanking) find(a *automaton, l layer) {
 	b.steps += len(l.text)
 }
 
-// without returns data with everything blanked that was found. What touches is one.
+// without returns data with all marked ranges blanked. Adjacent ranges become one.
 func (b *blanking) without(data []byte) []byte {
 	if !b.found {
 		return data
 	}
-	out, kept := make([]byte, 0, len(data)), 0 // up to where data is in out
+	out, kept := make([]byte, 0, len(data)), 0 // position up to which data is in out
 	forms := int32(0)
 	for i, change := range b.cover {
 		before := forms
@@ -147,7 +146,7 @@ func (b *blanking) without(data []byte) []byte {
 		switch {
 		case before == 0 && forms > 0:
 			from := i
-			if escaped(data[kept:from]) { // the backslash goes with what it escapes
+			if escaped(data[kept:from]) { // the backslash is removed with the character it escapes
 				from--
 			}
 			out = append(append(out, data[kept:from]...), blankedAs...)
@@ -158,7 +157,7 @@ func (b *blanking) without(data []byte) []byte {
 	return append(out, data[kept:]...)
 }
 
-// escaped reports whether what follows a text is escaped by its end.
+// escaped reports whether the end of a text escapes the next character.
 func escaped(text []byte) bool {
 	n := 0
 	for n < len(text) && text[len(text)-1-n] == '\\' {
@@ -167,8 +166,8 @@ func escaped(text []byte) bool {
 	return n%2 == 1
 }
 
-// unescape makes next the layer below one, where a byte begins what is escaped. It
-// reports whether there is any.
+// unescape sets next to the layer below l, where the byte with begins an escape. It reports
+// whether there is any.
 func (l layer) unescape(next *layer, with byte, unescaped func([]byte) (byte, int)) bool {
 	i := l.escape(0, with, unescaped)
 	if i == len(l.text) {
@@ -198,7 +197,7 @@ func (l layer) unescape(next *layer, with byte, unescaped func([]byte) (byte, in
 	}
 }
 
-// escape returns where the next escape is, from a place on, or the end.
+// escape returns the position of the next escape from i on, or the end.
 func (l layer) escape(i int, with byte, unescaped func([]byte) (byte, int)) int {
 	for {
 		n := bytes.IndexByte(l.text[i:], with)
@@ -213,8 +212,8 @@ func (l layer) escape(i int, with byte, unescaped func([]byte) (byte, int)) int 
 	}
 }
 
-// ofJSON returns which byte a text of JSON begins with that begins with a backslash, and
-// how many bytes stand for it.
+// ofJSON returns the byte encoded by the JSON escape at the start of text, or the first byte
+// of a character, and the length of the escape.
 func ofJSON(text []byte) (c byte, n int) {
 	if len(text) < 2 {
 		return text[0], 1
@@ -242,8 +241,8 @@ func ofJSON(text []byte) (c byte, n int) {
 	return text[0], 1
 }
 
-// ofAddress is [ofJSON] for an address, and what begins with %. A + stands for itself:
-// see [folded].
+// ofAddress is [ofJSON] for an address, where % begins an escape. A + stays as it is: see
+// [folded].
 func ofAddress(text []byte) (c byte, n int) {
 	if c, ok := ofHex(text[1:], 2); ok {
 		return c, 3
@@ -251,7 +250,8 @@ func ofAddress(text []byte) (c byte, n int) {
 	return text[0], 1
 }
 
-// ofHex returns the byte that so many hexadecimal digits are; false: they are none.
+// ofHex returns the value of the given number of hexadecimal digits; false if there are other
+// characters.
 func ofHex(text []byte, digits int) (byte, bool) {
 	if len(text) < digits {
 		return 0, false
@@ -269,7 +269,7 @@ func ofHex(text []byte, digits int) (byte, bool) {
 	return byte(n), true
 }
 
-// A folding says which bytes count as the same, and with -1 which count as nothing.
+// A folding maps bytes to their equivalence class; -1 means that a byte is ignored.
 type folding [256]int16
 
 // folded are the foldings of plain texts, base64, and hexadecimal digits.
@@ -277,7 +277,7 @@ var folded = func() (all struct{ plain, base64, hex folding }) {
 	for i := range 256 {
 		all.plain[i], all.base64[i], all.hex[i] = int16(i), int16(i), int16(i)
 	}
-	all.plain['+'] = ' ' // so an address has it
+	all.plain['+'] = ' ' // as in an address
 	all.base64['-'], all.base64['_'] = '+', '/'
 	for _, c := range "\r\n\t " {
 		all.base64[c], all.hex[c] = -1, -1
@@ -288,23 +288,22 @@ var folded = func() (all struct{ plain, base64, hex folding }) {
 	return all
 }()
 
-// An automaton finds all texts of one folding at once (Aho and Corasick).
+// An automaton finds all texts of one folding in one pass (Aho and Corasick).
 type automaton struct {
 	as     *folding
 	first  [256]int32 // states after one byte
-	states []state    // by what was read so far; 0: nothing of any text
+	states []state    // by the text read so far; 0 means no prefix of any text
 }
 
-// A state is a beginning of a text. Its children, which go on from it, are a list: most
-// have one.
+// A state is a prefix of a text. The states that continue it are a list: most have one.
 type state struct {
 	is             int16 // its last byte, folded
-	child, sibling int32 // 0: none
-	back           int32 // the longest other state that it ends with
-	ends           int32 // how long the longest text is that it ends with
+	child, sibling int32 // 0 means none
+	back           int32 // the longest other state that is a suffix of it
+	ends           int32 // length of the longest text that is a suffix of it
 }
 
-// child returns the state that a byte leads to, or 0.
+// child returns the state reached by a byte, or 0.
 func (a *automaton) child(at int32, is int16) int32 {
 	if at == 0 {
 		return a.first[is]
@@ -315,8 +314,8 @@ func (a *automaton) child(at int32, is int16) int32 {
 	return at
 }
 
-// next returns the state after a byte, and how often it went back for it: in all at most
-// as often as bytes were read.
+// next returns the state after a byte, and the number of backward steps: in total at most the
+// number of bytes read.
 func (a *automaton) next(at int32, is int16) (next int32, back int) {
 	for {
 		if next = a.child(at, is); next != 0 || at == 0 {
@@ -349,7 +348,7 @@ func (a *automaton) add(text string) {
 	a.states[at].ends = length
 }
 
-// link finds what each state goes back to, the shorter ones first.
+// link computes the back links of all states, shorter ones first.
 func (a *automaton) link() {
 	order := make([]int32, 1, len(a.states))
 	for i := 0; i < len(order); i++ {
@@ -365,15 +364,15 @@ func (a *automaton) link() {
 	}
 }
 
-// add adds the texts that would give a secret away: itself, without the scheme of the
-// header, and what base64 and hexadecimal digits make of it wherever it begins in a text.
-// It reports whether there are any.
+// add adds the texts that would reveal a secret: the secret itself, without the scheme of the
+// header, and its base64 and hexadecimal forms at any position of a text. It reports whether
+// there are any.
 func (b *blanking) add(secret string) bool {
 	value := secret
 	values := []string(nil)
 	if scheme, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
 		value = after
-		if scheme != "Bearer" && scheme != "Basic" { // it may be no scheme, but part of the secret
+		if scheme != "Bearer" && scheme != "Basic" { // the word may not be a scheme, but part of the secret
 			values = append(values, secret)
 		}
 	}
@@ -386,7 +385,7 @@ func (b *blanking) add(secret string) bool {
 		inHex.add(hex.EncodeToString([]byte(s)))
 		for before := range 3 {
 			text := base64.RawStdEncoding.EncodeToString([]byte("   "[:before] + s))
-			in64.add(text[(8*before+5)/6 : 8*(before+len(s))/6]) // without what it shares with its neighbours
+			in64.add(text[(8*before+5)/6 : 8*(before+len(s))/6]) // without the characters shared with neighbours
 		}
 	}
 	return true

@@ -32,8 +32,8 @@ func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
 	}
 }
 
-// TestSecretsAreBlankedWithinOtherText: what a server repeats is encoded as a whole, so
-// that the secret begins anywhere in it, and more than once.
+// TestSecretsAreBlankedWithinOtherText checks texts that a server encodes as a whole, so that
+// the secret begins anywhere in them, and more than once.
 func TestSecretsAreBlankedWithinOtherText(t *testing.T) {
 	t.Parallel()
 	const value = `a b/s3cr%+"=\&<z\"0123456789`
@@ -71,7 +71,8 @@ func TestOtherTextIsNotBlanked(t *testing.T) {
 	}
 }
 
-// lines breaks a text after so many columns, as encoders of mail and of certificates do.
+// lines breaks a text after the given number of columns, as encoders of mail and of
+// certificates do.
 func lines(text, with string, columns int) string {
 	var b strings.Builder
 	for len(text) > columns {
@@ -81,8 +82,7 @@ func lines(text, with string, columns int) string {
 	return b.String() + text
 }
 
-// encoders are the forms in which servers repeat a secret, and pieces of which nothing
-// may be left.
+// encoders are the forms in which servers repeat a secret, and pieces that must not remain.
 var encoders = map[string]func(string) string{
 	"plain":                 func(s string) string { return s },
 	"base64":                func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
@@ -109,7 +109,7 @@ func each(text, format string) string {
 	return b.String()
 }
 
-// wraps are what such a form is put into.
+// wraps are texts that contain such a form.
 var wraps = map[string]func(string) string{
 	"as it is":           func(s string) string { return s },
 	"JSON":               quoted,
@@ -124,8 +124,8 @@ func quoted(text string) string {
 	return string(out)
 }
 
-// TestSecretsAreBlankedInEveryForm: the forms of the table, each in others, of a text
-// that has the secret anywhere. What is left of a form is what its neighbours share.
+// TestSecretsAreBlankedInEveryForm nests the forms of the table, for a text with the secret
+// at any position. Only characters shared with neighbours may remain.
 func TestSecretsAreBlankedInEveryForm(t *testing.T) {
 	t.Parallel()
 	value := "Zq7/+w9-" + strings.Repeat("Kx3_%v&", 12) + "~last"
@@ -145,8 +145,8 @@ func TestSecretsAreBlankedInEveryForm(t *testing.T) {
 	}
 }
 
-// TestBlankedTextIsStillJSON: a secret that begins after an escape, or ends before one,
-// takes all of it along.
+// TestBlankedTextIsStillJSON checks that a secret that begins after an escape, or ends before
+// one, is removed together with it.
 func TestBlankedTextIsStillJSON(t *testing.T) {
 	t.Parallel()
 	if got := (Credential{Header: "X-Key", Value: "n012345678"}).Blank([]byte(quoted("\n012345678"))); !json.Valid(got) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// someSecrets returns secrets of 8 to 4,096 characters that are much alike.
+// someSecrets returns similar secrets of 8 to 4,096 characters.
 func someSecrets(count int) Credential {
 	r := rand.New(rand.NewPCG(1, 2))
 	secrets := make([]string, count)
@@ -23,8 +23,8 @@ func someSecrets(count int) Credential {
 	return Credential{Header: "X-Key", Value: secrets[0], Parts: secrets[1:]}
 }
 
-// hostile are texts of a length that are as costly as those who know the secrets can make
-// them.
+// hostile are texts of a length that are as expensive as someone who knows the secrets can
+// make them.
 var hostile = map[string]func(c Credential, length int) []byte{
 	"backslashes":        repeat(`\`),
 	"%2525…":             func(_ Credential, n int) []byte { return []byte("%" + strings.Repeat("25", n/2)) },
@@ -63,16 +63,15 @@ func random(n int, choices func(*rand.Rand) []string) []byte {
 	return text[:n]
 }
 
-// TestTheWorkOfBlankingIsLinear: however hostile the text is and however many secrets
-// there are, each byte is looked at a bounded number of times in each of the layers, of
-// which there are at most 31.
+// TestTheWorkOfBlankingIsLinear checks that each byte is examined a bounded number of times
+// in each of the at most 31 layers, regardless of the text and the number of secrets.
 func TestTheWorkOfBlankingIsLinear(t *testing.T) {
 	t.Parallel()
 	lengths := []int{64 << 10, 256 << 10, 4 << 20}
 	if testing.Short() {
 		lengths = lengths[:2]
 	}
-	const most = 31 * (3*2 + 2) // for each form a byte and a way back, for each escape a byte
+	const most = 31 * (3*2 + 2) // one byte and one step back for each form, one byte for each escape
 	for name, text := range hostile {
 		for _, length := range lengths {
 			c := someSecrets(20)
@@ -94,8 +93,8 @@ func TestTheWorkOfBlankingIsLinear(t *testing.T) {
 	}
 }
 
-// TestSecretsThatOverlapAreBlanked: where one ends within another, nothing is left of
-// either; a secret that goes on from a part of itself is found from its first byte on.
+// TestSecretsThatOverlapAreBlanked checks that nothing remains of secrets that overlap; a
+// secret that begins with a repetition of its own prefix is found from its first byte on.
 func TestSecretsThatOverlapAreBlanked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -115,7 +114,7 @@ func TestSecretsThatOverlapAreBlanked(t *testing.T) {
 	}
 }
 
-// BenchmarkBlank has the time for each byte, which is to be the same for all lengths.
+// BenchmarkBlank measures the time per byte, which should be the same for all lengths.
 func BenchmarkBlank(b *testing.B) {
 	names := make([]string, 0, len(hostile))
 	for name := range hostile {

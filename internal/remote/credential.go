@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// A Credential is the secret that a request carries, as the value of a header or of a
-// parameter of the address. Neither: there is none.
+// A Credential is the secret that a request sends, as the value of a header or of a query
+// parameter. With neither there is no secret.
 type Credential struct {
 	Header string
-	Query  string // the name of the parameter
+	Query  string // name of the parameter
 	Value  string
-	Parts  []string // of Value, in plain: what gives it away beside itself
+	Parts  []string // parts of Value, in plain, that reveal it too
 }
 
-// Add puts the secret into a request that is about to be sent.
+// Add adds the secret to a request that is about to be sent.
 func (c Credential) Add(req *http.Request) {
 	switch {
 	case c.Header != "":
 		req.Header.Set(c.Header, c.Value)
 	case c.Query != "":
-		u := *req.URL // which others may hold
+		u := *req.URL // others may share the URL
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&", "&") + url.QueryEscape(c.Query) + "=" + url.QueryEscape(c.Value)
 		req.URL = &u
 	}
 }
 
-// Longest is how many bytes the secret has in the longest of its forms that is blanked.
-// Where a text was cut, that much of its end may hold a part of it.
+// Longest returns the length, in bytes, of the longest encoded form of the secret that is
+// blanked. If a text was cut, that many bytes at its end may contain a part of it.
 func (c Credential) Longest() int {
-	return 26 * len(c.Value) // two hexadecimal digits, each as \u0000 with eight backslashes
+	return 26 * len(c.Value) // two hexadecimal digits per byte, each as \u0000 with eight backslashes
 }

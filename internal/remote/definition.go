@@ -18,21 +18,20 @@ import (
 const (
 	maxName       = 128      // characters
 	maxDefinition = 64 << 10 // bytes
-	maxSchema     = 32 << 10 // bytes of the schema of arguments
-	maxDepth      = 20       // of nested values in a definition
-	longText      = 2000     // characters of a description that is worth a warning
+	maxSchema     = 32 << 10 // bytes of the arguments' schema
+	maxDepth      = 20       // levels of nesting in a definition
+	longText      = 2000     // characters of a description that cause a warning
 )
 
 // A Tool is a tool as a server defines it.
 type Tool struct {
 	Name       string
-	Definition string // canonical JSON of what a reviewer sees
+	Definition string // canonical JSON, as a reviewer sees it
 	SHA256     string // of Definition
-	Problem    string // why it cannot be used; empty: it can
+	Problem    string // why it cannot be used; empty if it can
 }
 
-// A Definition is what a server says of a tool. Its schemas keep numbers as they were
-// written.
+// A Definition is a server's description of a tool. Its schemas keep the spelling of numbers.
 type Definition struct {
 	Name         string         `json:"name"`
 	Title        string         `json:"title"`
@@ -40,7 +39,7 @@ type Definition struct {
 	InputSchema  map[string]any `json:"inputSchema"`
 	OutputSchema map[string]any `json:"outputSchema"`
 	Annotations  map[string]any `json:"annotations"`
-	Request      map[string]any `json:"request"` // which one is sent, where it is not a call of the protocol
+	Request      map[string]any `json:"request"` // the request to send, if it is not a call of the protocol
 }
 
 // Parse reads the text of a [Tool.Definition]. Members of the wrong type are left out.
@@ -57,7 +56,8 @@ func Parse(definition string) Definition {
 	return d
 }
 
-// ParseTools reads the entries of a catalog one by one: a wrong one costs no other.
+// ParseTools reads the entries of a catalog one by one: an invalid one does not affect the
+// others.
 func ParseTools(entries []json.RawMessage) []Tool {
 	var all []Tool
 	at := map[string]int{}
@@ -67,7 +67,7 @@ func ParseTools(entries []json.RawMessage) []Tool {
 			t.Name = fmt.Sprintf("(entry %d)", i+1)
 		}
 		if first, twice := at[t.Name]; twice {
-			all[first].Problem = "The server has two tools of this name."
+			all[first].Problem = "The server has two tools with this name."
 			continue
 		}
 		at[t.Name] = len(all)
@@ -76,8 +76,8 @@ func ParseTools(entries []json.RawMessage) []Tool {
 	return all
 }
 
-// New returns a tool of a definition that was made from something else than an entry of
-// a catalog. It cannot be used where there is a problem already.
+// New returns a tool whose definition does not come from an entry of a catalog. It cannot be
+// used if problem is not empty.
 func New(name string, definition map[string]any, problem string) (t Tool) {
 	problem = Visible(Cut(problem, 400))
 	t.Name, t.Definition, t.SHA256, t.Problem = name, "{}", hash("{}"), problem
@@ -104,7 +104,7 @@ func parseTool(raw json.RawMessage) (t Tool) {
 	}
 	members, err := decode(raw)
 	if err != nil {
-		t.Problem = "The definition is no object."
+		t.Problem = "The definition is not an object."
 		return t
 	}
 	kept := map[string]any{}
@@ -121,19 +121,19 @@ func parseTool(raw json.RawMessage) (t Tool) {
 	t.Definition, t.SHA256 = text, hash(text)
 	name, ok := kept["name"].(string)
 	if !ok || name == "" || utf8.RuneCountInString(name) > maxName || Visible(name) != name || strings.TrimSpace(name) != name {
-		t.Problem = "The tool has no name that can be used."
+		t.Problem = "The tool has no valid name."
 		return t
 	}
 	t.Name, t.Problem = name, problemOf(kept)
 	return t
 }
 
-// problemOf returns why a definition cannot be used; empty: it can.
+// problemOf returns why a definition cannot be used; empty if it can.
 func problemOf(d map[string]any) string {
 	for _, name := range []string{"title", "description"} {
 		if v, ok := d[name]; ok {
 			if _, ok := v.(string); !ok {
-				return fmt.Sprintf("The %s is no text.", name)
+				return fmt.Sprintf("The %s is not a text.", name)
 			}
 		}
 	}
@@ -142,21 +142,21 @@ func problemOf(d map[string]any) string {
 		return "The tool has no inputSchema."
 	}
 	if kind, ok := schema["type"].(string); !ok || kind != "object" {
-		return "The inputSchema is not that of an object."
+		return "The inputSchema does not have the type object."
 	}
 	if text, err := encode(schema); err != nil || len(text) > maxSchema {
 		return fmt.Sprintf("The inputSchema has more than %d KiB.", maxSchema>>10)
 	}
 	switch deep, remote := walk(d, 0); {
 	case deep:
-		return fmt.Sprintf("The definition is nested more than %d deep.", maxDepth)
+		return fmt.Sprintf("The definition has more than %d levels of nesting.", maxDepth)
 	case remote:
-		return "A schema refers to another document, which is never fetched."
+		return "A schema references another document, which is never fetched."
 	}
 	return ""
 }
 
-// walk reports whether a value is nested too deep, and whether a schema in it refers to
+// walk reports whether a value is nested too deeply, and whether a schema in it references
 // another document.
 func walk(v any, depth int) (deep, remote bool) {
 	if depth > maxDepth {
@@ -182,7 +182,7 @@ func walk(v any, depth int) (deep, remote bool) {
 	return deep, remote
 }
 
-// decode reads one JSON object with its numbers as they are written.
+// decode reads one JSON object; numbers keep their spelling.
 func decode(text []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -210,9 +210,9 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Suggested returns what a definition suggests: whether a person is to approve each
-// call, and what a repetition does. The annotations of a server are taken as the protocol
-// has them, and absent ones mean the worst.
+// Suggested returns the review that a definition suggests: whether a person must approve each
+// call, and the effects of a repetition. The annotations of a server are interpreted
+// according to the protocol; absent ones mean the worst case.
 func Suggested(d Definition) (approval, effects string) {
 	is := func(name string, want bool) bool { v, ok := d.Annotations[name].(bool); return ok && v == want }
 	stated, _ := d.Request["effects"].(string)
@@ -229,11 +229,11 @@ func Suggested(d Definition) (approval, effects string) {
 	return "always", "once"
 }
 
-// addressed are words by which a description speaks to the model rather than of the
-// tool.
+// addressed matches phrases with which a description addresses the model instead of
+// describing the tool.
 var addressed = regexp.MustCompile(`(?i)ignore (all |any |the )*(previous|other|above)|do not (tell|mention|reveal)|don't (tell|mention|reveal)|system prompt|<(important|system|instructions)>|before (using|calling) any other`)
 
-// Warnings returns what a reviewer of a definition should look at.
+// Warnings returns the points that a reviewer of a definition should check.
 func Warnings(d Definition) []string {
 	all := []string{}
 	texts := append([]string{d.Title, d.Description}, textsOf(d.InputSchema)...)
@@ -243,10 +243,10 @@ func Warnings(d Definition) []string {
 		spoken = spoken || addressed.MatchString(text)
 	}
 	if hidden {
-		all = append(all, "A text has characters that cannot be seen.")
+		all = append(all, "A text contains invisible characters.")
 	}
 	if spoken {
-		all = append(all, "A text addresses the model rather than describing the tool.")
+		all = append(all, "A text addresses the model instead of describing the tool.")
 	}
 	if utf8.RuneCountInString(d.Description) > longText {
 		all = append(all, fmt.Sprintf("The description has more than %d characters.", longText))
@@ -254,7 +254,7 @@ func Warnings(d Definition) []string {
 	return all
 }
 
-// textsOf returns the texts in a value, names included.
+// textsOf returns the texts in a value, including names.
 func textsOf(v any) (all []string) {
 	switch v := v.(type) {
 	case string:
@@ -271,13 +271,13 @@ func textsOf(v any) (all []string) {
 	return all
 }
 
-// hidden reports whether a character cannot be seen.
+// hidden reports whether a character is invisible.
 func hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Co, r) ||
 		r == 0x2028 || r == 0x2029 || r == 0x3164 || r == 0x115f || r == 0x1160 || r == 0xffa0 || r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef
 }
 
-// Strip returns at most so many characters of a text, without those that cannot be seen.
+// Strip returns at most most characters of a text, without invisible ones.
 func Strip(text string, most int) string {
 	return Cut(strings.Map(func(r rune) rune {
 		if hidden(r) {
@@ -287,8 +287,8 @@ func Strip(text string, most int) string {
 	}, text), most)
 }
 
-// Visible returns a text with the characters that cannot be seen written out: controls,
-// marks of direction, spaces without width, tags.
+// Visible returns a text with its invisible characters escaped: controls, direction marks,
+// zero-width spaces, tags.
 func Visible(text string) string {
 	if !strings.ContainsFunc(text, hidden) {
 		return text
@@ -304,9 +304,9 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// ModelName returns the name that a model knows a tool of a connection by: at most 64
-// letters, digits, _ and -. Where it had to be changed it ends with part of a hash, so
-// that no two tools share it by accident.
+// ModelName returns the name of a connection's tool for a model: at most 64 letters, digits,
+// _ and -. If it had to be changed it ends with part of a hash, to avoid accidental
+// duplicates.
 func ModelName(connection, tool string) string {
 	const most = 64
 	name := connection + "__" + strings.Map(func(r rune) rune {
@@ -321,7 +321,7 @@ func ModelName(connection, tool string) string {
 	return name[:min(len(name), most-5)] + "_" + hash(tool)[:4]
 }
 
-// Cut returns at most so many characters of a text.
+// Cut returns at most most characters of a text.
 func Cut(text string, most int) string {
 	n := 0
 	for i := range text {
@@ -332,12 +332,12 @@ func Cut(text string, most int) string {
 	return text
 }
 
-// LeftOut returns what stands for a part of a result that is no text.
+// LeftOut returns the replacement for a part of a result that is not text.
 func LeftOut(kind string, bytes int) string {
 	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", Cut(kind, 100), (bytes+999)/1000)
 }
 
-// CutBytes returns at most so many bytes of a text, in whole characters.
+// CutBytes returns at most most bytes of a text, in whole characters.
 func CutBytes(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,16 +1,15 @@
-// Package requestlog keeps a row of each call of the model endpoint: it takes what
-// became of a call in memory and writes it in batches, off the path of the call.
+// Package requestlog stores a row for each call of the model endpoint: it collects the
+// outcomes of calls in memory and writes them in batches, off the path of the call.
 //
-// It never delays a call and never keeps a text of a caller or a model. What comes
-// faster than it can be written is dropped, counted and told. Package store has the
-// SQL, package retention removes what is old. Start at [Log.Add] and [Log.Run].
+// It never delays a call and never stores a text of a caller or a model. Rows that arrive
+// faster than they can be written are dropped, counted and reported. Package store contains
+// the SQL, package retention removes old rows. Start at [Log.Add] and [Log.Run].
 //
-// Rows are not written in the transaction of the charge, since refused calls have none.
-// They are collected in a ring of 4,096 places and written in batches at low priority. An
-// account has at most as many rows in the ring as places are free, so a flood drops rows of
-// its own account only. The list is in the order of writing: `created_at` comes from a row
-// that a batch holds until its commit, so that nothing is missed behind a cursor at the
-// newest row.
+// Rows are not written in the transaction of the charge, since refused calls have none. They
+// are collected in a ring of 4,096 slots and written in batches at low priority. An account
+// has at most as many rows in the ring as slots are free, so a flood only drops rows of its
+// own account. The list is in the order of writing: `created_at` comes from a row that a
+// batch locks until its commit, so that nothing is missed behind a cursor at the newest row.
 package requestlog
 
 import (
@@ -29,17 +28,17 @@ import (
 const (
 	queued    = 4096        // rows that wait in memory, of all accounts
 	batch     = 128         // rows in one transaction
-	gather    = time.Second // how long a batch is waited for
-	again     = time.Second // until a transaction that failed is tried again
+	gather    = time.Second // maximum wait for a batch to fill
+	again     = time.Second // pause after a failed transaction
 	farewell  = 5 * time.Second
-	tellEvery = time.Minute // log lines about dropped rows
-	maxKnown  = 10_000      // accounts whose dropped rows are counted apart while they cannot be written
+	tellEvery = time.Minute // minimum interval of log lines about dropped rows
+	maxKnown  = 10_000      // accounts whose dropped rows are counted separately while they cannot be written
 
-	maxName = 128 // bytes of a name that is kept
+	maxName = 128 // bytes of a name that is stored
 )
 
-// Keeps reports whether the requests of an operation are kept: those that call a
-// model, in any format.
+// Keeps reports whether the requests of an operation are stored: those that call a model, in
+// any format.
 func Keeps(route string) bool {
 	return route == "POST /api/v1/responses" || route == "POST /api/v1/chat/completions" || route == "POST /api/v1/messages"
 }
@@ -51,28 +50,28 @@ type Log struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	ring    []stoa.Request // made with the first row
-	first   int            // of the oldest row
-	waiting int            // rows
-	by      map[string]int // rows that wait, by account
+	ring    []stoa.Request // allocated with the first row
+	first   int            // index of the oldest row
+	waiting int            // number of rows
+	by      map[string]int // number of waiting rows, by account
 	dropped map[string]store.Dropped
-	noting  map[string]store.Dropped // what the transaction under way notes of it
+	noting  map[string]store.Dropped // noted by the current transaction
 	untold  store.Dropped            // since the last log line
-	wake    chan struct{}            // the first row waits
-	full    chan struct{}            // a batch waits
+	wake    chan struct{}            // signalled when the first row waits
+	full    chan struct{}            // signalled when a batch waits
 
-	counting sync.RWMutex // held while dropped rows pass from memory into the store
+	counting sync.RWMutex // held while counts of dropped rows move from memory into the store
 
 	writing sync.Mutex // held while a batch is written; guards what follows
 	rows    [batch]stoa.Request
-	n       int  // rows that are taken and not written
-	doubt   bool // their last transaction failed, or so it seems
+	n       int  // number of rows that were taken but not written
+	doubt   bool // their last transaction failed, or seemed to
 	scratch []any
 	told    time.Time
 }
 
-// New returns the log of a store. keep says whether rows are kept and how many of an
-// account at most; it is asked again and again.
+// New returns the log of a store. keep returns whether rows are stored and the maximum per
+// account; it is called repeatedly.
 func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Log {
 	return &Log{
 		st: st, keep: keep, log: log, by: map[string]int{}, dropped: map[string]store.Dropped{},
@@ -80,12 +79,11 @@ func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Lo
 	}
 }
 
-// Add keeps what became of a request if it was a call of the model endpoint with a
-// known key. It copies what it needs.
+// Add stores the outcome of a request if it was a call of the model endpoint with a known
+// key. It copies the data it needs.
 //
-// An account may have as many rows waiting as places are left free: one alone half of
-// the queue, a second one a third and so on; so whoever floods the service drops rows
-// of its own account only.
+// An account may have as many waiting rows as slots are free: a single account half of the
+// queue, a second one a third and so on; so a flood only drops rows of its own account.
 func (l *Log) Add(r *stoa.Request) {
 	if !Keeps(r.Route) || r.AccountID == "" {
 		return
@@ -114,7 +112,7 @@ func (l *Log) Add(r *stoa.Request) {
 	}
 }
 
-// drop counts rows that are not kept. l.mu is held.
+// drop counts rows that are not stored. l.mu must be held.
 func (l *Log) drop(account string, d store.Dropped) {
 	l.untold.Add(d)
 	if _, known := l.dropped[account]; !known && len(l.dropped) >= maxKnown {
@@ -132,9 +130,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// name returns a text if it has the form of a name of a model or a member, else
-// nothing: a caller may put any text where a name is expected, and texts of callers
-// are not kept.
+// name returns a text if it has the form of a name of a model or a member, otherwise "": a
+// caller may send any text where a name is expected, and texts of callers are not stored.
 func name(s string) string {
 	if len(s) > maxName {
 		return ""
@@ -150,17 +147,17 @@ func name(s string) string {
 	return s
 }
 
-// Dropped calls read with how many rows of an account, or with no account of all,
-// were dropped and are not yet noted in the store. None of them is noted while read
-// runs, so what it finds in the store can be added without counting a row twice,
-// unless it is unknown whether the last transaction was committed.
+// Dropped calls read with the numbers of dropped rows of an account, or of all accounts, that
+// are not yet in the store. They do not change while read runs, so it can add the numbers in
+// the store without counting a row twice, unless it is unknown whether the last transaction
+// was committed.
 func (l *Log) Dropped(accountID string, read func(store.Dropped) error) error {
 	l.counting.RLock()
 	defer l.counting.RUnlock()
 	return read(l.unnoted(accountID))
 }
 
-// unnoted returns how many rows are known in memory alone to be dropped.
+// unnoted returns the numbers of dropped rows that are only known in memory.
 func (l *Log) unnoted(accountID string) (d store.Dropped) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,8 +171,8 @@ func (l *Log) unnoted(accountID string) (d store.Dropped) {
 	return d
 }
 
-// Run writes what [Log.Add] takes, a second later at most, until ctx ends; then it
-// writes the rest.
+// Run writes the rows of [Log.Add], at most a second later, until ctx ends; then it writes
+// the rest.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -208,12 +205,12 @@ func (l *Log) pause(ctx context.Context, d time.Duration, early <-chan struct{})
 	}
 }
 
-// Flush writes all that waits.
+// Flush writes all waiting rows.
 func (l *Log) Flush(ctx context.Context) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	defer l.tell()
-	for l.take() {
+	for l.next() {
 		if err := l.commit(ctx); err != nil {
 			return err
 		}
@@ -221,10 +218,9 @@ func (l *Log) Flush(ctx context.Context) error {
 	return nil
 }
 
-// take moves the next rows out of the queue, with what is known of dropped ones,
-// unless there are some that could not be written. It reports whether there is
-// something to write.
-func (l *Log) take() bool {
+// next moves the next rows out of the queue, with the counts of dropped ones, unless rows of
+// a failed attempt are left. It reports whether there is something to write.
+func (l *Log) next() bool {
 	if l.doubt {
 		return true
 	}
@@ -236,7 +232,7 @@ func (l *Log) take() bool {
 			delete(l.by, row.AccountID)
 		}
 		l.rows[l.n] = *row
-		*row = stoa.Request{} // its texts are not kept alive
+		*row = stoa.Request{} // release its texts
 		l.first = (l.first + 1) % queued
 		l.waiting--
 		l.n++
@@ -247,8 +243,8 @@ func (l *Log) take() bool {
 	return l.n > 0 || len(l.noting) > 0
 }
 
-// commit writes the rows that were taken and notes the dropped ones. What could not
-// be written stays if the same may succeed later; else it is dropped.
+// commit writes the rows of next and the counts of dropped ones. After a failure the rows
+// stay if a retry may succeed; otherwise they are dropped.
 func (l *Log) commit(ctx context.Context) error {
 	_, most := l.keep()
 	if len(l.noting) > 0 {
@@ -256,7 +252,7 @@ func (l *Log) commit(ctx context.Context) error {
 		defer l.counting.Unlock()
 	}
 	err := l.st.WriteLow(ctx, func(tx *store.Tx) error {
-		if l.doubt && l.n > 0 { // the transaction that failed may have been committed
+		if l.doubt && l.n > 0 { // the failed transaction may have been committed
 			if there, err := tx.HasRequest(ctx, l.rows[0].ID); err != nil || there {
 				return err
 			}
@@ -297,6 +293,6 @@ func (l *Log) tell() {
 	if l.untold.Count == 0 || time.Since(l.told) < tellEvery {
 		return
 	}
-	l.log.Warn("rows of the request log were dropped, as they came faster than they could be written", "requests", l.untold.Count, "since", l.untold.First)
+	l.log.Warn("rows of the request log were dropped, because they arrived faster than they could be written", "requests", l.untold.Count, "since", l.untold.First)
 	l.untold, l.told = store.Dropped{}, time.Now()
 }

@@ -20,12 +20,12 @@ func newLog(t *testing.T, st *store.Store, most int) (*Log, *strings.Builder) {
 	return New(st, func() (bool, int) { return true, most }, slog.New(slog.NewTextHandler(&lines, nil))), &lines
 }
 
-// row returns what became of a request of an account.
+// row returns the outcome of a request of an account.
 func row(account string) *stoa.Request {
 	return &stoa.Request{ID: stoa.NewID("req"), Route: "POST /api/v1/responses", AccountID: account, KeyID: "key_a", Status: 200, StartedAt: time.Now()}
 }
 
-// kept returns the rows of an account, the oldest first.
+// kept returns the rows of an account, oldest first.
 func kept(t *testing.T, st *store.Store, account string) (rows []store.RequestRow) {
 	t.Helper()
 	err := st.Read(t.Context(), func(tx *store.Tx) (err error) {
@@ -82,7 +82,7 @@ func TestAFloodLeavesPlaceForOthers(t *testing.T) {
 	}
 }
 
-// TestTheOldestRowsMakePlace adds more rows of an account than are kept.
+// TestTheOldestRowsMakePlace adds more rows of an account than are stored.
 func TestTheOldestRowsMakePlace(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, database storetest.Database) {
@@ -106,7 +106,7 @@ func TestTheOldestRowsMakePlace(t *testing.T) {
 	})
 }
 
-// TestRowsWaitForTheStore lets a transaction fail: what is passing loses nothing.
+// TestRowsWaitForTheStore lets a transaction fail: a transient failure loses nothing.
 func TestRowsWaitForTheStore(t *testing.T) {
 	t.Parallel()
 	st := storetest.New(t).Open()
@@ -150,7 +150,7 @@ func TestACommittedBatchIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestADroppedRowIsCountedOnce reads what was dropped while it passes from memory
+// TestADroppedRowIsCountedOnce reads the counts of dropped rows while they move from memory
 // into the store.
 func TestADroppedRowIsCountedOnce(t *testing.T) {
 	t.Parallel()
@@ -192,14 +192,14 @@ func TestADroppedRowIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestABatchThatIsRefusedIsDropped writes a row that the store does not take.
+// TestABatchThatIsRefusedIsDropped writes a row that the store refuses.
 func TestABatchThatIsRefusedIsDropped(t *testing.T) {
 	t.Parallel()
 	st := storetest.New(t).Open()
 	l, lines := newLog(t, st, 0)
 	r := row("acc_a")
 	l.Add(r)
-	l.Add(r) // the id is there
+	l.Add(r) // the id exists already
 	if err := l.Flush(t.Context()); err == nil {
 		t.Fatal("the store took a row twice")
 	}
@@ -238,7 +238,7 @@ func TestTheRestIsWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestOnlyModelCallsOfAccountsAreKept adds what is none.
+// TestOnlyModelCallsOfAccountsAreKept adds other requests.
 func TestOnlyModelCallsOfAccountsAreKept(t *testing.T) {
 	t.Parallel()
 	st := storetest.New(t).Open()
@@ -255,7 +255,7 @@ func TestOnlyModelCallsOfAccountsAreKept(t *testing.T) {
 	}
 }
 
-// TestNamesAreNoTexts looks at what is kept of what a caller wrote as a name.
+// TestNamesAreNoTexts checks which parts of a caller's name fields are stored.
 func TestNamesAreNoTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

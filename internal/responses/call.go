@@ -13,7 +13,7 @@ import (
 	"stoa/internal/store"
 )
 
-// A run is one call while it is answered.
+// A run is the state of one call while it is answered.
 type run struct {
 	*Call
 
@@ -24,7 +24,7 @@ type run struct {
 	format   format
 	policy   disconnectPolicy
 	build    builder  // of the reply
-	enforced enforced // by the model that was tried last; read when it is fixed
+	enforced enforced // by the last model tried; final once the model is fixed
 	texted   bool     // Log.FirstText was called
 }
 
@@ -46,8 +46,8 @@ func (r *run) answer(request context.Context) (err error) {
 	return r.whole(ctx)
 }
 
-// context returns the context of the call, which ends when its client disconnects and its
-// policy does not let it go on, and when the service stops. end must be called when the
+// context returns the context of the call. It ends when the service stops, and when the
+// client disconnects unless the policy lets the call continue. end must be called when the
 // call has ended.
 func (r *run) context(request context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
@@ -62,11 +62,11 @@ func (r *run) context(request context.Context) (ctx context.Context, end func())
 	}
 }
 
-// tried notes where the call was tried.
+// tried logs the last route that was tried.
 func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 
-// begin takes the hold. What it needs of the stack is free while the reply
-// comes, which takes most of the time of a call.
+// begin reserves the credits and starts the stream. It is a separate function so that its
+// stack is free while the reply arrives, which is most of a call.
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
@@ -81,7 +81,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 		ask.Fit = r.fit
 	}
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
-	req.call.Forget() // the stream has it for as long as it is needed
+	req.call.Forget() // the stream keeps the call as long as it needs it
 	if err == nil {
 		r.reply = &reply{id: r.ID, created: time.Now().Unix(), estimate: r.stream.InputEstimate(), request: r.RequestID}
 		r.format = req.format.newFormat()
@@ -89,7 +89,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// pin fixes the model that serves and completes the reply with what depends on it.
+// pin fixes the model that serves, and sets the fields of the reply that depend on it.
 func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
 
 // newBuilder returns the builder of the reply's items.
@@ -103,7 +103,7 @@ func (r *run) newBuilder(out *eventStream) *builder {
 	return b
 }
 
-// adjusted returns what was done to the call here, for its receipt.
+// adjusted returns the changes that this package made to the call, for its receipt.
 func (r *run) adjusted() stoa.Adjustments {
 	a := r.enforced.adjusted | r.build.adjusted()
 	if r.Request.unread > 0 {
@@ -115,7 +115,7 @@ func (r *run) adjusted() stoa.Adjustments {
 	return a
 }
 
-// seal returns the state of a segment as the caller gets it.
+// seal returns the sealed state of a segment, for the caller.
 func (r *run) seal(s stoa.State) string { return r.s.States.Seal(r.Caller.Account.ID, s) }
 
 // whole answers with one JSON object.
@@ -138,7 +138,7 @@ func (r *run) whole(ctx context.Context) error {
 			r.write(charge, o)
 			return nil
 		}
-		if content, _ := build.take(ev); content {
+		if content, _ := build.apply(ev); content {
 			r.firstText()
 		}
 	}
@@ -185,20 +185,20 @@ func (r *run) streamed(ctx context.Context) error {
 		return nil
 	}
 	r.Log.Failed(err)
-	_ = out.fail(build.failed(err)) // the client may have disconnected as well
+	_ = out.fail(build.failed(err)) // the client may have disconnected too
 	return nil
 }
 
-// relay sends the events of a reply up to its end. An error it returns has not
-// been sent to the client.
+// relay sends the events of a reply up to its end. A returned error has not been sent to the
+// client.
 func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error {
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
-			// What says that the reply is complete waits for its charge, its text for
-			// settleWait at most. A client that has disconnected is charged too.
+			// The events that complete the reply wait for its charge; text waits for at most
+			// settleWait. A client that has disconnected is charged too.
 			out.settling()
 			o, err := build.finish(ev.Stop)
 			if err != nil {
@@ -211,7 +211,7 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			_ = out.end(o) // the reply is charged, whether or not the client is still connected
 			return nil
 		}
-		content, err := build.take(ev)
+		content, err := build.apply(ev)
 		if content {
 			r.firstText()
 		}
@@ -234,7 +234,7 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 		also = append(also, r.Claim.Finish(r.ID, r.format.object(nil, r.reply, o)))
 	}
 	charge, err := r.stream.Settle(ctx, also...)
-	if errors.Is(err, billing.ErrUnknown) { // neither an end nor a failure can be told
+	if errors.Is(err, billing.ErrUnknown) { // neither an end nor a failure can be reported
 		r.Log.Failed(err)
 		panic(http.ErrAbortHandler)
 	}
@@ -252,8 +252,8 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	return charge, nil
 }
 
-// stopped handles an error from the stream: after a disconnect the text made so
-// far is charged; a stop of the service and a provider's failure are free.
+// stopped handles an error from the stream: after a disconnect the text produced so far is
+// charged; a shutdown of the service or a provider's failure is free.
 func (r *run) stopped(ctx context.Context, err error) error {
 	err = r.ended(ctx, err)
 	if errors.Is(err, ErrClientGone) {
@@ -270,13 +270,13 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// abandon charges for the text made so far and returns [ErrClientGone].
+// abandon charges for the text produced so far and returns [ErrClientGone].
 func (r *run) abandon(ctx context.Context) error {
 	charge, err := r.stream.Abandon(ctx)
 	if err != nil {
 		return err
 	}
-	if charge.ID != "" { // some of it had come
+	if charge.ID != "" { // part of the reply had arrived
 		r.Log.Charged(charge)
 	}
 	return ErrClientGone

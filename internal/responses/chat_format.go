@@ -19,8 +19,7 @@ func ParseChat(body []byte, o Options) (*Request, error) {
 	return parseTranslated(t, chatMaker{t}, o)
 }
 
-// parseTranslated parses a translated request, whose reply is of the format that m
-// makes.
+// parseTranslated parses a translated request, whose reply has the format that m creates.
 func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request, error) {
 	req, err := Parse(t.Body, o)
 	if err != nil {
@@ -39,11 +38,11 @@ func (m chatMaker) newFormat() format { return &chatFormat{translation: m.t} }
 type chatFormat struct {
 	translation *compat.Translation
 	calls       int      // calls that were opened
-	sealed      []string // reasoning that waits for the call it belongs to
+	sealed      []string // reasoning that waits for its call
 	details     int      // reasoning details that were sent
 }
 
-// chatID returns the id of a reply in this format. Its receipt has that of the reply.
+// chatID returns the id of a reply in this format. Its receipt keeps the id of the reply.
 func chatID(r *reply) string { return "chatcmpl_" + strings.TrimPrefix(r.id, "resp_") }
 
 func (f *chatFormat) object(b []byte, r *reply, o *outcome) []byte {
@@ -132,8 +131,8 @@ func (f *chatFormat) appendCalls(b []byte, o *outcome, calls int) []byte {
 	return b
 }
 
-// appendDetail appends sealed reasoning; call is the id of the call that it comes
-// before, empty if there is none.
+// appendDetail appends sealed reasoning; call is the id of the call that follows it, or
+// empty.
 func appendDetail(b []byte, sealed, call string, index int) []byte {
 	b = append(b, `{"type":"reasoning.encrypted","format":"stoa","data":`...)
 	b = appendText(b, sealed)
@@ -146,8 +145,8 @@ func appendDetail(b []byte, sealed, call string, index int) []byte {
 	return append(b, '}')
 }
 
-// appendExtra appends the member of a call that has the reasoning before it once
-// more, for clients that keep nothing else.
+// appendExtra appends the member of a call that repeats the reasoning before it, for clients
+// that keep no other member.
 func appendExtra(b []byte, sealed []string) []byte {
 	if len(sealed) == 0 {
 		return b
@@ -157,7 +156,8 @@ func appendExtra(b []byte, sealed []string) []byte {
 	return append(b, `}}`...)
 }
 
-// finishReason is why the reply ended. Clients run tools only where it says so.
+// finishReason returns the reason for the end of the reply. Clients run tools only if it is
+// tool_calls.
 func finishReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
@@ -187,7 +187,7 @@ func appendChatUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, `}}`...)
 }
 
-// head appends what every object of a reply begins with.
+// head appends the first members of every object of a reply.
 func (f *chatFormat) head(b []byte, r *reply, object string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, chatID(r)...)
@@ -205,7 +205,7 @@ func (f *chatFormat) chunk(b []byte, r *reply) []byte {
 	return append(b, `,"choices":[{"index":0,"delta":{`...)
 }
 
-// last ends the chunk that chunk began. reason is empty but in the last one.
+// last ends the chunk that chunk began. reason is set only in the last chunk.
 func (f *chatFormat) last(b []byte, reason string) []byte {
 	b = append(b, `},"logprobs":null,"finish_reason":`...)
 	if reason == "" {
@@ -243,7 +243,7 @@ func (f *chatFormat) open(b []byte, r *reply, it *item) []byte {
 	return f.last(b, "")
 }
 
-// reasoned appends a chunk with the reasoning that has come, if any.
+// reasoned appends a chunk with the reasoning that has arrived, if any.
 func (f *chatFormat) reasoned(b []byte, r *reply, call string) []byte {
 	if len(f.sealed) == 0 {
 		return b
@@ -303,8 +303,8 @@ func (f *chatFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return sse.AppendEvent(b, "", "[DONE]")
 }
 
-// fail appends the error, which clients of the format throw. [DONE] does not follow:
-// some would take the reply for whole.
+// fail appends the error, which clients of the format raise. [DONE] does not follow, because
+// some clients would treat the reply as complete.
 func (f *chatFormat) fail(b []byte, _ *reply, o *outcome) []byte {
 	e := o.failure.of(f.translation)
 	b = append(sse.AppendHead(b, ""), `{"error":{"message":`...)

@@ -6,20 +6,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A conversation groups the items of an input into messages, whatever form the caller
-// sent them in. The same items always give the same messages, because vendors compare
-// what they are sent with what they were sent before:
-//
+// A conversation groups the items of an input into messages, regardless of the form in which
+// the caller sent them. The same items always yield the same messages, because vendors
+// compare a request with earlier ones:
 //   - consecutive items of the assistant are one message; between two reasoning parts
 //     its texts come before its calls;
 //   - the results of a message's calls directly follow it, in the order of the calls,
-//     in one message of the user; what the user wrote before the last of them comes
-//     behind them in that message, and system messages behind that;
-//   - a call has exactly one result, and a result its call before it. A call that was
-//     cut off is left out if it has none.
+//     in one message of the user; user texts sent before the last of them follow
+//     in that message, and system messages follow it;
+//   - a call has exactly one result, and a result follows its call. A call that was
+//     cut off and has no result is left out.
 //
-// Ids may repeat once they are answered. Fill it with the add methods in the order of
-// the input, then call messages.
+// Ids may repeat once they are answered. Use the add methods in the order of the input, then
+// call messages.
 type conversation struct {
 	entries []entry
 	pending map[string]int // calls without a result so far: their entries, by id
@@ -31,9 +30,9 @@ type entry struct {
 	role    stoa.Role
 	parts   []stoa.Part
 	cut     bool   // a call that was cut off
-	path    string // of a call: of its id
-	result  int    // of a call: the entry of its result; 0: none
-	call    int    // of a result: the entry of its call, counted from 1; 0: no result
+	path    string // of the id of a call
+	result  int    // of a call: the entry of its result; 0 if none
+	call    int    // of a result: the entry of its call, counted from 1; 0 if this is not a result
 	dropped bool
 }
 
@@ -42,17 +41,17 @@ func (c *conversation) message(role stoa.Role, parts ...stoa.Part) {
 	c.entries = append(c.entries, entry{role: role, parts: parts})
 }
 
-// reasoning adds a segment of reasoning. One that cannot be used has no wire: wires
-// must know that it is missing.
+// reasoning adds a segment of reasoning. An unusable segment has no wire: the codecs must
+// know that it is missing.
 func (c *conversation) reasoning(state stoa.State) {
 	c.message(stoa.RoleAssistant, stoa.Part{Kind: stoa.PartReasoning, State: state})
 }
 
-// call adds a tool call. path is that of its id in the request; cut says that a limit
+// call adds a tool call. path is the path of its id in the request; cut means that a limit
 // cut it off.
 func (c *conversation) call(call stoa.ToolCall, cut bool, path string) error {
 	if _, open := c.pending[call.ID]; open {
-		return stoa.Errorf(stoa.CodeInvalidValue, "There is an earlier call with the same id that has no output yet.").At(path)
+		return stoa.Errorf(stoa.CodeInvalidValue, "An earlier call with the same id has no output yet.").At(path)
 	}
 	if c.pending == nil {
 		c.pending, c.seen = map[string]int{}, map[string]bool{}
@@ -65,14 +64,14 @@ func (c *conversation) call(call stoa.ToolCall, cut bool, path string) error {
 	return nil
 }
 
-// result adds the result of the call with its id; path is that of the id.
+// result adds the result of the call with its id; path is the path of that id.
 func (c *conversation) result(result stoa.ToolResult, path string) error {
 	i, open := c.pending[result.CallID]
 	switch {
 	case !open && c.seen[result.CallID]:
-		return stoa.Errorf(stoa.CodeInvalidValue, "The call with this id has an output already. Send one for each call.").At(path)
+		return stoa.Errorf(stoa.CodeInvalidValue, "The call with this id already has an output. Send one for each call.").At(path)
 	case !open:
-		return stoa.Errorf(stoa.CodeInvalidValue, "No tool call with this id comes before its output. Send the call that the model made too, in front of it.").At(path)
+		return stoa.Errorf(stoa.CodeInvalidValue, "No tool call with this id comes before its output. Send the model's call too, before the output.").At(path)
 	}
 	delete(c.pending, result.CallID)
 	c.entries[i].result = len(c.entries)
@@ -84,7 +83,7 @@ func (c *conversation) result(result stoa.ToolResult, path string) error {
 	return nil
 }
 
-// messages returns the messages. It fails where a call has no result.
+// messages returns the messages. It fails if a call has no result.
 func (c *conversation) messages() ([]stoa.Message, error) {
 	for i := range c.entries {
 		e := &c.entries[i]
@@ -96,13 +95,13 @@ func (c *conversation) messages() ([]stoa.Message, error) {
 		}
 		e.dropped = true
 		for j := i - 1; j >= 0 && c.entries[j].reasons(); j-- {
-			c.entries[j].dropped = true // nothing is left that it led to
+			c.entries[j].dropped = true // no other item depends on it
 		}
 	}
 	var out []stoa.Message
 	for i := 0; i < len(c.entries); {
 		if c.entries[i].role != stoa.RoleAssistant {
-			if c.entries[i].call == 0 { // results were taken with their calls
+			if c.entries[i].call == 0 { // results were added with their calls
 				out = append(out, stoa.Message{Role: c.entries[i].role, Parts: c.entries[i].parts})
 			}
 			i++
@@ -119,12 +118,12 @@ func (c *conversation) messages() ([]stoa.Message, error) {
 	return out, nil
 }
 
-// turn appends the assistant's message of the entries from i to end, the results of
-// its calls, and what came between them. It returns the entry that comes next.
+// turn appends the assistant's message of the entries from i to end, the results of its
+// calls, and the entries between them. It returns the index of the next entry.
 func (c *conversation) turn(out []stoa.Message, i, end int) ([]stoa.Message, int) {
 	var parts, results []stoa.Part
-	last := end  // behind the last result, if no other turn of the assistant is before it
-	segment := 0 // of parts: behind the last reasoning
+	last := end  // after the last result, unless another turn of the assistant comes first
+	segment := 0 // index in parts after the last reasoning
 	for _, e := range c.entries[i:end] {
 		switch {
 		case e.dropped:
@@ -173,8 +172,8 @@ func textsFirst(a, b stoa.Part) int {
 	return rank(a) - rank(b)
 }
 
-// openLoop returns the newest state of an input that ends with the results of calls,
-// and reports whether it does.
+// openLoop returns the newest state of an input that ends with results of calls, and reports
+// whether the input ends so.
 func openLoop(messages []stoa.Message) (newest stoa.State, open bool) {
 	i := len(messages) - 1
 	for i >= 0 && messages[i].Role == stoa.RoleSystem {

@@ -2,19 +2,19 @@ package responses
 
 import "sync"
 
-// A disconnectPolicy ends a call when its client disconnects, unless the call's
-// claim lets it go on. It is safe for use by several goroutines.
+// A disconnectPolicy ends a call when its client disconnects, unless the call's claim lets
+// the call continue. It is safe for use by several goroutines.
 type disconnectPolicy struct {
-	claim Claim  // nil: the call ends with its connection
+	claim Claim  // nil if the call ends with its connection
 	end   func() // cancels the call
 
 	mu      sync.Mutex
-	release func() // not nil: the call goes on without its client
+	release func() // not nil if the call continues without its client
 	over    bool   // the call has ended
 }
 
-// clientDisconnected reports whether the call goes on without its client, and
-// ends it otherwise. It may be called more than once.
+// clientDisconnected reports whether the call continues without its client, and ends it
+// otherwise. It may be called more than once.
 func (p *disconnectPolicy) clientDisconnected() (goesOn bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *disconnectPolicy) clientDisconnected() (goesOn bool) {
 	return false
 }
 
-// detached reports whether the call goes on without its client.
+// detached reports whether the call continues without its client.
 func (p *disconnectPolicy) detached() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

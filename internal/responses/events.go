@@ -13,8 +13,8 @@ func (f *responsesFormat) start(b []byte, r *reply) []byte {
 	return f.snapshot(b, "response.in_progress", r, o)
 }
 
-// open announces an item, which is in progress then whatever has become of it. A
-// message is empty; its parts follow with their texts.
+// open announces an item. Its status in the event is in_progress, even if it has ended since.
+// A message is announced without content; its parts follow with their texts.
 func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	f.part = 0
 	b = f.head(b, "response.output_item.added")
@@ -52,7 +52,8 @@ func (f *responsesFormat) partEvent(b []byte, event string, it *item, kind piece
 	return sse.AppendEnd(b)
 }
 
-// Of the one event of which a reply has many: what head writes, and what follows the text.
+// The constant parts of text deltas, the most frequent event: the text written by head, and
+// the text after the delta.
 const (
 	deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
 	deltaTail = `,"logprobs":[]}` + "\n\n"
@@ -87,7 +88,7 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 	return sse.AppendEnd(b)
 }
 
-// closePart ends the part that is announced.
+// closePart ends the announced part.
 func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	kind := f.part
 	f.part = 0
@@ -111,7 +112,7 @@ func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	return f.partEvent(b, part, it, kind, text)
 }
 
-// close ends an item. The arguments of a call that was cut off are never done.
+// close ends an item. A call that was cut off gets no event with complete arguments.
 func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 	if f.part == 0 && it.kind == itemMessage {
 		b = f.openPart(b, it, pieceText)
@@ -143,7 +144,7 @@ func (f *responsesFormat) end(b []byte, r *reply, o *outcome) []byte {
 	return sse.AppendEvent(b, "", "[DONE]")
 }
 
-// fail appends an error event in both of its shapes, response.failed and [DONE].
+// fail appends the error event in both of its forms, response.failed and [DONE].
 func (f *responsesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	e := o.failure
 	members := func(b []byte) []byte {
@@ -194,7 +195,7 @@ func (f *responsesFormat) number(b []byte) []byte {
 	return b
 }
 
-// appendPlace appends the members that name the item and part of an event.
+// appendPlace appends the members that identify the item and part of an event.
 func appendPlace(b []byte, it *item, kind pieceKind) []byte {
 	b = append(b, `,"item_id":"`...)
 	b = append(b, it.id...)

@@ -7,15 +7,15 @@ import (
 	"stoa/internal/wire"
 )
 
-// Policy is what the operator decides about calls that a model cannot make as they
-// were asked for. The zero value refuses them.
+// Policy is the operator's choice for calls that a model cannot make as requested. The zero
+// value rejects them.
 type Policy struct {
-	AnyChoice  bool // a choice that forces a call is taken as auto where the model cannot be forced
-	BestEffort bool // JSON is asked for in words where the vendor has no form for it
+	AnyChoice  bool // treat a choice that forces a call as auto if the model cannot be forced
+	BestEffort bool // request JSON in words if the vendor has no setting for it
 }
 
-// fit holds the call against a model, before credits are held: it leaves out routes
-// that cannot make it, and fails where none can. It notes what will be in force.
+// fit checks the call against a model before credits are held: it excludes routes that cannot
+// make the call, and fails if none can. It records what will be enforced.
 func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 	r.enforced = enforced{}
 	var kept []stoa.Route
@@ -51,7 +51,7 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 	return nil
 }
 
-// note notes what of a call's schemas is in force on a route.
+// note records which of a call's schemas a route enforces.
 func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	sandbox := route.Wire == "sandbox"
 	limit := stoa.WireNamed(route.Wire).StrictTools
@@ -87,8 +87,8 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	}
 }
 
-// inWords reports whether a model on a route has no form for a format, so that it can
-// only be asked for in words.
+// inWords reports whether a model on a route has no setting for a format, so that it can only
+// be requested in words.
 func inWords(f stoa.Format, route stoa.Route) bool {
 	t := route.Traits
 	if f.Kind == stoa.FormatObject {
@@ -97,7 +97,7 @@ func inWords(f stoa.Format, route stoa.Route) bool {
 	return t.Schema != "native"
 }
 
-// fits returns an error for a call that cannot be made on a route.
+// fits returns an error if a call cannot be made on a route.
 func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	t := route.Traits
 	if route.Wire == "sandbox" {
@@ -111,9 +111,9 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	}
 	if call.ToolChoice().Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && !t.Forces(call.Effort) {
 		if t.Forces("none") {
-			return unsupportedValue("tool_choice", "This model cannot be made to call a tool while it thinks. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
+			return unsupportedValue("tool_choice", "This model cannot be forced to call a tool while it reasons. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
 		}
-		return unsupportedValue("tool_choice", "This model cannot be made to call a tool. Send \"auto\", or choose another model.")
+		return unsupportedValue("tool_choice", "This model cannot be forced to call a tool. Send \"auto\", or choose another model.")
 	}
 	if err := wire.CheckFormat(call, route); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	return r.fitsFormat(route, call)
 }
 
-// fitsFormat returns an error for a format that the model on a route does not write.
+// fitsFormat returns an error if the model on a route does not support a format.
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	const typePath = "text.format.type"
 	f, t := call.TextFormat(), route.Traits
@@ -129,11 +129,11 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	switch f.Kind {
 	case stoa.FormatObject:
 		if refused {
-			return unsupportedValue(typePath, "This model has no such form of reply. Send a \"json_schema\" if the model takes one, or ask for JSON in the text.")
+			return unsupportedValue(typePath, "This model does not support this format. Send a \"json_schema\" if the model supports it, or ask for JSON in the text.")
 		}
 	case stoa.FormatSchema:
 		if refused {
-			return unsupportedValue(typePath, "This model does not take a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
+			return unsupportedValue(typePath, "This model does not support a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
 		}
 		if t.Schema == "native" {
 			_, err := wire.FitFormat(f, route)
@@ -143,8 +143,8 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	return nil
 }
 
-// prefers returns the newest state of a tool loop that is open, without its data; nil:
-// there is none.
+// prefers returns the newest state of an open tool loop, without its data; nil if no loop is
+// open.
 func prefers(messages []stoa.Message) *stoa.State {
 	s, open := openLoop(messages)
 	if !open || slices.Contains([]string{"", "sandbox"}, s.Wire) {

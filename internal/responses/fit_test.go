@@ -10,7 +10,7 @@ import (
 
 func TestALargeSchemaLeavesOutARoute(t *testing.T) {
 	t.Parallel()
-	var optional []string // more members that may be missing than the vendor of messages takes, enforced or not
+	var optional []string // more optional members than the vendor of messages accepts, enforced or not
 	for i := range 25 {
 		optional = append(optional, fmt.Sprintf(`"m%d":{"type":"string"}`, i))
 	}

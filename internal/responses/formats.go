@@ -45,14 +45,14 @@ func (p *parser) format() error {
 		f = stoa.Format{Kind: stoa.FormatObject}
 	case "json_schema":
 		switch {
-		case !hasName && f.Schema == "": // what some clients send for any JSON
+		case !hasName && f.Schema == "": // some clients send this for any JSON
 			f = stoa.Format{Kind: stoa.FormatObject}
 		case f.Schema == "":
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(path + ".schema")
 		case !hasName:
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"name\".").At(path + ".name")
 		case !stoa.IsName(f.Name):
-			return stoa.Errorf(stoa.CodeInvalidValue, "A format's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 		default:
 			f.Kind = stoa.FormatSchema
 		}

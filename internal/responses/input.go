@@ -2,7 +2,7 @@ package responses
 
 import "stoa/internal/stoa"
 
-// input parses the member of that name: a text, or the messages so far.
+// input parses the input member: a text, or messages.
 func (p *parser) input() error {
 	const name = "input"
 	if err := p.want(name, "a string or an array of messages", '"', '['); err != nil {
@@ -25,16 +25,16 @@ func (p *parser) input() error {
 	return nil
 }
 
-// An inputItem collects one element of input, whose members may come in any
-// order. Which of them count is known from its kind.
+// An inputItem collects one element of input, whose members may come in any order. Its kind
+// determines which of them count.
 type inputItem struct {
 	kind       string
 	role       string
 	parts      []stoa.Part
 	hasContent bool
-	refused    error // a bad content counts only if the item is a message
+	refused    error // a bad content is an error only if the item is a message
 
-	tool *toolItem // what items of tools have; nil: nothing so far
+	tool *toolItem // members of tool items; nil if none so far
 }
 
 // item parses one element of input. In version 1 only messages are used; reasoning
@@ -128,10 +128,9 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 	return nil
 }
 
-// content parses a message's content: a string, or parts, of which texts are one where
-// no extension is on. refused is an error of meaning with which parsing goes on after
-// the content: it counts only if the item turns out to be a message. err ends the
-// parsing.
+// content parses a message's content: a string, or parts, whose texts are joined if no
+// extension is enabled. refused is a semantic error, after which parsing continues: it
+// applies only if the item turns out to be a message. err ends the parsing.
 func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = soft(bad)
@@ -174,17 +173,17 @@ func (p *parser) one(part stoa.Part) []stoa.Part {
 	return p.parts[n : n+1 : n+1]
 }
 
-// A firstMessage is the memory of a list of messages and of the part of its first one.
-// It is apart from the parser, which lives longer than the input of a call.
+// A firstMessage is the memory of a list of messages and of the part of its first one. It is
+// separate from the parser, which lives longer than the input of a call.
 type firstMessage struct {
 	messages [1]stoa.Message
 	parts    [1]stoa.Part
 }
 
-// maxShared is the largest number of parts whose lists share their memory.
+// maxShared is the maximum number of parts whose lists share their memory.
 const maxShared = 256
 
-// part parses one part of a message's content; its errors are those of content.
+// part parses one part of a message's content; it returns the same errors as content.
 func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	if bad := p.want(path, "an object such as {\"type\":\"input_text\",\"text\":\"…\"}", '{'); bad != nil {
 		refused, err = soft(bad)
@@ -250,7 +249,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	return part, unsupportedValue(path+".type", p.opts.partsText()), nil
 }
 
-// soft separates an error of meaning from one after which parsing cannot go on.
+// soft separates a semantic error from one that ends the parsing.
 func soft(err error) (refused, fatal error) {
 	if stoa.CodeOf(err) == stoa.CodeInvalidJSON {
 		return nil, err

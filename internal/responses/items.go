@@ -9,20 +9,20 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A format is one of the forms in which callers read replies. It is the seam between
-// what is the same for all of them and what is not: [Service.Serve] makes the call,
-// a [builder] turns its events into items, an [eventStream] sends bytes, and a format
-// makes those bytes. A Request knows its format; see [formatMaker].
+// A format is one of the forms in which callers read replies. It separates the common parts
+// of a reply from the specific ones: [Service.Serve] makes the call, a [builder] turns its
+// events into items, an [eventStream] sends bytes, and a format produces those bytes. A
+// Request determines its format; see [formatMaker].
 //
-// A whole reply is object, called once. A stream is start, then for each item open,
-// piece for each piece and close, then end or fail. Items come one after another: the
-// next is opened when the one before is closed. A failed stream may have an open item
-// and never closes it. Each method appends to b and returns it; what it appends ends
-// with the empty line of the last event. None of them may block, and they are not
-// called at the same time.
+// For a whole reply, object is called once. For a stream, start is called first, then for
+// each item open, piece for each piece and close, then end or fail. Items do not overlap: the
+// next is opened when the previous one is closed. A failed stream may have an open item and
+// never closes it. Each method appends to b and returns it; the appended bytes end with the
+// empty line of the last event. The methods must not block, and they are not called
+// concurrently.
 //
-// What a method may read of the reply and its items is said at their members. start
-// must not look at items.
+// The fields of the reply and its items say when a method may read them. start must not read
+// items.
 type format interface {
 	object(b []byte, r *reply, o *outcome) []byte
 	start(b []byte, r *reply) []byte
@@ -30,42 +30,42 @@ type format interface {
 	piece(b []byte, r *reply, it *item, kind pieceKind, text string) []byte
 	close(b []byte, r *reply, it *item) []byte
 	end(b []byte, r *reply, o *outcome) []byte
-	// fail ends a stream that has begun; o.failure says why.
+	// fail ends a stream that has begun; o.failure is the reason.
 	fail(b []byte, r *reply, o *outcome) []byte
 	// restore reads a finished reply that object wrote under an Idempotency-Key.
 	restore(stored []byte) (*reply, *outcome, error)
 }
 
-// A formatMaker is what a parsed request knows of the form of its reply.
+// A formatMaker creates the format of a parsed request's reply.
 type formatMaker interface{ newFormat() format }
 
-// A reply is what is known of a reply before its end.
+// A reply contains the facts about a reply that are known before its end.
 type reply struct {
-	id      string // resp_…, the charge's too
+	id      string // resp_…, also the id of the charge
 	created int64  // Unix seconds
-	model   string // the identifier that serves; set before the first byte
-	// estimate is that of the input, in tokens; request the id of the request.
+	model   string // identifier of the serving model; set before the first byte
+	// estimate is the estimated input, in tokens; request is the id of the request.
 	estimate int64
 	request  string
-	// enforced is what the model that serves makes of the request; set with model.
+	// enforced says which parts of the request the serving model enforces; set with model.
 	enforced enforced
 }
 
-// enforced is what of a request is in force, as opposed to asked for.
+// enforced says which parts of a request are enforced, as opposed to requested.
 type enforced struct {
-	anyChoice bool     // a choice that forces a call was taken as auto
+	anyChoice bool     // a choice that forces a call was treated as auto
 	strict    []string // names of the tools whose schema is enforced
 	adjusted  stoa.Adjustments
 }
 
-// An outcome is what differs between the snapshots of one reply.
+// An outcome contains the fields that differ between the snapshots of one reply.
 type outcome struct {
 	status      string // in_progress, completed, incomplete, failed
-	completedAt int64  // Unix seconds; 0: null
+	completedAt int64  // Unix seconds; 0 means null
 	reason      string // of incomplete: max_output_tokens, content_filter
 	failure     *streamError
 	items       []*item
-	last        *item // of items: not closed yet, and closed by the end of the stream; may be nil
+	last        *item // of items: not closed until the stream ends; may be nil
 	usage       *stoa.Usage
 }
 
@@ -74,7 +74,7 @@ func (o *outcome) called() bool {
 	return slices.ContainsFunc(o.items, func(it *item) bool { return it.kind == itemCall && it.status == statusCompleted })
 }
 
-// text is the text of the reply, without refusals.
+// text returns the text of the reply, without refusals.
 func (o *outcome) text() string {
 	var all joined
 	for _, it := range o.items {
@@ -96,17 +96,17 @@ const (
 // An itemKind is a kind of [item].
 type itemKind uint8
 
-// The kinds.
+// The kinds of items.
 const (
 	itemMessage   itemKind = iota + 1 // text, a refusal, or a text and a refusal
 	itemReasoning                     // a segment of reasoning: a summary, data to send back, or both
 	itemCall                          // a tool call
 )
 
-// A pieceKind says what a piece of an item belongs to.
+// A pieceKind is the part of an item that a piece belongs to.
 type pieceKind uint8
 
-// The kinds. A message's text comes before its refusal.
+// The kinds of pieces. A message's text comes before its refusal.
 const (
 	pieceText pieceKind = iota + 1
 	pieceRefusal
@@ -114,23 +114,23 @@ const (
 	pieceArguments
 )
 
-// An item is one piece of a reply. Its index, id, phase, name and call id are known when it
-// is opened, all of it when it is closed.
+// An item is one element of a reply. Its index, id, phase, name and call id are known when it
+// is opened, all other fields when it is closed.
 type item struct {
 	kind      itemKind
 	index     int
 	id        string // msg_…, rs_…, fc_…
-	phase     string // of a message: what its vendor says that it is for; empty: nothing
+	phase     string // of a message: its purpose according to its vendor; may be empty
 	status    string // of a message and a call
-	text      joined // of a message; of reasoning its summary; of a call its arguments
+	text      joined // of a message; of reasoning, its summary; of a call, its arguments
 	refusal   joined // of a message
 	callID    string
 	name      string // of the tool
-	sealed    string // of reasoning: what the caller sends back; empty: nothing. Known when it is closed
+	sealed    string // of reasoning: the state that the caller sends back; may be empty. Known when the item is closed
 	announced bool   // it was opened
 }
 
-// has reports whether a message has a part of that kind.
+// has reports whether a message has a part of the given kind.
 func (it *item) has(kind pieceKind) bool {
 	if kind == pieceRefusal {
 		return !it.refusal.empty()
@@ -146,13 +146,13 @@ func (it *item) add(kind pieceKind, text string) {
 	}
 }
 
-// leastText is the space in bytes that a text of several pieces begins with.
+// leastText is the initial capacity of a text of several pieces, in bytes.
 const leastText = 1 << 10
 
-// joined is a text that comes in pieces. A single piece is not copied.
+// joined is a text that arrives in pieces. A single piece is not copied.
 type joined struct {
 	only string
-	more strings.Builder // all of it from the second piece on
+	more strings.Builder // the whole text, from the second piece on
 }
 
 func (j *joined) empty() bool { return j.only == "" }
@@ -177,48 +177,48 @@ func (j *joined) String() string {
 	return j.only
 }
 
-// wanted are what a caller wants of a reply beyond its text.
+// wanted says what a caller requests of a reply beyond its text.
 type wanted struct {
 	itemized   bool     // [stoa.Call.Stateful]
 	reasoning  bool     // reasoning items, and the phases of messages
-	summary    bool     // of the reasoning; without it none is shown, whatever the vendor sends
+	summary    bool     // of the reasoning; otherwise no summary is shown, even if the vendor sends one
 	noParallel bool     // at most one call
-	noTools    bool     // the request has none: a call in the reply is dropped
-	only       []string // names of the tools that may be called; nil: all
-	json       bool     // the text has to be JSON
+	noTools    bool     // the request has no tools: calls in the reply are dropped
+	only       []string // names of the tools that may be called; nil means all
+	json       bool     // the text must be JSON
 }
 
-// A builder makes the items of a reply from the events of a call and sends them to a
-// stream, if there is one. It drops calls that the request does not allow, and what a
-// reply has beyond the one call that was asked for.
+// A builder makes the items of a reply from the events of a call and sends them to a stream,
+// if there is one. It drops calls that the request does not allow, and everything except text
+// after the single call of a request without parallel calls.
 type builder struct {
 	wanted
-	stream *eventStream // nil: the reply is whole
+	stream *eventStream // nil for a whole reply
 	seal   func(stoa.State) string
 
 	items    []*item
-	first    [1]*item // the memory of items, as long as there is one
+	first    [1]*item // memory for items while there is only one
 	open     *item
-	held     []*item // reasoning without a summary, until the item that it belongs to
+	held     []*item // reasoning without a summary that waits for its item
 	calls    int
 	dropped  int    // calls
-	badCalls int    // whose arguments are no object
-	badText  bool   // the text is no JSON though it has to be
-	skipping bool   // the call that arrives is dropped
-	phase    string // of the texts that come
+	badCalls int    // calls whose arguments are not an object
+	badText  bool   // the text is not JSON although it must be
+	skipping bool   // the arriving call is dropped
+	phase    string // of the following texts
 }
 
-// reset forgets a reply that begins again.
+// reset discards the reply so far, because it begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.first[:0], nil, nil
 	b.calls, b.dropped, b.badCalls, b.skipping, b.phase = 0, 0, 0, false, ""
 }
 
-// take adds an event and reports whether it has content. The error is that of the
+// apply processes an event and reports whether it has content. It returns the error of the
 // stream's connection.
-func (b *builder) take(ev *stoa.Event) (content bool, err error) {
+func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 	switch ev.Kind {
-	case stoa.Started: // perhaps once more: what came before is void
+	case stoa.Started: // possibly again: earlier output is void
 		b.reset()
 	case stoa.Delta:
 		return true, b.piece(pieceText, ev.Text, ev.More)
@@ -249,11 +249,11 @@ func (b *builder) take(ev *stoa.Event) (content bool, err error) {
 	return false, err
 }
 
-// trimming reports whether the rest of the reply but its text is dropped.
+// trimming reports whether everything except text is dropped from here on.
 func (b *builder) trimming() bool { return b.noParallel && b.calls > 0 }
 
-// piece adds to the reply's message, which it begins if need be: also where reasoning
-// came in between, which belongs to what follows, and where the phase is another.
+// piece adds to the reply's message. It begins a message if none is open, also after
+// reasoning, which belongs to the next item, and after a change of phase.
 func (b *builder) piece(kind pieceKind, text string, more bool) error {
 	if b.open == nil || b.open.kind != itemMessage || len(b.held) > 0 || b.open.phase != b.phase || kind == pieceText && !b.open.refusal.empty() {
 		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress, phase: b.phase})
@@ -268,8 +268,8 @@ func (b *builder) summarize(ev *stoa.Event) error {
 	return b.send(pieceSummary, ev.Text, ev.More)
 }
 
-// reasoned completes a segment. One that shows nothing waits for the item that it
-// belongs to, since until then the reply may begin again elsewhere.
+// reasoned completes a segment. A segment without a summary waits for its item, since until
+// then the reply may begin again elsewhere.
 func (b *builder) reasoned(state stoa.State) {
 	if !b.reasoning || b.trimming() {
 		return
@@ -283,7 +283,7 @@ func (b *builder) reasoned(state stoa.State) {
 	}
 }
 
-// call begins a tool call and reports whether it is wanted.
+// call begins a tool call and reports whether it is kept.
 func (b *builder) call(c stoa.ToolCall) bool {
 	b.skipping = c.Name == "" || b.noTools || b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
 	if b.skipping {
@@ -296,8 +296,7 @@ func (b *builder) call(c stoa.ToolCall) bool {
 	return true
 }
 
-// called completes a tool call. One that did not come in pieces has its arguments
-// here.
+// called completes a tool call. If its arguments did not arrive in pieces, ev contains them.
 func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 	if !b.skipping && (b.open == nil || b.open.kind != itemCall || b.open.callID != ev.Call.ID) {
 		b.call(ev.Call)
@@ -323,7 +322,7 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 	return true, err
 }
 
-// begin opens an item, after what comes before it.
+// begin opens an item after the items before it.
 func (b *builder) begin(it *item) {
 	b.finishOpen(statusCompleted)
 	for _, r := range b.held {
@@ -366,11 +365,11 @@ func (b *builder) finishOpen(status string) {
 	}
 }
 
-// errForbiddenCall fails a reply that has nothing but calls that the request forbids.
+// errForbiddenCall fails a reply that consists only of forbidden calls.
 var errForbiddenCall = stoa.Errorf(stoa.CodeUpstream, "The model called a tool that tool_choice does not allow, and wrote nothing else. Nothing was charged; try again, or allow more tools.")
 
-// finish returns the outcome of a reply that ended with stop. Its last item is still
-// open: it is closed when the reply is charged.
+// finish returns the outcome of a reply that ended with stop. Its last item stays open until
+// the reply is charged.
 func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 	if len(b.items) == 0 && b.dropped > 0 && !b.noTools {
 		return nil, errForbiddenCall
@@ -380,7 +379,7 @@ func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 		b.open = b.items[0]
 	}
 	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter {
-		stop = stoa.StopLength // nothing else cuts a call off
+		stop = stoa.StopLength // only a limit can cut a call off
 	}
 	o := outcomeOf(stop)
 	o.items, o.last = b.items, b.open
@@ -394,7 +393,7 @@ func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 	return o, nil
 }
 
-// adjusted returns what was found wrong with the reply, and what was left out of it.
+// adjusted returns the faults found in the reply and the parts left out of it.
 func (b *builder) adjusted() (a stoa.Adjustments) {
 	if b.dropped > 0 {
 		a |= stoa.CallsDropped
@@ -408,7 +407,8 @@ func (b *builder) adjusted() (a stoa.Adjustments) {
 	return a
 }
 
-// isObject reports whether the arguments of a call are a JSON object; none are one.
+// isObject reports whether the arguments of a call are a JSON object; empty arguments count
+// as one.
 func isObject(arguments string) bool {
 	c := jsonx.NewReplyCursor([]byte(arguments))
 	return arguments == "" || c.Kind() == '{' && c.Done()

@@ -7,12 +7,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// built returns what a builder makes of events, as text.
+// built returns the items that a builder makes from events, as text.
 func built(t *testing.T, w wanted, stop stoa.Stop, events ...stoa.Event) (string, error) {
 	t.Helper()
 	b := &builder{wanted: w, seal: func(s stoa.State) string { return s.Data }}
 	for _, ev := range events {
-		if _, err := b.take(&ev); err != nil {
+		if _, err := b.apply(&ev); err != nil {
 			t.Fatal(err)
 		}
 	}

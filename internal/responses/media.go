@@ -22,7 +22,7 @@ type mediaItem struct {
 	path string // of the part
 }
 
-// urlPath is where the part has its address.
+// urlPath returns the path of the member that contains the URL.
 func (m mediaItem) urlPath() string {
 	if m.kind == stoa.PartFile {
 		return m.path + ".file_url"
@@ -30,12 +30,12 @@ func (m mediaItem) urlPath() string {
 	return m.path + ".image_url"
 }
 
-// mediaMembers are what a part with an image or a file has.
+// mediaMembers are the members of a part with an image or a file.
 type mediaMembers struct {
 	imageURL, detail, fileData, fileURL, name, fileID string
 }
 
-// member returns where the value of a member belongs, nil for another member.
+// member returns the destination of a member's value; nil for unknown members.
 func (m *mediaMembers) member(name string) *string {
 	switch name {
 	case "image_url":
@@ -105,12 +105,12 @@ func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
 	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, path)
 }
 
-// isAddress reports whether a URL is no data URL.
+// isAddress reports whether a URL is not a data URL.
 func isAddress(url string) bool {
 	return len(url) < 5 || !strings.EqualFold(url[:5], "data:")
 }
 
-// address returns what is at an address that the operator's policy allows.
+// address returns the medium at an address, if the operator's policy allows it.
 func address(url string, policy media.Policy) (*stoa.Media, error) {
 	if policy == media.Refuse {
 		return nil, stoa.Errorf(stoa.CodeUnsupportedValue, "Addresses are not supported here. Send the content itself, as a data URL.")
@@ -121,7 +121,7 @@ func address(url string, policy media.Policy) (*stoa.Media, error) {
 	return &stoa.Media{URL: url}, nil
 }
 
-// media notes an image or a file of the input.
+// media records an image or a file of the input.
 func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 	if part.Media == nil { // a text
 		p.extra().textFile = true
@@ -137,24 +137,24 @@ func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 		}
 	}
 	if n > most {
-		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request has at most %d images and %d files.", maxImages, maxFiles).At(path)
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request may have at most %d images and %d files.", maxImages, maxFiles).At(path)
 	}
 	p.req.media = append(p.req.media, mediaItem{part.Media, part.Kind, path})
 	return part, nil
 }
 
-// onlyTexts fails for a message with an image or a file in it.
+// onlyTexts fails if a message contains an image or a file.
 func onlyTexts(parts []stoa.Part, path string) error {
 	for j, part := range parts {
 		if part.Media != nil {
-			return unsupportedValue(at(path+".content", j)+".type", "Images and files belong into messages of the user and into the outputs of tools.")
+			return unsupportedValue(at(path+".content", j)+".type", "Images and files are only allowed in messages of the user and in the outputs of tools.")
 		}
 	}
 	return nil
 }
 
-// fetch reads what is at addresses, where the operator wants that to be done here. A
-// request that is already refused fetches nothing.
+// fetch reads the content of addresses if the operator's policy is to fetch them. It does
+// nothing for a request that is already refused.
 func (r *run) fetch(ctx context.Context) error {
 	if len(r.Request.media) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (r *run) fetchMedia(ctx context.Context) error {
 	return nil
 }
 
-// fill puts what was fetched in the place of the address.
+// fill replaces the address by its content.
 func (m mediaItem) fill(data []byte) error {
 	var got *stoa.Media
 	var err error
@@ -209,24 +209,23 @@ func (m mediaItem) fill(data []byte) error {
 	return nil
 }
 
-// fitsMedia returns an error for an image or a file that the model on a route does not
-// read.
+// fitsMedia returns an error if the model on a route does not support an image or a file.
 func (r *run) fitsMedia(route stoa.Route) error {
 	t := route.Traits
 	for _, m := range r.Request.media {
 		switch {
 		case m.kind == stoa.PartFile && !t.PDF:
-			return unsupportedValue(m.path+".type", "This model does not read PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
+			return unsupportedValue(m.path+".type", "This model does not support PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
 		case m.kind == stoa.PartImage && !t.Vision:
-			return unsupportedValue(m.path+".type", "This model does not see images."+r.able(func(t stoa.Traits) bool { return t.Vision }))
+			return unsupportedValue(m.path+".type", "This model does not support images."+r.able(func(t stoa.Traits) bool { return t.Vision }))
 		case m.URL != "" && (m.kind == stoa.PartImage && !t.ImageURL || route.Wire == "chat" && m.kind == stoa.PartFile):
-			return unsupportedValue(m.urlPath(), "This model does not read addresses. Send the content itself, as a data URL.")
+			return unsupportedValue(m.urlPath(), "This model does not support addresses. Send the content itself, as a data URL.")
 		}
 	}
 	return nil
 }
 
-// able names models that have what a request needs.
+// able names the models that support the media of a request.
 func (r *run) able(has func(stoa.Traits) bool) string {
 	var names []string
 	for _, m := range r.s.Gateway.Catalog.Load().Models() {
@@ -237,12 +236,12 @@ func (r *run) able(has func(stoa.Traits) bool) string {
 		}
 	}
 	if names == nil {
-		return " No model here does."
+		return " No configured model does."
 	}
 	return " These do: " + strings.Join(names, ", ") + "."
 }
 
-// sizeMedia sets what the images and files take of a model's context.
+// sizeMedia sets the number of context tokens that the images and files use.
 func (r *run) sizeMedia(m *stoa.Model) {
 	if len(m.Routes) == 0 {
 		return
@@ -256,7 +255,7 @@ func (r *run) sizeMedia(m *stoa.Model) {
 	}
 }
 
-// partsText says which parts messages may have, in the error about another.
+// partsText lists the supported parts of messages, for the error about an unsupported part.
 func (o *Options) partsText() string {
 	switch {
 	case o.Images && o.Files:

@@ -32,16 +32,15 @@ type messagesMaker struct{ t *compat.Translation }
 
 func (m messagesMaker) newFormat() format { return &messagesFormat{translation: m.t} }
 
-// messagesFormat writes replies as Anthropic's Messages: blocks of content, which in a
-// stream come one after another.
+// messagesFormat writes replies as Anthropic's Messages: content blocks, which follow one
+// another in a stream.
 type messagesFormat struct {
 	translation *compat.Translation
-	blocks      int  // that were begun
-	begun       bool // the last of them is not ended
+	blocks      int  // blocks that were begun
+	begun       bool // the last block is still open
 }
 
-// messageID returns the id of a reply in this format. Its receipt has that of the
-// reply.
+// messageID returns the id of a reply in this format. Its receipt keeps the id of the reply.
 func messageID(r *reply) string { return "msg_" + strings.TrimPrefix(r.id, "resp_") }
 
 // appendMessage appends the message up to its content.
@@ -60,7 +59,7 @@ func (f *messagesFormat) object(b []byte, r *reply, o *outcome) []byte {
 		text := it.text.String() + it.refusal.String()
 		switch {
 		case it.kind == itemMessage && text == "":
-			continue // the format has no empty texts
+			continue // the format does not allow empty texts
 		case n > 0:
 			b = append(b, ',')
 		}
@@ -96,7 +95,7 @@ func appendToolUse(b []byte, it *item) []byte {
 	return append(b, `,"input":`...)
 }
 
-// appendInput appends the arguments of a call, which the format has as an object.
+// appendInput appends the arguments of a call, which are an object in this format.
 func appendInput(b []byte, arguments string) []byte {
 	if arguments == "" {
 		return append(b, `{}`...)
@@ -108,7 +107,7 @@ func appendInput(b []byte, arguments string) []byte {
 	return append(appendText(b, arguments), '}')
 }
 
-// stopReason is why the reply ended.
+// stopReason returns the reason for the end of the reply.
 func stopReason(o *outcome) string {
 	switch {
 	case o.reason == "max_output_tokens":
@@ -141,7 +140,7 @@ func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
-// event begins an event of that type; its object is left open.
+// event begins an event of the given type; its object is left open.
 func event(b []byte, kind string) []byte {
 	b = sse.AppendHead(b, kind)
 	b = append(b, `{"type":"`...)
@@ -159,8 +158,8 @@ func (f *messagesFormat) start(b []byte, r *reply) []byte {
 	return sse.AppendEnd(append(event(b, "ping"), '}'))
 }
 
-// open begins the block of an item. That of a text begins with its first piece, since
-// the format has no empty ones.
+// open begins the block of an item. A text block begins with its first piece, since the
+// format does not allow empty ones.
 func (f *messagesFormat) open(b []byte, _ *reply, it *item) []byte {
 	switch it.kind {
 	case itemReasoning:
@@ -241,17 +240,17 @@ func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
 	return sse.AppendEnd(b)
 }
 
-// A MessagesError is an error in the form of Messages.
+// A MessagesError is an error in the Messages format.
 type MessagesError struct {
 	Code      string
-	Param     string // the path of the member at fault; empty: there is none
+	Param     string // path of the member at fault; may be empty
 	Message   string
 	Retryable bool
 	RequestID string
 }
 
-// AppendMessagesError appends the error. Clients of the format show the message alone,
-// so it begins with the path of the member, in their way of writing it.
+// AppendMessagesError appends the error. Clients of the format show only the message, so it
+// begins with the path of the member, written as they write it.
 func AppendMessagesError(b []byte, e *MessagesError) []byte {
 	_, kind := contract.Code(stoa.Code(e.Code)).MessagesForm()
 	message := e.Message

@@ -11,9 +11,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Replay answers a request with the stored reply of an earlier call: the same
-// object, or a stream with one piece for each item. stored is the JSON that [Claim]
-// was given, amount what the earlier call was charged.
+// Replay answers a request with the stored reply of an earlier call: the same object, or a
+// stream with one piece per item. stored is the JSON that was passed to [Claim], amount the
+// charge of the earlier call.
 func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amount stoa.Credits) error {
 	f := req.format.newFormat()
 	rep, o, err := f.restore([]byte(stored))
@@ -28,7 +28,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	if !req.Stream {
 		h.Set("Content-Type", "application/json")
 		h.Set("stoa-charge-micro", strconv.FormatInt(int64(amount), 10))
-		_, _ = w.Write([]byte(stored)) // a client that is gone may repeat the request
+		_, _ = w.Write([]byte(stored)) // a disconnected client may repeat the request
 		return nil
 	}
 	out := s.stream(w, f, rep, func(*reply) {})
@@ -47,8 +47,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	return nil
 }
 
-// restore implements [format]. What the reply repeats of its request is taken as it
-// was.
+// restore implements [format]. Members that repeat the request are copied unchanged.
 func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 	var was contract.Response
 	if err := jsonx.Unmarshal(stored, &was); err != nil {

@@ -8,20 +8,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A responsesFormat is the form of POST /responses: response objects, and events with
-// numbers. It is of one reply.
+// A responsesFormat is the format of POST /responses: response objects and numbered events.
+// Each reply has its own.
 type responsesFormat struct {
 	echo   *echo
-	echoed []byte    // the members that never change during a call; nil: not made yet
+	echoed []byte    // the members that do not change during a call; nil until first used
 	seq    int64     // of the next event
-	part   pieceKind // of the open message: the part that is announced; 0: none
-	text   []byte    // what stands between the number and the text of each delta of the part, if it is text
+	part   pieceKind // announced part of the open message; 0 if none
+	text   []byte    // bytes between the number and the text of each text delta of the part
 }
 
 func (e *echo) newFormat() format { return &responsesFormat{echo: e} }
 
-// usualEcho is how many bytes the echoed members take unless the caller sent a long
-// one.
+// usualEcho is the usual size of the echoed members, in bytes.
 const usualEcho = 640
 
 // object appends the response object. Every member is always present.
@@ -70,7 +69,7 @@ func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	return append(b, '}')
 }
 
-// appendItem appends an item as far as it has come.
+// appendItem appends an item in its current state.
 func appendItem(b []byte, it *item) []byte {
 	b = appendItemHead(b, it, it.status)
 	switch it.kind {
@@ -100,8 +99,8 @@ func appendItem(b []byte, it *item) []byte {
 	return append(b, '}')
 }
 
-// appendItemHead appends an item with that status up to what is not known when it is
-// opened: its open content array, its open summary, or its arguments. Reasoning has no
+// appendItemHead appends an item with the given status up to the part that is unknown when it
+// is opened: its open content array, its open summary, or its arguments. Reasoning has no
 // status.
 func appendItemHead(b []byte, it *item, status string) []byte {
 	b = append(b, `{"id":"`...)
@@ -144,7 +143,7 @@ func appendPart(b []byte, kind pieceKind, text string) []byte {
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
 }
 
-// appendUsage appends the usage object; null where there is none.
+// appendUsage appends the usage object, or null for nil.
 func appendUsage(b []byte, u *stoa.Usage) []byte {
 	if u == nil {
 		return append(b, `null`...)
@@ -164,12 +163,12 @@ func appendUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
-// echoBegins is where the members begin that repeat the request. No text of a reply
-// has it: its quotes would be escaped.
+// echoBegins marks the start of the members that repeat the request. No text of a reply can
+// contain it, because quotes are escaped.
 const echoBegins = `,"background":false,"instructions":`
 
-// appendEcho appends the members that repeat the request or never vary, each
-// with a comma before it.
+// appendEcho appends the members that repeat the request or never vary, each preceded by a
+// comma.
 func appendEcho(b []byte, e *echo, in *enforced) []byte {
 	b = append(b, echoBegins...)
 	b = appendTextOrNull(b, e.instructions)

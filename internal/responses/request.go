@@ -15,76 +15,75 @@ import (
 
 // A Request is the parsed and checked body of POST /responses.
 type Request struct {
-	Model  string // as asked; never empty
+	Model  string // as requested; never empty
 	Stream bool
-	Strict bool // no other model may answer for a gated one
+	Strict bool // no other model may serve in place of a gated one
 
-	call   stoa.Call           // what is honoured
-	echo   echo                // what is only repeated in the reply
+	call   stoa.Call           // the supported part of the request
+	echo   echo                // the part that the reply only repeats
 	format formatMaker         // of the reply
 	wanted wanted              // for it
-	from   *compat.Translation // nil: the request came in the Responses format
-	unread int                 // sealed states of the input that cannot be used
+	from   *compat.Translation // nil if the request has the Responses format
+	unread int                 // number of unusable sealed states in the input
 	fewer  bool                // tools were left out
 	media  []mediaItem         // images and files of the input
 }
 
-// Options say what a request may have beyond version 1 of the API, which is their zero
-// value.
+// Options enable extensions of version 1 of the API, which is their zero value.
 type Options struct {
 	Tools   bool // function tools, their calls and results, and reasoning items
 	Formats bool // text.format
 	Images  bool // input_image
 	Files   bool // input_file
-	// ImageURL and FileURL say what becomes of addresses of images and files.
+	// ImageURL and FileURL are the policies for addresses of images and files.
 	ImageURL, FileURL media.Policy
-	// ForeignTools leaves tools of other types than function out, as long as a function
-	// is left, instead of refusing them.
+	// ForeignTools drops tools of types other than function instead of refusing them, as long
+	// as a function remains.
 	ForeignTools bool
-	// Open opens what Stoa sealed for the caller's account; required with Tools.
+	// Open opens states that Stoa sealed for the caller's account; required with Tools.
 	Open func(sealed string) (stoa.State, bool)
 }
 
-// echo holds the members that a reply repeats.
+// echo contains the members that a reply repeats.
 type echo struct {
 	instructions     *string
-	maxOutputTokens  int64 // 0: null
-	maxToolCalls     int64 // -1: null
+	maxOutputTokens  int64 // 0 means null
+	maxToolCalls     int64 // -1 means null
 	noParallel       bool
 	promptCacheKey   *string
 	safetyIdentifier *string
 	user             *string
-	effort           string // empty: null
+	effort           string // empty means null
 	temperature      *float64
 	topP             *float64
 	presence         float64
 	frequency        float64
 	verbosity        string
-	toolChoice       string // JSON; empty: auto
-	truncation       string // empty: disabled
-	metadata         []byte // an object; nil: {}
-	summary          string // empty: null
+	toolChoice       string // JSON; empty means auto
+	truncation       string // empty means disabled
+	metadata         []byte // an object; nil means {}
+	summary          string // empty means null
 	tools            []echoTool
-	format           string // JSON; empty: plain text
+	format           string // JSON; empty means plain text
 }
 
-// An echoTool is a tool as a reply repeats it. Whether it is strict depends on the
-// model that serves.
+// An echoTool is a tool as a reply repeats it. The serving model determines whether it is
+// strict.
 type echoTool struct {
 	name        string
 	description *string
-	parameters  string // as sent, JSON; empty: null
+	parameters  string // as sent, JSON; empty means null
 }
 
-// Limits of a request, which the contract publishes. What is only bounded by the
-// size of the body is not listed.
+// Limits of a request, which the contract publishes. Values that only the size of the body
+// limits are not listed.
 const (
 	maxModel   = 128    // characters
-	maxLabel   = 512    // characters of user and other names that are echoed
+	maxLabel   = 512    // characters of user and other names that are repeated
 	maxInclude = 64     // elements
 	maxItems   = 10_000 // elements of input
 	maxParts   = 10_000 // elements of a message's content
-	maxMembers = 1_000  // of any object, unknown ones too
+	maxMembers = 1_000  // of any object, including unknown ones
 	maxCount   = math.MaxInt32
 )
 
@@ -106,7 +105,7 @@ func Parse(body []byte, o Options) (*Request, error) {
 		return nil, err
 	}
 	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body goes on after its JSON object. Send one object and nothing else.")
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body continues after its JSON object. Send one object and nothing else.")
 	}
 	if !p.hasModel {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "\"model\" is missing. Name a model, or send \"auto\".").At("model")
@@ -117,16 +116,16 @@ func Parse(body []byte, o Options) (*Request, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
-	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser, and would keep the body
+	p.dec, p.ext, p.parts, p.first = nil, nil, nil, nil // the request is a part of the parser and would keep the body alive
 	return &p.req, nil
 }
 
-// A parser reads one body. Its errors of meaning carry the path of the value.
+// A parser reads one body. Its semantic errors contain the path of the value.
 type parser struct {
 	dec      *jsonx.Decoder
 	opts     Options
 	req      Request
-	ext      *extended   // what has no place in version 1; nil: nothing so far
+	ext      *extended   // members of extensions; nil if none so far
 	parts    []stoa.Part // of messages with one part
 	first    *firstMessage
 	hasModel bool
@@ -136,7 +135,7 @@ type parser struct {
 // member parses the value of one member of the body.
 func (p *parser) member(name string) error {
 	if p.dec.PeekKind() == 'n' {
-		return p.skip() // null is the same as absent
+		return p.skip() // null counts as absent
 	}
 	e, c := &p.req.echo, &p.req.call
 	switch name {
@@ -172,9 +171,9 @@ func (p *parser) member(name string) error {
 		}
 		return err
 	case "previous_response_id":
-		return p.refuse(name, "This endpoint keeps nothing between calls. Send the earlier turns in \"input\".")
+		return p.refuse(name, "This endpoint stores nothing between calls. Send the earlier turns in \"input\".")
 	case "conversation":
-		return p.refuse(name, "Conversations are not kept here. Send the earlier turns in \"input\".")
+		return p.refuse(name, "Conversations are not stored here. Send the earlier turns in \"input\".")
 	case "prompt":
 		return p.refuse(name, "Prompt templates are not supported. Send the text in \"input\" and \"instructions\".")
 	case "tools":
@@ -348,20 +347,20 @@ const (
 	maxMetadataValue = 512
 )
 
-// metadata reads the caller's metadata, which is echoed and not stored, within
-// the limits of the format.
+// metadata reads the caller's metadata, which is echoed but not stored, within the limits of
+// the format.
 func (p *parser) metadata() error {
 	n, out := 0, []byte{'{'}
 	err := p.object("metadata", func(name string) error {
 		path := "metadata." + name
 		if utf8.RuneCountInString(name) > maxMetadataKey {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" has at most %d characters.", maxMetadataKey).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" may have at most %d characters.", maxMetadataKey).At("metadata")
 		}
 		if strings.Contains(name, "\x00") {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not have a NUL character.").At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not contain a NUL character.").At("metadata")
 		}
 		if n++; n > maxMetadata {
-			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" holds at most %d pairs.", maxMetadata).At("metadata")
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" may have at most %d pairs.", maxMetadata).At("metadata")
 		}
 		s, err := p.short(path, maxMetadataValue)
 		if err != nil {

@@ -261,8 +261,8 @@ func BenchmarkParseResponses(b *testing.B) {
 	}
 }
 
-// A name that is far too long is refused without looking for its end: the body
-// does not even have one.
+// An overlong name is refused without reading to its end: the body does not even contain the
+// end.
 func TestALongNameIsRefusedUnread(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"model", "user", "safety_identifier", "prompt_cache_key", "service_tier"} {
@@ -273,7 +273,7 @@ func TestALongNameIsRefusedUnread(t *testing.T) {
 			}
 		}
 	}
-	// In whatever form, up to the limit it is read.
+	// Every form is read up to the limit.
 	for _, text := range []string{"u", "é", "🙂", `\"`, `\u00e9`, `\ud83d\ude42`} {
 		req, err := Parse([]byte(`{"model":"m","user":"`+strings.Repeat(text, maxLabel)+`","input":"`+strings.Repeat("x", 10_000)+`"}`), Options{})
 		if err != nil {

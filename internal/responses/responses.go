@@ -1,13 +1,11 @@
-// Package responses speaks the Responses format to callers: it parses the body
-// of a model call and writes the reply, whole or as server-sent events. It is
-// the mirror image of package wire, which speaks the formats of providers. Replies it
-// also writes as chat completions and as Messages; package compat translates requests
-// of these formats.
+// Package responses implements the Responses format for callers: it parses the body of a
+// model call and writes the reply, whole or as server-sent events. It is the counterpart of
+// package wire, which implements the formats of providers. It also writes replies as chat
+// completions and as Messages; package compat translates requests of these formats.
 //
-// It never authenticates a caller, reads a body from the network, counts limits
-// or claims an Idempotency-Key: package api does that and passes in what a call
-// needs of it, see [Call]. Start at [Parse] and [Service.Serve]; call.go is the
-// course of a call, stream.go the order of events.
+// It never authenticates a caller, reads a body from the network, counts limits or claims an
+// Idempotency-Key: package api does that and passes the results in a [Call]. Start at [Parse]
+// and [Service.Serve]; call.go is the course of a call, stream.go the order of events.
 package responses
 
 import (
@@ -24,59 +22,58 @@ import (
 	"stoa/internal/store"
 )
 
-// A Service answers model calls. Its exported fields are set before its first
-// use; all but Options and Policy are required. It is safe for use by several goroutines.
+// A Service answers model calls. Its exported fields must be set before its first use; all
+// except Options and Policy are required. It is safe for use by several goroutines.
 type Service struct {
 	Gateway *gateway.Gateway
-	States  *seal.Box // seals what callers of tools keep
-	Options Options   // the extensions that are on; Open is set for each call
+	States  *seal.Box // seals the state that callers of tools keep
+	Options Options   // enabled extensions; Open is set for each call
 	Policy  Policy
-	Fetcher *media.Fetcher // needed where addresses are fetched here
+	Fetcher *media.Fetcher // required if addresses are fetched here
 
-	// HeaderWait is how long a stream waits for its first event before it
-	// begins by itself, KeepAlive how long it may be silent after that.
+	// HeaderWait is the longest time before a stream sends its headers without an event,
+	// KeepAlive its longest silence after that.
 	HeaderWait, KeepAlive time.Duration
-	// WriteTimeout is how long a caller may take to accept what is sent.
+	// WriteTimeout is the maximum time for a caller to accept data.
 	WriteTimeout time.Duration
 
 	buffers sync.Pool // of *[]byte, for streams
 }
 
-// A Call is one parsed request together with what the HTTP frame knows of it.
+// A Call is one parsed request with its data from the HTTP frame.
 type Call struct {
 	ID        string // resp_…; its charge has the same id
 	RequestID string // req_…
 	Caller    stoa.Caller
 	Request   *Request
-	// Stopping ends when the service stops. The call then fails and is free.
+	// Stopping ends when the service shuts down. The call then fails and is free.
 	Stopping context.Context
-	Claim    Claim // of the Idempotency-Key; nil: there is none
+	Claim    Claim // of the Idempotency-Key; nil if none exists
 	Log      Log
 }
 
 // A Claim is the Idempotency-Key of a call while the call runs.
 type Claim interface {
-	// Finish returns what stores the finished reply, a JSON object, in the
+	// Finish returns a function that stores the finished reply, a JSON object, in the
 	// transaction of its charge.
 	Finish(id string, reply []byte) func(context.Context, *store.Tx) error
-	// Finished is called once that transaction has committed.
+	// Finished is called after that transaction has committed.
 	Finished()
-	// Detach is called at most once, when the client disconnects. It reports
-	// whether the call goes on without it; release is then called at its end.
+	// Detach is called at most once, when the client disconnects. It reports whether the call
+	// continues; release is then called at its end.
 	Detach() (release func(), ok bool)
 }
 
-// A Log receives what the request's log line says of a call. Its methods are
-// called from the goroutine of [Service.Serve].
+// A Log receives the data of a call for the request's log line. Its methods are called from
+// the goroutine of [Service.Serve].
 type Log interface {
 	FirstText()          // the first text of the reply is about to be sent
-	Charged(stoa.Charge) // the call was charged, perhaps in part
+	Charged(stoa.Charge) // the call was charged, possibly in part
 	Failed(error)        // the call failed after its stream began
-	Disconnected()       // the client was gone before the reply was complete
-	// Tried is where the call was tried last, and how often providers were asked in
-	// all.
+	Disconnected()       // the client disconnected before the reply was complete
+	// Tried reports the last route that was tried and the total number of attempts.
 	Tried(model, provider string, attempts int)
-	// States is how many sealed states of the input could not be used.
+	// States reports the number of unusable sealed states in the input.
 	States(unread int)
 }
 
@@ -91,7 +88,7 @@ var (
 	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
 
-// For returns what a request of the account may have.
+// For returns the options for requests of the account.
 func (s *Service) For(account string) Options {
 	o := s.Options
 	if o.Tools {
@@ -100,17 +97,16 @@ func (s *Service) For(account string) Options {
 	return o
 }
 
-// Serve makes the call and writes its reply. The call ends when ctx does, which
-// is when its client disconnects, unless its [Claim] lets it go on. An error it
-// returns has not been sent to the client; it is ErrClientGone where there is
-// none any more.
+// Serve makes the call and writes its reply. The call ends with ctx, that is, when its client
+// disconnects, unless its [Claim] lets it continue. A returned error has not been sent to the
+// client; it is ErrClientGone if the client has disconnected.
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}
 	run.policy.claim = c.Claim
 	return c.Request.from.Error(run.answer(ctx))
 }
 
-// CountInput returns how many input tokens a call has; see [gateway.Gateway.CountInput].
+// CountInput returns the number of input tokens of a call; see [gateway.Gateway.CountInput].
 func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (int64, error) {
 	r := &run{Call: &Call{Caller: c, Request: req}, s: s}
 	ask := gateway.Request{Model: req.Model, Call: req.call, StrictModel: req.Strict}

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestReasoningStaysBetweenTwoTexts reads a reply whose model thinks between two texts:
-// sent back in another order, its vendor would refuse the reasoning.
+// TestReasoningStaysBetweenTwoTexts reads a reply whose model reasons between two texts: if
+// it were sent back in another order, the vendor would refuse the reasoning.
 func TestReasoningStaysBetweenTwoTexts(t *testing.T) {
 	t.Parallel()
 	b := &builder{wanted: wanted{itemized: true, reasoning: true, summary: true}, seal: func(s stoa.State) string { return s.Data }}
@@ -19,7 +19,7 @@ func TestReasoningStaysBetweenTwoTexts(t *testing.T) {
 		{Kind: stoa.Delta, Text: "c"},
 		{Kind: stoa.Delta, Text: "d"},
 	} {
-		if _, err := b.take(&ev); err != nil {
+		if _, err := b.apply(&ev); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // TestRepliesOfTheLastReleaseAreRead restores the replies of testdata/stored, which the
-// release before stored under an Idempotency-Key, in each format: their items are read,
-// and what is written of them is what was stored. The files are never rewritten.
+// previous release stored under an Idempotency-Key, in each format: their items are read, and
+// writing them again yields the stored bytes. The files are never rewritten.
 func TestRepliesOfTheLastReleaseAreRead(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/stored/*.json")

@@ -11,13 +11,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An eventStream sends a reply as server-sent events, which its format makes. It
-// begins late: nothing is sent before the first item, so that an error of the provider
-// can still be a plain HTTP error. If that takes longer than headerWait it begins by
-// itself; from then on it sends a comment whenever it was silent for keepAlive.
+// An eventStream sends a reply as server-sent events, which its format produces. It begins
+// late: nothing is sent before the first item, so that an error of the provider can still be
+// a plain HTTP error. After headerWait it sends its headers anyway; from then on it sends a
+// comment after each silence of keepAlive.
 //
-// Its methods may be called from the handler and from its own timer at the same
-// time; [eventStream.end] is called once and nothing is written after it.
+// Its methods may be called concurrently from the handler and from its own timer;
+// [eventStream.end] is called once and nothing is written after it.
 type eventStream struct {
 	s      *Service
 	w      http.ResponseWriter
@@ -28,22 +28,24 @@ type eventStream struct {
 
 	mu       sync.Mutex
 	timer    *time.Timer
-	lent     *[]byte // from the pool while something is buffered; nil: nothing is
+	lent     *[]byte // from the pool; nil while nothing is buffered
 	buf      []byte  // lent's memory
-	begun    bool    // headers and the first events are out
+	begun    bool    // headers and the first events were sent
 	ended    bool
 	flushed  bool // something was written
 	wrote    time.Time
 	deadline time.Time // of writes to w
-	err      error     // of the first write that failed: the client disconnected
+	err      error     // of the first failed write: the client disconnected
 }
 
 const (
-	// settleWait is how long text waits for a charge, so that both take one write.
+	// settleWait is the longest time that text waits for a charge, so that both can be sent
+	// in one write.
 	settleWait = 10 * time.Millisecond
-	// flushAt bounds the bytes that are buffered while a provider keeps delivering.
+	// flushAt is the maximum number of bytes that are buffered while a provider keeps
+	// delivering.
 	flushAt = 16 << 10
-	// keepBuffer is the largest buffer in bytes that is kept for the next stream.
+	// keepBuffer is the maximum size of a buffer that is kept for the next stream, in bytes.
 	keepBuffer = 64 << 10
 )
 
@@ -65,8 +67,8 @@ func (e *eventStream) release() {
 	e.giveBack()
 }
 
-// tick begins a stream that had to wait too long, sends what waits for a charge that takes
-// its time, or sends a comment after a silence.
+// tick is called by the timer: it sends the headers after headerWait, the text that waits for
+// a slow charge, or a comment after a silence.
 func (e *eventStream) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,8 +99,8 @@ func (e *eventStream) opened(it *item) {
 	e.announce(it)
 }
 
-// piece sends a piece of an item and adds it there. With more the next event has
-// already arrived, and the piece may be sent together with it.
+// piece sends a piece of an item and adds the piece to the item. more means that the next
+// event has already arrived, so the piece may be sent together with it.
 func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +113,7 @@ func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) er
 	return e.err
 }
 
-// closed sends what ends an item.
+// closed sends the end of an item.
 func (e *eventStream) closed(it *item) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,16 +124,15 @@ func (e *eventStream) closed(it *item) {
 	}
 }
 
-// Header fields of every stream, which all share them.
+// Header fields that all streams share.
 var (
 	eventStreamType = []string{"text/event-stream; charset=utf-8"}
 	noCache         = []string{"no-cache"}
 	notBuffered     = []string{"no"}
 )
 
-// settling says that the charge of the finished reply is about to be made. What is
-// buffered is sent with the end that follows, unless that takes longer than settleWait
-// or nothing was sent before.
+// settling announces that the finished reply is about to be charged. Buffered data is sent
+// together with the end, or after settleWait, or immediately if nothing was sent before.
 func (e *eventStream) settling() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +145,7 @@ func (e *eventStream) settling() {
 	}
 }
 
-// catchUp sends what is buffered.
+// catchUp sends the buffered data.
 func (e *eventStream) catchUp() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,7 +165,7 @@ func (e *eventStream) halt() bool {
 	return e.begun
 }
 
-// name fixes the model that serves, so that the reply can be built from now on.
+// name fixes the serving model, so that the reply can be built.
 func (e *eventStream) name() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,7 +179,7 @@ func (e *eventStream) end(o *outcome) error {
 	e.begin()
 	e.borrow()
 	if it := o.last; it != nil {
-		e.announce(it) // an empty message is announced only now
+		e.announce(it) // an empty message is announced only here
 		e.buf = e.format.close(e.buf, e.reply, it)
 	}
 	e.buf = e.format.end(e.buf, e.reply, o)
@@ -190,9 +191,8 @@ type streamError struct {
 	code, kind, message, param string
 }
 
-// streamErrorOf converts err. Faults of the service and of providers have the
-// one code that clients of the format know; an error that the caller can correct
-// keeps its code.
+// streamErrorOf converts err. Faults of the service and of providers have the only code that
+// clients of the format recognize; an error that the caller can correct keeps its code.
 func streamErrorOf(err error) *streamError {
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
@@ -203,7 +203,7 @@ func streamErrorOf(err error) *streamError {
 	return out
 }
 
-// of returns the error as one of the request that was translated.
+// of returns the error as an error of the request before its translation.
 func (e *streamError) of(t *compat.Translation) *streamError {
 	same := *e
 	if to := stoa.AsError(t.Error(stoa.Errorf(stoa.Code(e.code), "%s", e.message).At(e.param))); to != nil {
@@ -212,7 +212,7 @@ func (e *streamError) of(t *compat.Translation) *streamError {
 	return &same
 }
 
-// fail ends a stream that has begun with an error.
+// fail ends a stream that has begun, with an error.
 func (e *eventStream) fail(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -244,7 +244,8 @@ func (e *eventStream) pinned() {
 	}
 }
 
-// announce sends what begins an item, once, and what comes before all items.
+// announce sends the beginning of an item once, and before the first item the beginning of
+// the stream.
 func (e *eventStream) announce(it *item) {
 	e.begin()
 	if it.announced {
@@ -263,9 +264,9 @@ func (e *eventStream) done() error {
 	return e.err
 }
 
-// borrow takes a buffer from the pool unless there is one. A stream has one only
-// between the first byte of a write and its last: most streams wait for their
-// provider most of the time, and 20 KB each would be a third of their memory.
+// borrow gets a buffer from the pool unless the stream has one. A stream has a buffer only
+// between the first byte of a write and its last: most streams wait for their provider most
+// of the time, and 20 KB each would be a third of their memory.
 func (e *eventStream) borrow() {
 	if e.lent != nil {
 		return
@@ -277,7 +278,7 @@ func (e *eventStream) borrow() {
 	}
 }
 
-// giveBack returns the buffer to the pool, with what is in it.
+// giveBack returns the buffer to the pool and discards its content.
 func (e *eventStream) giveBack() {
 	if e.lent != nil && cap(e.buf) <= keepBuffer {
 		*e.lent = e.buf
@@ -287,7 +288,7 @@ func (e *eventStream) giveBack() {
 }
 
 // flush writes the buffered events in one call. A client that accepts nothing for
-// WriteTimeout, or for the time that its connection allows, counts as disconnected.
+// WriteTimeout, or for the timeout of its connection, counts as disconnected.
 func (e *eventStream) flush() {
 	defer e.giveBack()
 	if e.err != nil {
@@ -296,7 +297,7 @@ func (e *eventStream) flush() {
 	e.wrote, e.flushed = time.Now(), true
 	if e.deadline.Sub(e.wrote) < e.s.WriteTimeout/2 {
 		e.deadline = e.wrote.Add(e.s.WriteTimeout)
-		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+		_ = e.rc.SetWriteDeadline(e.deadline) // without a connection deadline, TCP's own limits apply
 	}
 	if _, e.err = e.w.Write(e.buf); e.err == nil {
 		e.err = e.rc.Flush()

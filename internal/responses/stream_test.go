@@ -12,8 +12,8 @@ import (
 	"stoa/internal/listen"
 )
 
-// TestTextDoesNotWaitForASlowCharge reads a stream whose last text has not been sent when
-// its charge begins: it comes though the charge never ends before it was read.
+// TestTextDoesNotWaitForASlowCharge reads a stream whose last text is still buffered when its
+// charge begins: the text arrives although the charge ends only after it was read.
 func TestTextDoesNotWaitForASlowCharge(t *testing.T) {
 	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Limits of tools and of what belongs to them, which the contract publishes.
+// Limits of tools and their items, which the contract publishes.
 const (
 	maxTools      = 128
 	maxToolBytes  = 512 << 10 // of the JSON of all tools
@@ -21,17 +21,17 @@ const (
 	maxReasoning  = 2_000     // items
 )
 
-// extended is what a request may have with extensions.
+// extended contains the members of a request that need extensions.
 type extended struct {
-	conversation *conversation // nil: all items so far are messages
-	choice       *toolChoice   // nil: not given
+	conversation *conversation // nil if all items so far are messages
+	choice       *toolChoice   // nil if not given
 	encrypted    bool          // include names the sealed state
-	states       int           // that can be used
+	states       int           // number of usable states
 	reasoning    int           // items
-	textFile     bool          // one of them is a file with text, which is no part of another text
+	textFile     bool          // a part is a text file, which must not be joined with other texts
 	foreign      []foreignTool
-	deferred     string // the path of the first defer_loading of a function; empty: there is none
-	repeated     error  // of the first tool with the name of another; nil: there is none
+	deferred     string // the path of the first defer_loading of a function; empty if none
+	repeated     error  // of the first tool whose name repeats another; nil if none
 }
 
 // A foreignTool is a tool that is not a function.
@@ -40,7 +40,7 @@ type foreignTool struct {
 	path       string
 }
 
-// maxShown is the largest part of a caller's text, in bytes, that an error repeats.
+// maxShown is the maximum size of a caller's text that an error repeats, in bytes.
 const maxShown = 64
 
 // String returns the type and the name of the tool, quoted.
@@ -54,7 +54,7 @@ func (t foreignTool) String() string {
 
 // notForced is the message for a choice that names a tool which is not a function.
 func notForced(t foreignTool) string {
-	return "The tool " + t.String() + " is not a function that the caller runs, and cannot be forced. Send \"auto\", or name a function."
+	return "The tool " + t.String() + " is not a function that the caller runs, and its call cannot be forced. Send \"auto\", or name a function."
 }
 
 func shown(s string) string {
@@ -64,7 +64,7 @@ func shown(s string) string {
 	return strconv.Quote(s)
 }
 
-// A toolChoice is tool_choice as it was sent, to be checked when the tools are known.
+// A toolChoice is tool_choice as sent; it is checked when the tools are known.
 type toolChoice struct {
 	stoa.Choice
 	paths []string // of Only
@@ -89,7 +89,7 @@ func (p *parser) functions() error {
 	seen := map[string]bool{}
 	err := p.array(name, maxTools, func(i int) error { return p.function(at(name, i), seen) })
 	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has at most %d bytes of JSON.", maxToolBytes).At(name)
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" may have at most %d bytes of JSON.", maxToolBytes).At(name)
 	}
 	if err != nil || p.ext == nil {
 		return err
@@ -100,18 +100,18 @@ func (p *parser) functions() error {
 	return p.checkForeign()
 }
 
-// checkForeign checks the tools that are not functions, which are left out of the call.
+// checkForeign checks the tools that are not functions and are left out of the call.
 func (p *parser) checkForeign() error {
 	x := p.ext
 	if len(x.foreign) == 0 {
 		return nil
 	}
 	if len(p.req.call.Tools) == 0 {
-		return unsupportedValue(x.foreign[0].path+".type", "No tool is left: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
+		return unsupportedValue(x.foreign[0].path+".type", "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
 	}
 	searches := func(t foreignTool) bool { return strings.HasPrefix(t.kind, "tool_search") }
 	if x.deferred != "" && slices.ContainsFunc(x.foreign, searches) {
-		return unsupported(x.deferred, "Tools are not searched for here: the model gets all of them. Leave \"defer_loading\" and the tool that searches out.")
+		return unsupported(x.deferred, "Tool search is not supported: the model receives all tools. Leave out \"defer_loading\" and the search tool.")
 	}
 	p.req.fewer = true
 	return nil
@@ -125,7 +125,7 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	var kind string
 	var tool stoa.Tool
 	var e echoTool
-	var refused error // counts only if the tool is a function
+	var refused error // an error only if the tool is a function
 	note := func(err error) error {
 		bad, fatal := soft(err)
 		if refused == nil {
@@ -180,9 +180,9 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	case !hasName:
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
 	case !stoa.IsName(tool.Name):
-		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 	case seen[tool.Name]:
-		if x := p.extra(); x.repeated == nil { // told when it is known that they are not too many
+		if x := p.extra(); x.repeated == nil { // returned later: too many tools is the first error to report
 			x.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
 		}
 	}
@@ -201,8 +201,8 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	return nil
 }
 
-// objectSchema returns the schema of a tool's arguments: an object, if nothing else is
-// said.
+// objectSchema returns the schema of a tool's arguments, and adds the type object if there is
+// no type.
 func objectSchema(text, path string) (string, error) {
 	if text == "" {
 		return `{"type":"object","properties":{}}`, nil
@@ -213,7 +213,7 @@ func objectSchema(text, path string) (string, error) {
 			continue
 		}
 		if kind, ok := c.Text(); !ok || kind != "object" {
-			return "", stoa.Errorf(stoa.CodeInvalidType, "The arguments of a tool are an object: the \"type\" of its schema must be \"object\".").At(path)
+			return "", stoa.Errorf(stoa.CodeInvalidType, "The arguments of a tool must be an object: the \"type\" of its schema must be \"object\".").At(path)
 		}
 		return text, nil
 	}
@@ -357,7 +357,7 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 	return nil
 }
 
-// checkChoice holds the choice against the tools.
+// checkChoice checks the choice against the tools.
 func (p *parser) checkChoice() error {
 	c := p.ext.choice
 	if c == nil {
@@ -365,7 +365,7 @@ func (p *parser) checkChoice() error {
 	}
 	tools := p.req.call.Tools
 	if len(tools) == 0 && c.Mode == stoa.ChoiceRequired && c.Only == nil {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" asks for a call, and there are no tools.").At("tool_choice")
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" requires a call, but the request has no tools.").At("tool_choice")
 	}
 	for i, name := range c.Only {
 		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name }) {
@@ -381,13 +381,13 @@ func (p *parser) checkChoice() error {
 	return nil
 }
 
-// A toolItem is what the items of tools have beside messages. An error counts only for
-// a kind that has the member.
+// A toolItem contains the members that tool items have in addition to those of messages. An
+// error in a member applies only to the kinds that use it.
 type toolItem struct {
 	callID, name, arguments, output, sealed, status, phase string
 	parts                                                  []stoa.Part // of the output
 	isError                                                bool        // of the output: the tool failed
-	has                                                    []string    // members that are there
+	has                                                    []string    // members that are present
 	bad                                                    map[string]error
 }
 
@@ -430,7 +430,7 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 	return t.note(name, err)
 }
 
-// note keeps an error of meaning for the member and returns one that ends the parsing.
+// note stores a semantic error for the member, and returns an error that ends the parsing.
 func (t *toolItem) note(name string, err error) error {
 	bad, fatal := soft(err)
 	if bad != nil && t.bad[name] == nil {
@@ -462,7 +462,7 @@ func (p *parser) output(t *toolItem, path string) error {
 	return t.note("output", bad)
 }
 
-// need returns the error of the first of the members that is missing or wrong.
+// need returns the error of the first of the named members that is missing or invalid.
 func (t *toolItem) need(path string, names ...string) error {
 	for _, name := range names {
 		if t == nil || !slices.Contains(t.has, name) {
@@ -502,8 +502,8 @@ func (p *parser) outputItem(path string, it *inputItem) error {
 	return p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, path+".call_id")
 }
 
-// reasoningItem adds a segment of reasoning. What it holds is used if Stoa sealed it
-// for this account; otherwise only its place is.
+// reasoningItem adds a segment of reasoning. Its content is used if Stoa sealed it for this
+// account; otherwise only its position is.
 func (p *parser) reasoningItem(path string, it *inputItem) error {
 	x := p.extra()
 	if x.reasoning++; x.reasoning > maxReasoning {
@@ -528,7 +528,7 @@ func (p *parser) reasoningItem(path string, it *inputItem) error {
 	return nil
 }
 
-// setPhase notes the phase of an assistant's message on its texts.
+// setPhase sets the phase of an assistant's message on its texts.
 func (it *inputItem) setPhase() {
 	for i := range it.parts {
 		it.parts[i].Phase = it.tool.phase
@@ -548,7 +548,7 @@ func (p *parser) message(role stoa.Role, parts []stoa.Part) {
 	p.req.call.Messages = append(list, stoa.Message{Role: role, Parts: parts})
 }
 
-// talk returns the conversation, which has the messages so far.
+// talk returns the conversation, which contains the messages so far.
 func (p *parser) talk() *conversation {
 	x := p.extra()
 	if x.conversation == nil {
@@ -561,13 +561,13 @@ func (p *parser) talk() *conversation {
 	return x.conversation
 }
 
-// withoutEmpty returns the parts but for empty texts.
+// withoutEmpty returns the parts except empty texts.
 func withoutEmpty(parts []stoa.Part) []stoa.Part {
 	return slices.DeleteFunc(parts, func(p stoa.Part) bool { return p.Kind == stoa.PartText && p.Text == "" })
 }
 
-// complete checks what can be checked only when the whole request is known. Without an
-// extension in use, each message becomes one text, as in version 1.
+// complete checks everything that depends on the whole request. If no extension is in use,
+// each message becomes one text, as in version 1.
 func (p *parser) complete() error {
 	call := &p.req.call
 	x := p.ext
@@ -604,7 +604,8 @@ func (p *parser) complete() error {
 	return nil
 }
 
-// hasMedia reports whether a message has more than text of its own.
+// hasMedia reports whether a message contains an image or a file, or a text that must not be
+// joined.
 func (p *parser) hasMedia() bool {
 	textFile := p.ext != nil && p.ext.textFile
 	if !textFile && !p.opts.Images && !p.opts.Files {
@@ -619,8 +620,8 @@ func (p *parser) hasMedia() bool {
 	return slices.ContainsFunc(p.req.call.Messages, func(m stoa.Message) bool { return more(m.Parts) })
 }
 
-// oneText returns the parts as one text without a phase; texts are joined without a
-// separator. It changes the list.
+// oneText joins the texts of parts without a separator into one text without a phase. It
+// changes the list.
 func oneText(parts []stoa.Part) []stoa.Part {
 	if len(parts) == 0 {
 		return parts

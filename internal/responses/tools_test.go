@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// parsed parses a request with tools f and g and that input.
+// parsed parses a request with tools f and g and the given input.
 func parsed(input, more string) (*Request, error) {
 	return Parse([]byte(`{"model":"m","tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}],"input":`+input+more+`}`), Options{
 		Tools: true, Formats: true,
@@ -20,7 +20,7 @@ func parsed(input, more string) (*Request, error) {
 	})
 }
 
-// outline is a conversation in one line.
+// outline returns a conversation as one line.
 func outline(messages []stoa.Message) string {
 	var all []string
 	for _, m := range messages {
@@ -176,8 +176,8 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 	}
 }
 
-// TestForeignToolsAreRefusedByName has tools that are not functions: none of them is
-// left out unseen where a call could need it.
+// TestForeignToolsAreRefusedByName sends tools that are not functions: none of them is
+// silently left out if a call could need it.
 func TestForeignToolsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	const f = `{"type":"function","name":"f"}`
@@ -197,8 +197,8 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 		{ignore, f + `,{"type":"custom","name":"apply_patch"}`, `,"tool_choice":{"type":"custom","name":"apply_patch"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"custom" "apply_patch"`},
 		{ignore, f + `,{"type":"web_search_20250305","name":"web_search"}`, `,"tool_choice":{"type":"function","name":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.name", `"web_search_20250305" "web_search"`},
 		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}`, stoa.CodeInvalidValue, "tool_choice.tools", "names no function"},
-		{ignore, `{"type":"function","name":"f","defer_loading":true},{"type":"tool_search"}`, "", stoa.CodeUnsupported, "tools[0].defer_loading", "searched"},
-		{ignore, `{"type":"tool_search_tool_regex_20251119","name":"s"},` + f + `,{"type":"function","name":"g","defer_loading":true}`, "", stoa.CodeUnsupported, "tools[2].defer_loading", "searched"},
+		{ignore, `{"type":"function","name":"f","defer_loading":true},{"type":"tool_search"}`, "", stoa.CodeUnsupported, "tools[0].defer_loading", "Tool search"},
+		{ignore, `{"type":"tool_search_tool_regex_20251119","name":"s"},` + f + `,{"type":"function","name":"g","defer_loading":true}`, "", stoa.CodeUnsupported, "tools[2].defer_loading", "Tool search"},
 	} {
 		_, err := Parse([]byte(`{"model":"m","input":"q","tools":[`+c.tools+`]`+c.more+`}`), c.options)
 		if e := stoa.AsError(err); err == nil || e.Code != c.code || e.Param != c.param || !strings.Contains(e.Message, c.says) {
@@ -207,7 +207,7 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// TestForeignToolsAreLeftOut: what remains of the tools and of the choice among them.
+// TestForeignToolsAreLeftOut checks which tools remain, and which choice among them.
 func TestForeignToolsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, choice := range []string{`"auto"`, `"required"`, `{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`} {

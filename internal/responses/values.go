@@ -14,8 +14,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The methods below parse one value each. A value of another JSON type is an
-// error that names the value's path.
+// The methods below parse one value each. A value of the wrong JSON type is an error that
+// names the value's path.
 
 func (p *parser) skip() error {
 	if err := p.dec.SkipValue(); err != nil {
@@ -24,7 +24,7 @@ func (p *parser) skip() error {
 	return nil
 }
 
-// want returns an error if the next value is of none of the kinds.
+// want returns an error if the next value is not of one of the kinds.
 func (p *parser) want(path, what string, kinds ...jsonx.Kind) error {
 	k := p.dec.PeekKind()
 	if slices.Contains(kinds, k) {
@@ -36,7 +36,7 @@ func (p *parser) want(path, what string, kinds ...jsonx.Kind) error {
 	return stoa.Errorf(stoa.CodeInvalidType, "%q must be %s, not %s.", path, what, kindName(k)).At(path)
 }
 
-// text reads a string member of any length. One with a NUL character is
+// text reads a string member of any length. A string with a NUL character is
 // CodeInvalidValue.
 func (p *parser) text(path string) (string, error) {
 	if err := p.want(path, "a string", '"'); err != nil {
@@ -47,14 +47,14 @@ func (p *parser) text(path string) (string, error) {
 		return "", badJSON(err)
 	}
 	s := t.String()
-	if strings.Contains(s, "\x00") { // not every database stores it, and providers refuse it
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q must not have a NUL character.", path).At(path)
+	if strings.Contains(s, "\x00") { // not every database can store it, and providers refuse it
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q must not contain a NUL character.", path).At(path)
 	}
 	return s, nil
 }
 
-// short is text with at most most characters. One that is much longer is refused
-// without reading it to its end.
+// short is text with at most the given number of characters. A much longer string is refused
+// without reading to its end.
 func (p *parser) short(path string, most int) (string, error) {
 	if p.dec.PeekKind() == '"' && endless(p.dec.UnreadBuffer(), most) {
 		return "", tooLong(path, most)
@@ -67,16 +67,16 @@ func (p *parser) short(path string, most int) (string, error) {
 }
 
 func tooLong(path string, most int) error {
-	return stoa.Errorf(stoa.CodeInvalidValue, "%q has at most %d characters.", path, most).At(path)
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q may have at most %d characters.", path, most).At(path)
 }
 
-// maxEscaped is how many bytes of JSON one character takes at most: two \uXXXX.
+// maxEscaped is the maximum number of JSON bytes per character: two \uXXXX.
 const maxEscaped = 12
 
-// endless reports whether the string that comes next has more than most
-// characters, as far as its bytes say without being decoded.
+// endless reports whether the next string certainly has more than most characters, judging by
+// its bytes without decoding them.
 func endless(unread []byte, most int) bool {
-	from := bytes.IndexByte(unread, '"') // of what is unread, only a separator and spaces come before it
+	from := bytes.IndexByte(unread, '"') // in the unread bytes only a separator and spaces precede it
 	window := unread[from+1:]
 	if len(window) <= maxEscaped*most {
 		return false
@@ -112,7 +112,7 @@ func (p *parser) boolean(path string) (bool, error) {
 	return t.Bool(), nil
 }
 
-// integer reads an integer from least to most, both included.
+// integer reads an integer between least and most, inclusive.
 func (p *parser) integer(path string, least, most int64) (int64, error) {
 	if err := p.want(path, "an integer", '0'); err != nil {
 		return 0, err
@@ -147,8 +147,8 @@ func (p *parser) number(path string, least, most float64) (float64, error) {
 	return f, nil
 }
 
-// object reads an object and calls member for each of its members, whose value
-// member reads. An empty path is the body itself.
+// object reads an object and calls member for each of its members; member must read the
+// value. An empty path means the body itself.
 func (p *parser) object(path string, member func(name string) error) error {
 	if path != "" {
 		if err := p.want(path, "an object", '{'); err != nil {
@@ -175,8 +175,7 @@ func (p *parser) object(path string, member func(name string) error) error {
 	}
 }
 
-// array reads an array of at most that many elements and calls element for
-// each.
+// array reads an array of at most most elements and calls element for each.
 func (p *parser) array(path string, most int, element func(i int) error) error {
 	if err := p.want(path, "an array", '['); err != nil {
 		return err
@@ -186,7 +185,7 @@ func (p *parser) array(path string, most int, element func(i int) error) error {
 	}
 	for i := 0; p.dec.PeekKind() != ']'; i++ {
 		if p.dec.PeekKind() == jsonx.KindInvalid {
-			break // ReadToken below says why
+			break // ReadToken below returns the error
 		}
 		if i == most {
 			return stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, most).At(path)

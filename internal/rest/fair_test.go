@@ -100,7 +100,7 @@ func TestLargeBodiesGrowInTurn(t *testing.T) {
 		s := &Base{bodies: budget{most: 64 << 20}}
 		var give []func()
 		for range largeBodies() {
-			end, err := s.parsing.Take(t.Context(), "other", largeBodies())
+			end, err := s.parsing.Acquire(t.Context(), "other", largeBodies())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,12 +24,12 @@ func (b *Base) admit(c stoa.Caller) error {
 	}
 	most := smaller(c.Plan.RequestsPerMinute, c.Key.RequestsPerMinute)
 	now := time.Now()
-	wait, ok := b.rates.Take(c.Key.Root(), most, now)
+	wait, ok := b.rates.Allow(c.Key.Root(), most, now)
 	if !ok {
 		return stoa.Errorf(stoa.CodeRateLimit, "This key may make %d requests in a minute and has made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
 	}
 	most = c.Plan.RequestsPerMinutePerAccount
-	if wait, ok = b.rates.Take(c.Account.ID, most, now); !ok {
+	if wait, ok = b.rates.Allow(c.Account.ID, most, now); !ok {
 		return stoa.Errorf(stoa.CodeRateLimit, "The keys of this account may make %d requests in a minute together and have made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
 	}
 	return nil
@@ -51,7 +51,7 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 		address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
 	slot := maphash.String(b.addresses, address) % addressSlots
-	wait, ok := b.wrong.Take(strconv.FormatUint(slot, 10), wrongKeys, time.Now())
+	wait, ok := b.wrong.Allow(strconv.FormatUint(slot, 10), wrongKeys, time.Now())
 	if ok {
 		return err
 	}

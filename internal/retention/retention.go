@@ -1,11 +1,10 @@
-// Package retention removes what is kept for a time only: stored replies of
-// idempotency keys, the request log, deliveries to webhooks, and, where the operator
-// set a time, receipts and the events and tool calls of sessions.
+// Package retention removes data that is only kept for a time: stored replies of idempotency
+// keys, the request log, deliveries to webhooks, and, if the operator sets a time, receipts
+// and the events and tool calls of sessions.
 //
-// The books balance before and after: what receipts came to is kept as totals.
-// What belonged to something that was deleted its own package removes (drive the
-// files, session the rows of an agent), since only that knows when nothing uses
-// it any more. Start at [Purger.Run].
+// The books balance before and after: the sums of receipts are kept as totals. The data of
+// deleted objects is removed by their own package (drive for files, session for the rows of
+// an agent), which alone can tell when it is no longer used. Start at [Purger.Run].
 package retention
 
 import (
@@ -20,13 +19,13 @@ import (
 
 const (
 	purgeEvery = time.Hour
-	purgeBatch = 200                   // rows in one transaction, so that no charge waits long for its commit
+	purgeBatch = 200                   // rows per transaction, so that no charge waits long for its commit
 	purgePause = 20 * time.Millisecond // between two transactions
-	purgePage  = 100                   // accounts or sessions that are read at once
-	unsureKept = 90 * 24 * time.Hour   // at least, of tool calls of which nobody knows whether they were carried out
+	purgePage  = 100                   // accounts or sessions per read
+	unsureKept = 90 * 24 * time.Hour   // minimum, for tool calls of which it is unknown whether they were carried out
 )
 
-// A Purger removes what is older than its retention, at the start and every hour.
+// A Purger removes data past its retention, at the start and every hour.
 type Purger struct {
 	store *store.Store
 	keep  func() config.Retention
@@ -36,19 +35,19 @@ type Purger struct {
 	pause time.Duration
 }
 
-// New returns a purger. keep, and requests for how long the request log is kept and
-// how many rows of an account, are asked before each pass.
+// New returns a purger. keep and requests (the retention of the request log and its maximum
+// number of rows per account) are called before each pass.
 func New(st *store.Store, keep func() config.Retention, requests func() (time.Duration, int), log *slog.Logger) *Purger {
 	return &Purger{store: st, keep: keep, logs: requests, log: log, every: purgeEvery, pause: purgePause}
 }
 
-// Run purges until ctx ends. What fails is tried again an hour later.
+// Run purges until ctx ends. After a failure it tries again an hour later.
 func (p *Purger) Run(ctx context.Context) error {
 	again := time.NewTicker(p.every)
 	defer again.Stop()
 	for {
 		if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("old rows could not be removed; it will be tried again", "error", err)
+			p.log.Error("old rows could not be removed; the next pass tries again", "error", err)
 		}
 		select {
 		case <-again.C:
@@ -58,7 +57,7 @@ func (p *Purger) Run(ctx context.Context) error {
 	}
 }
 
-// sweep removes all that is past its time now.
+// sweep removes all data past its retention.
 func (p *Purger) sweep(ctx context.Context) error {
 	keep, now := p.keep(), time.Now()
 	replies, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeReplies(ctx, purgeBatch) })
@@ -132,8 +131,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	return nil
 }
 
-// requests removes what the request log has too long, or too much of an account: who
-// writes it removes the oldest rows as well, of the accounts that still get new ones.
+// requests removes rows of the request log that are too old, or too many for an account. The
+// writer of the log removes surplus rows too, but only of accounts that still get new ones.
 func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
 	kept, most := p.logs()
 	before := now.Add(-kept)
@@ -151,7 +150,7 @@ func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
 	return old + beyond, err
 }
 
-// each drains every owner that list gives, page by page.
+// each drains every owner that list returns, page by page.
 func (p *Purger) each(ctx context.Context, list func(tx *store.Tx, after string) ([]string, error), purge func(tx *store.Tx, id string) (int64, error)) (total int64, err error) {
 	after := ""
 	for {

@@ -126,7 +126,7 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 						return err
 					}
 				}
-				for _, a := range accounts { // what is left still says what was charged
+				for _, a := range accounts { // the remaining sums still show the charges
 					calls, charged, sum, err := tx.ChargeTotals(ctx, a.ID)
 					if err != nil {
 						return err
@@ -269,8 +269,8 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 	})
 }
 
-// Calls of tools go with the events; those of which nobody knows whether they were
-// carried out stay for 90 days, and those that are not done for ever.
+// Calls of tools are removed with the events; those with an unknown outcome stay for 90 days,
+// and unfinished ones for ever.
 func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
@@ -330,7 +330,7 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 			t.Errorf("left are %v, want %v", left, want)
 		}
 
-		// Of the secrets, which are deleted, those are left that calls still name.
+		// Of the deleted secrets, those remain that calls still reference.
 		for _, call := range []string{"cal_new", "cal_old", "cal_unsure", "cal_unsure_long_ago", "cal_open"} {
 			write(func(tx *store.Tx) error {
 				s, err := tx.AnySecret(ctx, account.ID, "sec_"+call)

@@ -13,13 +13,13 @@ import (
 // Limits of a JSON text that is made to fit a schema.
 const (
 	maxValues = 10_000 // of them
-	maxLevels = 32     // of schemas in one another
-	deep      = 6      // levels, below which what is not required is left out
+	maxLevels = 32     // nested schemas
+	deep      = 6      // nesting level below which optional parts are left out
 )
 
-// fitting returns a JSON text that fits a JSON Schema, always the same one. Strings are
-// the names of their properties where nothing else is said. It does not know every
-// keyword: pattern, not, if and what is about the names of properties are ignored.
+// fitting returns a JSON text that fits a JSON Schema, always the same one. Strings are the
+// names of their properties unless the schema requires otherwise. Some keywords are ignored:
+// pattern, not, if and those about the names of properties.
 func fitting(schema string) string {
 	var root any
 	if jsonx.Lenient([]byte(schema), &root) != nil {
@@ -41,14 +41,14 @@ func arguments(parameters string) string {
 	return "{}"
 }
 
-// A fitter makes one text.
+// A fitter generates one text.
 type fitter struct {
 	root any
-	left int // values that may be made
+	left int // number of values that may still be generated
 }
 
-// value returns a value for a schema. name is that of the property, or of the one
-// around it.
+// value returns a value for a schema. name is the name of the property, or of the enclosing
+// one.
 func (f *fitter) value(schema any, name string, level int) any {
 	f.left--
 	s, ok := schema.(map[string]any)
@@ -77,7 +77,7 @@ func (f *fitter) value(schema any, name string, level int) any {
 	for _, word := range []string{"anyOf", "oneOf"} {
 		if list, ok := s[word].([]any); ok && len(list) > 0 {
 			branch := list[0]
-			if level > deep { // the shallowest way out of a schema that contains itself
+			if level > deep { // the shortest way out of a recursive schema
 				branch = slices.MinFunc(list, func(a, b any) int { return weight(a) - weight(b) })
 			}
 			return f.value(merged(branch, without(s, word)), name, level+1)
@@ -100,7 +100,7 @@ func (f *fitter) value(schema any, name string, level int) any {
 	return text(s, name)
 }
 
-// at returns what a reference within the schema names.
+// at returns the target of a reference within the schema.
 func (f *fitter) at(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -127,7 +127,7 @@ func without(s map[string]any, word string) map[string]any {
 	return out
 }
 
-// merged returns a schema for what fits both.
+// merged returns a schema for values that fit both.
 func merged(a, b any) any {
 	x, ok := a.(map[string]any)
 	if !ok {
@@ -154,7 +154,7 @@ func merged(a, b any) any {
 	return out
 }
 
-// weight orders schemas by how much is in their values.
+// weight orders schemas by the size of their values.
 func weight(schema any) int {
 	s, _ := schema.(map[string]any)
 	switch {
@@ -168,7 +168,7 @@ func weight(schema any) int {
 	return 2
 }
 
-// kindOf returns the type of the values of a schema, as far as it says one.
+// kindOf returns the type of the values of a schema, if it is known.
 func kindOf(s map[string]any, level int) string {
 	switch t := s["type"].(type) {
 	case string:
@@ -200,8 +200,8 @@ func kindOf(s map[string]any, level int) string {
 	return "string"
 }
 
-// object returns an object: with all properties, and with those that are required alone
-// where it is deep in others.
+// object returns an object with all properties, or with only the required ones if it is
+// nested deeply.
 func (f *fitter) object(s map[string]any, level int) any {
 	out := map[string]any{}
 	properties, _ := s["properties"].(map[string]any)
@@ -234,8 +234,8 @@ func (f *fitter) object(s map[string]any, level int) any {
 	return out
 }
 
-// array returns an array: with an element where it is not deep in others, and as many as
-// it must have.
+// array returns an array with one element, or none if it is nested deeply, and at least the
+// required number.
 func (f *fitter) array(s map[string]any, name string, level int) any {
 	out := []any{}
 	first, _ := s["prefixItems"].([]any)
@@ -261,7 +261,7 @@ func (f *fitter) array(s map[string]any, name string, level int) any {
 	return out
 }
 
-// other returns the ith of values that differ.
+// other returns the ith of several different values.
 func other(schema, v any, i int) any {
 	if s, _ := schema.(map[string]any); s != nil {
 		if list, ok := s["enum"].([]any); ok && i < len(list) {
@@ -279,7 +279,7 @@ func other(schema, v any, i int) any {
 	return v
 }
 
-// countOf returns a keyword's whole number, or what there is without it.
+// countOf returns a keyword's integer, or the default none.
 func countOf(s map[string]any, word string, none int) int {
 	if n, ok := s[word].(float64); ok && n >= 0 {
 		return int(min(n, maxValues))
@@ -324,7 +324,7 @@ func number(s map[string]any, step float64) float64 {
 	return math.Floor(n/step) * step
 }
 
-// formats are texts that have the formats of JSON Schema.
+// formats maps the formats of JSON Schema to texts.
 var formats = map[string]string{
 	"date-time": "2026-01-02T03:04:05Z",
 	"date":      "2026-01-02",
@@ -338,7 +338,7 @@ var formats = map[string]string{
 	"uuid":      "00000000-0000-4000-8000-000000000000",
 }
 
-// text returns a text of the format or the length of a schema, else the name.
+// text returns a text of the format or the length in a schema, otherwise the name.
 func text(s map[string]any, name string) string {
 	format, _ := s["format"].(string)
 	if v, ok := formats[format]; ok {

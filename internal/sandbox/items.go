@@ -10,11 +10,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Wire is the wire of the sandbox, which its states have.
+// Wire is the wire of the sandbox and of its states.
 const Wire = "sandbox"
 
 // textOf returns the texts of a message, joined by blank lines, and its images and files,
-// those in results of tools included.
+// including those in results of tools.
 func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.ToolResult) {
 	for _, p := range m.Parts {
 		switch p.Kind {
@@ -27,7 +27,7 @@ func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.Tool
 	return m.Text(), media, results
 }
 
-// resultText returns the text of a tool's result, with a description of what is none.
+// resultText returns the text of a tool's result, with a description of its other parts.
 func resultText(r stoa.ToolResult) string {
 	text := r.Content
 	for _, p := range r.Parts {
@@ -40,11 +40,11 @@ func resultText(r stoa.ToolResult) string {
 	return text
 }
 
-// thoughtBegin is how the data of a segment of reasoning begins.
+// thoughtBegin is the prefix of the data of a reasoning segment.
 const thoughtBegin = "sandbox.1."
 
-// thoughtOf returns the data of a segment of reasoning about a message, which has to
-// come back unchanged.
+// thoughtOf returns the data of a segment of reasoning about a message, which must be sent
+// back unchanged.
 func thoughtOf(message string, bytes int) string {
 	thought := strings.Repeat("hm", min(bytes, 64)/2)
 	return thoughtBegin + thought + "." + checkOf(message+thought)
@@ -67,9 +67,9 @@ func allows(c stoa.Choice, name string) bool {
 	return c.Mode != stoa.ChoiceNone && (len(c.Only) == 0 || slices.Contains(c.Only, name))
 }
 
-// obey changes a plan as the settings of the call say: a choice that demands a call gets
-// one, of the first tool that is allowed, and at most one call is made if the caller takes
-// no more.
+// obey adapts a plan to the settings of the call: if the choice requires a call, it adds one
+// of the first allowed tool, and it makes at most one call if the caller does not accept
+// more.
 func (t turn) obey(p plan) plan {
 	c := t.call.ToolChoice()
 	if c.Mode == stoa.ChoiceRequired && len(p.calls) == 0 && !t.orders.HasSay && !t.orders.Empty {
@@ -96,8 +96,7 @@ func (t turn) inFormat(text string) string {
 	return text
 }
 
-// reason yields the segment of reasoning that was ordered, with a summary if one is
-// wanted.
+// reason yields the ordered segment of reasoning, with a summary if one was requested.
 func (r *reply) reason() bool {
 	o := r.turn.orders
 	if o.Think == 0 || r.full() {
@@ -117,11 +116,11 @@ func (r *reply) reason() bool {
 	return r.send(stoa.Event{Kind: stoa.Reasoned, State: state, More: o.Slow == 0})
 }
 
-// longestPiece is the longest piece of a call's arguments in bytes. Each is one token,
-// and so is the name.
+// longestPiece is the maximum length of a piece of a call's arguments, in bytes. Each piece
+// is one token, and so is the name.
 const longestPiece = 12
 
-// stream yields a call piece by piece. cut: the limit ended the reply inside it.
+// stream yields a call piece by piece. cut means that the limit ended the reply inside it.
 func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 	if r.full() {
 		return true, true
@@ -152,7 +151,7 @@ func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 	return false, r.send(stoa.Event{Kind: stoa.Called, Call: c, More: o.Slow == 0})
 }
 
-// refuse yields a refusal: apart from text, where the caller asked for JSON.
+// refuse yields a refusal: separate from text, if the caller requested JSON.
 func (r *reply) refuse(text string) bool {
 	kind := stoa.Delta
 	if r.turn.call.TextFormat().Kind != stoa.FormatText {

@@ -14,7 +14,7 @@ import (
 
 var ownRoute = stoa.Route{Wire: Wire, Model: "alpha-haiku-4-5", Fingerprint: "fp"}
 
-// items is what the events of a reply amount to.
+// items is the combined result of the events of a reply.
 type items struct {
 	text, refusal, summary string
 	order                  []string // of the items
@@ -273,13 +273,13 @@ func TestFittingSchemas(t *testing.T) {
 			t.Errorf("%s: %s, want %s", schema, got, want)
 		}
 	}
-	// What is deep in others has what it must have alone.
+	// A deeply nested object has only its required properties.
 	inside := `{"type":"object","properties":{"p":{},"q":{"type":"integer"}},"required":["q","r"],"additionalProperties":{"type":"boolean"}}`
 	got := fitting(strings.Repeat(`{"type":"object","properties":{"x":`, deep+1) + inside + strings.Repeat(`}}`, deep+1))
 	if want := strings.Repeat(`{"x":`, deep+1) + `{"q":1,"r":true}` + strings.Repeat(`}`, deep+1); got != want {
 		t.Errorf("deep: %s, want %s", got, want)
 	}
-	// A schema that contains itself has an end, and so has one that demands it.
+	// A recursive schema ends, even if the recursion is required.
 	tree := fitting(`{"$defs":{"n":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]},"all":{"type":"array","items":{"$ref":"#/$defs/n"}}},"required":["next","all"]}},"$ref":"#/$defs/n"}`)
 	endless := fitting(`{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"}},"required":["a","b"]}`)
 	for _, text := range []string{tree, endless, fitting(`{"type":"array","minItems":1e12}`)} {

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// describe returns what an image or a file is: its type and its size.
+// describe returns the type and size of an image or a file.
 func describe(kind stoa.PartKind, m *stoa.Media) string {
 	what := "an image"
 	if kind == stoa.PartFile {

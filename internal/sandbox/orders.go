@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Maxima of what an order may ask for; larger values are lowered to them.
+// Maximum values in orders; larger values are lowered to them.
 const (
 	MaxTokens = 200_000          // of "tokens:"
 	MaxThink  = 1 << 20          // bytes of "think:"
@@ -17,27 +17,27 @@ const (
 	maxCalls  = 32               // of "call:" in one message
 )
 
-// Orders are what a prompt orders the sandbox to do. The zero value has none.
+// Orders are the orders of a prompt to the sandbox. The zero value contains none.
 type Orders struct {
 	Say    string        // the reply, verbatim; see HasSay
-	HasSay bool          // "say:" was ordered, perhaps with an empty text
+	HasSay bool          // "say:" was ordered, possibly with an empty text
 	Repeat bool          // reply with the rest of the message; with Ask or Calls: ask or call again after every result
 	Empty  bool          // no text
 	Tokens int           // words of the reply
 	Think  int           // bytes of thinking before the text
-	Slow   time.Duration // before each delta but the first
+	Slow   time.Duration // before each delta except the first
 	Wait   time.Duration // before the first event
 
-	Fail      int       // fail with this HTTP status; 0: do not
-	FailAfter int       // deltas before the failure
-	Cut       int       // deltas before the stream breaks off; see HasCut
+	Fail      int       // fail with this HTTP status; 0 means no failure
+	FailAfter int       // number of deltas before the failure
+	Cut       int       // number of deltas before the stream breaks off; see HasCut
 	HasCut    bool      // "cut:" was ordered
-	Refuse    string    // a refusal in place of the text; empty: none
-	Stop      stoa.Stop // the reply's stop reason; empty: the real one
-	Usage     string    // the reported usage: none, huge or negative; empty: the real one
+	Refuse    string    // a refusal instead of the text; may be empty
+	Stop      stoa.Stop // the reply's stop reason; empty means the real one
+	Usage     string    // the reported usage: none, huge or negative; empty means the real one
 
 	Ask     string          // question to the user, through the tool ask_user
-	Options []string        // its choices; nil: none
+	Options []string        // its choices; may be nil
 	Calls   []stoa.ToolCall // tools to call, in order; IDs are empty
 }
 
@@ -46,9 +46,9 @@ func (o Orders) None() bool {
 	return !o.HasSay && !o.Repeat && !o.Empty && o.Refuse == "" && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
 }
 
-// ParseOrders parses the orders in a message, each at the start of a line of its
-// own, and returns the text without them. A line that is not exactly an order with
-// a valid argument is text. The orders:
+// ParseOrders parses the orders in a message, each on a separate line, and returns the text
+// without them. A line that is not exactly an order with a valid argument is text. The
+// orders:
 //
 //	say: TEXT              the reply; it continues to the end of the message
 //	repeat                 the reply is the rest of the message; with ask or call: again after every result
@@ -60,27 +60,26 @@ func (o Orders) None() bool {
 //	fail: 529              fail with that status (400 to 599) before the first delta
 //	fail: 529 after 3      fail after three deltas
 //	cut: N                 the stream breaks off after N deltas, without an end
-//	refuse: TEXT           a refusal in place of the text
+//	refuse: TEXT           a refusal instead of the text
 //	stop: length           the reply ends with that reason: length or content_filter
 //	usage: none            no usage is reported, or an impossible one: huge, negative
 //	ask: QUESTION | A | B  ask the user, with choices if there are any
 //	call: TOOL {JSON}      call a tool that was offered; may occur several times
 //
-// With call:, tokens: writes text before the calls. think: leaves a segment of reasoning
-// that has to come back unchanged: one that was altered is refused. Without orders a
-// choice that demands a call gets one, with arguments that fit the tool's schema, and a
-// format gets JSON that fits it.
+// With call:, tokens: writes text before the calls. think: produces a segment of reasoning
+// that must be sent back unchanged: an altered one is refused. Without orders a choice that
+// requires a call gets one, with arguments that fit the tool's schema, and a format gets JSON
+// that fits it.
 //
-// Orders count at the start of a line of the last user message with text. Tool
-// results that came after it mean that its tool orders are done: the sandbox
-// then replies with what the tools returned (or with say:). A repeat with call:
-// or ask: does it again after every result, which tests a limit on steps. Pauses
-// and lengths have upper bounds.
+// Orders count at the start of a line of the last user message with text. Later tool results
+// mean that its tool orders are done: the sandbox then replies with the results of the tools
+// (or with say:). A repeat with call: or ask: repeats it after every result, which tests a
+// limit on steps. Pauses and lengths have upper bounds.
 //
-// Orders in instructions do not count: an agent's instructions are its
-// owner's, and a reply that depends on something outside the message confuses
-// its reader. There is no state between calls, since the model endpoint has
-// none. If people met orders by accident, orders would need a prefix.
+// Orders in instructions do not count: an agent's instructions are its owner's, and a reply
+// that depends on something outside the message would confuse its reader. There is no state
+// between calls, since the model endpoint has none. If people trigger orders by accident,
+// orders need a prefix.
 func ParseOrders(text string) (orders Orders, rest string) {
 	var left []string
 	for text != "" {
@@ -92,7 +91,7 @@ func ParseOrders(text string) (orders Orders, rest string) {
 				orders.Say += "\n" + below
 			}
 			break
-		} else if !orders.take(word, strings.TrimSpace(argument), ok) {
+		} else if !orders.parse(word, strings.TrimSpace(argument), ok) {
 			left = append(left, line)
 		}
 		text = below
@@ -100,8 +99,8 @@ func ParseOrders(text string) (orders Orders, rest string) {
 	return orders, strings.TrimSpace(strings.Join(left, "\n"))
 }
 
-// take parses one line and reports whether it is an order.
-func (o *Orders) take(word, argument string, colon bool) bool {
+// parse parses one line and reports whether it is an order.
+func (o *Orders) parse(word, argument string, colon bool) bool {
 	if !colon {
 		switch strings.TrimRight(word, " \r") {
 		case "repeat":
@@ -168,7 +167,7 @@ func (o *Orders) take(word, argument string, colon bool) bool {
 	return true
 }
 
-// count parses a whole number and lowers it to the bound.
+// count parses a whole number and lowers it to the maximum.
 func count(to *int, s string, least, most int) bool {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least {
@@ -178,7 +177,7 @@ func count(to *int, s string, least, most int) bool {
 	return true
 }
 
-// pause parses a duration and lowers it to the bound.
+// pause parses a duration and lowers it to the maximum.
 func pause(to *time.Duration, s string, most time.Duration) bool {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {

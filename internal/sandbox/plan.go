@@ -15,21 +15,21 @@ const (
 	toolAsk    = "ask_user"
 )
 
-// A turn is what the sandbox reads of a call.
+// A turn contains the sandbox's view of a call.
 type turn struct {
 	call    stoa.Call
 	orders  Orders
 	message string            // the text of the last user message
 	media   []stoa.Part       // its images and files
 	rest    string            // the message without its orders
-	earlier int               // user messages before it
+	earlier int               // number of user messages before it
 	results []stoa.ToolResult // the tool results after it
 
-	thoughts int // segments of reasoning that came back
+	thoughts int // number of reasoning segments that were sent back
 }
 
-// read returns the last message of the user and the tool results after it. It reports
-// whether all reasoning of the route is what it was, in the turn that it belongs to.
+// read returns the last message of the user and the tool results after it. It reports whether
+// all reasoning of the route is unchanged and in the turn that it belongs to.
 func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
 	t.call = call
 	for _, m := range call.Messages {
@@ -70,8 +70,8 @@ func (t turn) offered(name string) bool {
 	return allows(t.call.ToolChoice(), name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
 
-// toolCall returns a call whose id is the same whenever this turn is repeated, and
-// differs from the earlier ones of the conversation.
+// toolCall returns a call whose id is the same whenever this turn is repeated, and differs
+// from earlier ones of the conversation.
 func (t turn) toolCall(n int, name, arguments string) stoa.ToolCall {
 	return stoa.ToolCall{ID: fmt.Sprintf("call_%d_%d", len(t.call.Messages), n), Name: name, Arguments: arguments}
 }
@@ -136,8 +136,8 @@ func (t turn) toolPlan() (plan, bool) {
 	return plan{}, false
 }
 
-// introduce returns the reply to a message without orders: that this is the sandbox,
-// what the message was, and how to configure a real model.
+// introduce returns the reply to a message without orders: it says that this is the sandbox,
+// repeats the message, and explains how to configure a real model.
 func (t turn) introduce(opts Options) string {
 	var b strings.Builder
 	b.WriteString("This reply comes from the built-in sandbox of Stoa, not from a vendor's model")

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Limits of what the sandbox quotes.
+// Limits of the sandbox's quotes.
 const (
 	maxPassages = 5
 	maxQuote    = 500 // characters of one passage
@@ -76,7 +76,7 @@ func (t turn) reportOne(r stoa.ToolResult) string {
 	return b.String()
 }
 
-// A passage is a place in a file that a search found.
+// A passage is a location in a file that a search found.
 type passage struct {
 	path, lines, text string
 }

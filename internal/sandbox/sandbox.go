@@ -22,20 +22,20 @@ import (
 
 // Options configure a reply. The zero value works.
 type Options struct {
-	Model string // the identifier it stands in for; empty: not mentioned
-	// Route is the route that serves the call. States that it did not make are ignored.
+	Model string // the identifier it stands for; may be empty
+	// Route is the route that serves the call. States of other routes are ignored.
 	Route stoa.Route
 }
 
-// A Failure is a failure ordered by a prompt. Its members mean what those of
-// wire.Failure mean.
+// A Failure is a failure ordered by a prompt. Its fields have the same meaning as those of
+// wire.Failure.
 type Failure struct {
-	Status     int           // HTTP-like; 0: the stream broke off
+	Status     int           // HTTP-like; 0 means that the stream broke off
 	Err        *stoa.Error   // for the caller
 	Retry      bool          // the same route may work in a moment
 	Caller     bool          // the caller's input is at fault
-	Ours       bool          // our credentials or our account
-	RetryAfter time.Duration // 0: none
+	Ours       bool          // the service's credentials or account are at fault
+	RetryAfter time.Duration // 0 if none
 }
 
 func (f *Failure) Error() string {
@@ -53,7 +53,7 @@ func failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Try again.")
 		f.Retry = true
 	case status == 401 || status == 402 || status == 403:
-		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model cannot be reached because of a fault on our side. The operator has been told.")
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model cannot be reached because of a fault of the service. The operator has been notified.")
 		f.Ours = true
 	case status == 408 || status == 504:
 		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model did not answer in time. Try again.")
@@ -65,7 +65,7 @@ func failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model failed. Try again.")
 		f.Retry = true
 	case status == 413:
-		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is longer than the model can take. Shorten it.").At("input")
+		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is longer than the model accepts. Shorten it.").At("input")
 		f.Caller = true
 	default:
 		f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model refused the input.").At("input")
@@ -74,14 +74,13 @@ func failure(status int) *Failure {
 	return f
 }
 
-// Reply streams the sandbox's reply to a call: Thinking, Delta and Called events, and
-// those of items if they are wanted, then one Finished. Like a codec it never yields
-// Started. Its errors are a [*Failure], or the context's.
+// Reply streams the sandbox's reply to a call: Thinking, Delta and Called events, and those
+// of items if they are requested, then one Finished. Like a codec it never yields Started.
+// Its errors are a [*Failure], or the context's.
 //
-// A word with the space before it is one delta and counts as one output token;
-// a word of more than sixteen characters is several. Input is counted by
-// [stoa.Call.EstimateInput]. A limit on output tokens ends the reply with
-// [stoa.StopLength].
+// A word with the space before it is one delta and counts as one output token; a word of more
+// than sixteen characters is several. Input is counted by [stoa.Call.EstimateInput]. A limit
+// on output tokens ends the reply with [stoa.StopLength].
 func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		turn, intact := read(call, opts.Route)
@@ -95,16 +94,16 @@ func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[*stoa.Ev
 	}
 }
 
-// A reply is one reply being yielded.
+// A reply is a reply that is being yielded.
 type reply struct {
 	ctx    context.Context
 	yield  func(*stoa.Event, error) bool
 	turn   turn
 	route  stoa.Route
-	limit  int64 // of output tokens; 0: none
+	limit  int64 // of output tokens; 0 means none
 	usage  stoa.Usage
 	deltas int
-	event  stoa.Event // the last one that was yielded
+	event  stoa.Event // the last yielded one
 }
 
 // run yields a plan. Every step reports whether to continue.
@@ -124,8 +123,8 @@ func (r *reply) run(p plan) {
 		}
 		r.deltas++
 		r.usage.OutputTokens++
-		// Everything is available at once unless a pause was ordered; a flush
-		// now and then keeps the writer's buffer small.
+		// Everything is available immediately unless a pause was ordered; regular flushes
+		// keep the writer's buffer small.
 		if !r.send(stoa.Event{Kind: stoa.Delta, Text: piece, More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
 			return
 		}
@@ -157,7 +156,7 @@ func (r *reply) run(p plan) {
 	r.finish(stop)
 }
 
-// finish ends the reply, with the usage that was ordered or the real one.
+// finish ends the reply, with the ordered or the real usage.
 func (r *reply) finish(stop stoa.Stop) {
 	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage, HasUsage: true}
 	switch r.turn.orders.Usage {
@@ -174,7 +173,7 @@ func (r *reply) finish(stop stoa.Stop) {
 // full reports whether the limit on output tokens is reached.
 func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
 
-// think yields n bytes of thinking, in pieces, as far as the limit allows.
+// think yields n bytes of thinking, in pieces, up to the limit.
 func (r *reply) think(bytes int) bool {
 	const piece = 256
 	for left := bytes; left > 0; left -= piece {
@@ -195,7 +194,7 @@ func (r *reply) think(bytes int) bool {
 	return true
 }
 
-// fault fails after as many deltas as ordered.
+// fault fails after the ordered number of deltas.
 func (r *reply) fault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas == o.FailAfter {
@@ -249,7 +248,7 @@ func (r *reply) pause(d time.Duration) bool {
 	}
 }
 
-// longest is the longest delta in characters.
+// longest is the maximum length of a delta in characters.
 const longest = 16
 
 // pieces splits a text into deltas: a word with the space before it, at most
@@ -302,7 +301,7 @@ func shorten(s string, n int) string {
 	return line
 }
 
-// clip returns at most n bytes of a text, without half a character.
+// clip returns at most n bytes of a text, without a partial character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -20,7 +20,7 @@ func say(text string) stoa.Call {
 	return stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, text)}}
 }
 
-// played is what the events of a reply amount to.
+// played is the combined result of the events of a reply.
 type played struct {
 	text   string
 	deltas int
@@ -356,7 +356,7 @@ func TestOrderedToolCalls(t *testing.T) {
 	if p := play(t, t.Context(), withResult(call, first, "ok", false)); p.text != "done" || p.end.Stop != stoa.StopEnd {
 		t.Errorf("after the results: %+v", p)
 	}
-	// Once more after every result, for the limit on steps.
+	// Again after every result, for the limit on steps.
 	call = say("repeat\ncall: drive_list {}")
 	call.Tools = agentTools
 	seen := map[string]bool{}

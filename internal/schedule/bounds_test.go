@@ -10,7 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// someExpressions are cron expressions that have an instant in every year, or in some.
+// someExpressions are cron expressions with an instant in every year, or in some.
 var someExpressions = []string{
 	"* * * * *", "*/5 * * * *", "0 9 * * MON-FRI", "59 23 31 12 *", "30 2 * * SUN", "0 0 29 2 *", "0 0 1 1 *", "15 3 1-7 * 3",
 }
@@ -18,9 +18,8 @@ var someExpressions = []string{
 // zoneNames are zones with and without daylight saving, and with odd offsets.
 var zoneNames = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu"}
 
-// Whatever a schedule is and whenever it is asked, the instants that follow are
-// after that moment, in order, at least a minute apart, and within the years that
-// a time on the wire can have.
+// For any schedule and any moment, the instants that follow are after that moment, in order,
+// at least a minute apart, and within the years that a time on the wire can have.
 func TestInstantsFollowInEveryYear(t *testing.T) {
 	t.Parallel()
 	first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
@@ -51,7 +50,7 @@ func TestInstantsFollowInEveryYear(t *testing.T) {
 	})
 }
 
-// fatal is what a test and a property have in common.
+// fatal is the common interface of a test and a property.
 type fatal interface {
 	Fatalf(format string, args ...any)
 }
@@ -90,8 +89,8 @@ func TestAnIntervalFromLongAgoHasItsPhase(t *testing.T) {
 	}
 }
 
-// FuzzInstants reads schedules as a caller writes them, and asks at any moment of
-// the years 1 to 9999.
+// FuzzInstants reads schedules as a caller writes them, and computes instants after any
+// moment of the years 1 to 9999.
 func FuzzInstants(f *testing.F) {
 	for _, e := range someExpressions {
 		f.Add(e, "Europe/Berlin", int64(0), int64(60), int64(0))
@@ -109,7 +108,7 @@ func FuzzInstants(f *testing.F) {
 	})
 }
 
-// clampYears brings seconds since 1970 into the years 1 to 9999.
+// clampYears clamps seconds since 1970 to the years 1 to 9999.
 func clampYears(s int64) int64 {
 	const first, span = -62_135_596_800, 315_537_897_600
 	return first + ((s-first)%span+span)%span

@@ -9,23 +9,23 @@ import (
 	"stoa/internal/stoa"
 )
 
-// cron is an expression of five fields: for each the set of values that match.
-// It is matched on the wall calendar without a zone, and each match becomes an instant by
-// one rule: a wall time that does not exist happens at the first instant after the gap, one
-// that occurs twice happens the first time. So instants follow the order of the wall, and
-// an expression runs at most once for each wall time. The price is that "*/5 * * * *"
-// pauses during the repeated hour. The library gronx is the oracle of the tests; it does
-// not name the field that is wrong, and walks in the zone's own time.
+// cron is an expression of five fields: for each the set of values that match. It is matched
+// on the wall calendar without a zone, and each match becomes an instant by one rule: a wall
+// time that does not exist is due at the first instant after the gap, one that occurs twice
+// is due the first time. So instants have the order of wall times, and an expression runs at
+// most once for each wall time. The price is that "*/5 * * * *" pauses during the repeated
+// hour. The library gronx is the oracle of the tests; it does not name the invalid field, and
+// iterates in the zone's own time.
 type cron struct {
 	minute, hour, day, month, weekday uint64
-	either                            bool // both day fields are restricted: one of them is enough
+	either                            bool // both day fields are restricted: one of them suffices
 }
 
 // A field is one of the five, with its bounds.
 type field struct {
 	name     string
 	low, top int
-	names    string // three letters for each value, from low on
+	names    string // three letters per value, from low on
 }
 
 func fields() [5]field {
@@ -69,7 +69,7 @@ func parseCron(text string) (cron, error) {
 	if len(parts) == 1 && strings.HasPrefix(parts[0], "@") {
 		expression, found := word(strings.ToLower(parts[0]))
 		if !found {
-			return c, wrong("%q is no word of cron; use @hourly, @daily (or @midnight), @weekly, @monthly, @yearly (or @annually), or five fields.", parts[0])
+			return c, wrong("%q is not a word of cron; use @hourly, @daily (or @midnight), @weekly, @monthly, @yearly (or @annually), or five fields.", parts[0])
 		}
 		parts = strings.Fields(expression)
 	}
@@ -93,7 +93,7 @@ func parseCron(text string) (cron, error) {
 	return c, nil
 }
 
-// hasDay reports whether one of the months ever has one of the days.
+// hasDay reports whether any of the months can have one of the days.
 func (c cron) hasDay() bool {
 	for m := time.January; m <= time.December; m++ {
 		if c.month&(1<<m) != 0 && c.day&(1<<(longest(m)+1)-1) != 0 {
@@ -136,14 +136,14 @@ func (f field) parse(text string) (uint64, error) {
 				top = 6
 			}
 			if low > top {
-				return 0, f.wrong(text, "the range %s runs backwards", span)
+				return 0, f.wrong(text, "the range %s is in the wrong order", span)
 			}
 		}
 		by := 1
 		if stepped {
 			n, err := number(step)
 			if err != nil || n < 1 {
-				return 0, f.wrong(text, "a step is a whole number from 1 on, not %q", step)
+				return 0, f.wrong(text, "a step must be a whole number from 1 on, not %q", step)
 			}
 			if n > f.top-f.low {
 				return 0, f.wrong(text, "a step of %d is longer than the field", n)
@@ -199,7 +199,7 @@ func (c cron) matchesDay(d civil) bool {
 	return day && week
 }
 
-// A civil is a day of the calendar, without a zone.
+// A civil is a calendar day without a zone.
 type civil struct {
 	year, month, day, weekday int
 	number                    int64 // days since 1970
@@ -216,16 +216,16 @@ const (
 	maxYears   = 60 // a 29 February on a given weekday occurs within 40
 )
 
-// nextWall returns the first matching wall time at or after the given one, and
-// false if there is none within [maxYears]. Both are whole minutes, in seconds since
-// 1970 as if the wall clock were in UTC.
+// nextWall returns the first matching wall time at or after the given one, or false if there
+// is none within [maxYears]. Both are whole minutes, in seconds since 1970 as if the wall
+// clock were in UTC.
 func (c cron) nextWall(from int64) (int64, bool) {
 	number := floorDiv(from, daySeconds)
 	minute := (from - number*daySeconds) / 60
 	d := civilOf(number)
 	for last := d.year + maxYears; d.year <= last; {
 		switch {
-		case c.month&(1<<d.month) == 0: // on to the next month
+		case c.month&(1<<d.month) == 0: // continue with the next month
 			first := time.Date(d.year, time.Month(d.month)+1, 1, 0, 0, 0, 0, time.UTC)
 			d, minute = civilOf(first.Unix()/daySeconds), 0
 			continue

@@ -1,14 +1,14 @@
-// Package schedule computes the instants of schedules: it parses cron expressions,
-// time zones, intervals and single instants, returns the instants that follow a
-// moment, and decides which missed instants are caught up.
+// Package schedule computes the instants of schedules: it parses cron expressions, time
+// zones, intervals and single instants, returns the instants that follow a moment, and
+// decides which missed instants are caught up.
 //
-// It is pure: it reads no clock, stores nothing and starts nothing; the time zones
-// of the IANA database are compiled in. Start with [New] and [Schedule.After];
-// [Judge] has the policies.
+// It is pure: it does not read a clock, store data or start anything; the time zones of the
+// IANA database are compiled in. Start with [New] and [Schedule.After]; [Judge] implements
+// the policies.
 //
-// Daylight saving: a wall time that does not exist is due at the first instant
-// after the gap, one that occurs twice is due the first time only. So instants are
-// always in order, and two of one schedule are never less than a minute apart.
+// Daylight saving: a wall time that does not exist is due at the first instant after the gap,
+// one that occurs twice is due the first time only. So instants are always in order, and two
+// of one schedule are never less than a minute apart.
 package schedule
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // A Window bounds the instants of a schedule.
 type Window struct {
-	From, Through time.Time // inclusive; zero: no bound
+	From, Through time.Time // inclusive; zero means unbounded
 	Anchor        time.Time // of an interval: its first instant, independent of From
 }
 
@@ -55,19 +55,19 @@ func New(zones *Zones, s stoa.Schedule, w Window) (*Schedule, error) {
 		}
 	case stoa.ScheduleInterval:
 		if s.Every < MinEvery || s.Every > MaxEvery || s.Every%time.Second != 0 {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "An interval has %d to %d seconds.", MinEvery/time.Second, MaxEvery/time.Second).At("schedule.everySeconds")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "An interval must be %d to %d seconds.", MinEvery/time.Second, MaxEvery/time.Second).At("schedule.everySeconds")
 		}
 	case stoa.ScheduleOnce:
 		if s.RunAt.IsZero() {
 			return nil, stoa.Errorf(stoa.CodeMissingParameter, "A schedule of type %q needs %q.", s.Type, "runAt").At("schedule.runAt")
 		}
 	default:
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The type of a schedule is %q, %q or %q.", stoa.ScheduleCron, stoa.ScheduleInterval, stoa.ScheduleOnce).At("schedule.type")
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The type of a schedule must be %q, %q or %q.", stoa.ScheduleCron, stoa.ScheduleInterval, stoa.ScheduleOnce).At("schedule.type")
 	}
 	return out, nil
 }
 
-// After yields the instants after that moment, in order, up to the year 9999.
+// After yields the instants after t, in order, up to the year 9999.
 func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 	if !s.From.IsZero() && t.Before(s.From) {
 		t = s.From.Add(-1)
@@ -90,17 +90,17 @@ func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 			if at.After(lastInstant) || !s.Through.IsZero() && at.After(s.Through) {
 				return
 			}
-			if at.After(t) && !yield(at) { // an instant that is not after t would be dealt with for ever
+			if at.After(t) && !yield(at) { // an instant that is not after t would be processed for ever
 				return
 			}
 		}
 	}
 }
 
-// lastInstant is the last that can be written as RFC 3339.
+// lastInstant is the last instant that RFC 3339 can represent.
 var lastInstant = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// Next returns the first instant after that moment; zero if there is none.
+// Next returns the first instant after t; zero if none exists.
 func (s *Schedule) Next(t time.Time) time.Time {
 	for at := range s.After(t) {
 		return at
@@ -108,11 +108,11 @@ func (s *Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// cronAfter ranges over the instants of the cron expression after t, without
-// end where the expression matches for ever.
+// cronAfter ranges over the instants of the cron expression after t; the range may be
+// endless.
 func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		// No earlier wall time is due after t: instants are in the order of wall times.
+		// No earlier wall time is due after t: instants have the order of wall times.
 		last := t.Unix()
 		wall := floorDiv(s.clock.wall(t), 60) * 60
 		for {
@@ -133,8 +133,8 @@ func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// intervalAfter ranges over anchor + n × every after t, without end. It counts in
-// seconds: a time.Duration ends at 292 years.
+// intervalAfter ranges endlessly over anchor + n × every after t. It counts in seconds,
+// because a time.Duration is limited to 292 years.
 func (s *Schedule) intervalAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		every := int64(s.every / time.Second)
@@ -154,8 +154,8 @@ func (s *Schedule) intervalAfter(t time.Time) iter.Seq[time.Time] {
 // A Shown is an instant with its wall time.
 type Shown struct {
 	At    time.Time
-	Local time.Time // in the zone of the schedule; UTC if it has none
-	Shift string    // gap: the wall time does not exist that day; fold: it occurs twice; or empty
+	Local time.Time // in the zone of the schedule; UTC if it does not have one
+	Shift string    // gap: the wall time does not exist that day; fold: it occurs twice; may be empty
 }
 
 // Show returns the wall time of an instant of the schedule.
@@ -171,7 +171,7 @@ func (s *Schedule) Show(at time.Time) Shown {
 	}
 	if m := floorDiv(wall, 60) * 60; m != wall {
 		out.Shift = shiftGap
-	} else if next, found := s.cron.nextWall(m); !found || next != m { // not a time of the expression: moved here from a gap
+	} else if next, found := s.cron.nextWall(m); !found || next != m { // not a time of the expression: moved out of a gap
 		out.Shift = shiftGap
 	}
 	return out

@@ -65,8 +65,8 @@ func walk(zone string, of int) year {
 	return y
 }
 
-// due returns when a wall time is due: when the clock first shows it or, if never,
-// first shows a later one.
+// due returns the instant at which a wall time is due: when the clock first shows it or, if
+// never, first shows a later one.
 func (y year) due(wall int64) int64 {
 	if at, shown := y.first[wall]; shown {
 		return at
@@ -137,7 +137,7 @@ func TestYearOfInstantsInManyZones(t *testing.T) {
 					if !slices.Equal(got, want) {
 						t.Errorf("%q in %s has %d instants, want %d; first difference: %s", e, zone, len(got), len(want), difference(got, want))
 					}
-					// Repeated calls, as the scheduler makes them, return the same.
+					// Repeated calls, as in the scheduler, return the same.
 					for i := 0; i < len(got)-1; i += 1 + len(got)/500 {
 						if next := s.Next(time.Unix(got[i], 0)); next.Unix() != got[i+1] {
 							t.Fatalf("%q in %s: after %s comes %s, want %s", e, zone, clock(got[i]), next, clock(got[i+1]))
@@ -268,7 +268,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"0 0 * ANF *", `"month" (ANF)`},
 		{"0 0 L * *", `"day of month" (L)`},
 		{"0 9-17- * * *", `"hour" (9-17-)`},
-		{"0 17-9 * * *", `runs backwards`},
+		{"0 17-9 * * *", `is in the wrong order`},
 		{"*/0 * * * *", `"minute" (*/0) is wrong: a step`},
 		{"*/90 * * * *", `"minute" (*/90) is wrong: a step of 90 is longer than the field`},
 		{"*/-5 * * * *", `a step is a whole number`},

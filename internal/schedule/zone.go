@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	_ "time/tzdata" // the same zones on every machine, also on one that has none
+	_ "time/tzdata" // the same zones on every machine, even one without a zone database
 
 	"stoa/internal/stoa"
 )
@@ -19,8 +19,8 @@ type Zones struct {
 	loaded map[string]*time.Location
 }
 
-// Load returns a zone by its IANA name. It fails with [stoa.CodeInvalidTimezone] if
-// there is none.
+// Load returns a zone by its IANA name. It fails with [stoa.CodeInvalidTimezone] if the zone
+// does not exist.
 func (z *Zones) Load(name string) (*time.Location, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -29,7 +29,7 @@ func (z *Zones) Load(name string) (*time.Location, error) {
 	}
 	l, err := load(name)
 	if err != nil {
-		return nil, stoa.Errorf(stoa.CodeInvalidTimezone, "%q is no time zone of the IANA database; use a name such as \"Europe/Berlin\" or \"UTC\".", name).At("schedule.timezone").Because(err)
+		return nil, stoa.Errorf(stoa.CodeInvalidTimezone, "%q is not a time zone of the IANA database; use a name such as \"Europe/Berlin\" or \"UTC\".", name).At("schedule.timezone").Because(err)
 	}
 	if z.loaded == nil {
 		z.loaded = map[string]*time.Location{}
@@ -45,7 +45,7 @@ var errNoZone = errors.New("not the name of a zone")
 func load(name string) (*time.Location, error) {
 	first, _, _ := strings.Cut(name, "/")
 	switch first {
-	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // of this machine, or no zone
+	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // this machine's zone, or not a zone
 		return nil, errNoZone
 	}
 	if len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
@@ -65,8 +65,8 @@ type clock struct {
 	since, through int64 // the period in which the offset certainly applies and no wall time occurs twice
 }
 
-// margin is more than any two offsets of a zone differ: a wall time that far from a
-// transition occurs exactly once.
+// margin is larger than the difference between any two offsets of a zone: a wall time that
+// far from a transition occurs exactly once.
 const margin = 26 * 60 * 60
 
 // wall returns the wall time of an instant.
@@ -75,8 +75,8 @@ func (c *clock) wall(at time.Time) int64 {
 	return at.Unix() + int64(offset)
 }
 
-// instant returns when a wall time is due: the first time, if it occurs twice; the
-// first instant after the gap, if it does not exist.
+// instant returns the instant at which a wall time is due: the first, if it occurs twice; the
+// first after the gap, if it does not exist.
 func (c *clock) instant(wall int64) int64 {
 	if at := wall - c.offset; c.since < c.through && at >= c.since && at < c.through {
 		return at
@@ -85,7 +85,7 @@ func (c *clock) instant(wall int64) int64 {
 	return at
 }
 
-// The ways in which a wall time is not an instant of its own.
+// The ways in which a wall time does not have exactly one instant.
 const (
 	shiftGap  = "gap"  // it does not exist
 	shiftFold = "fold" // it occurs twice
@@ -125,7 +125,7 @@ func (c *clock) look(wall int64) (at int64, shift string) {
 	if hasGap {
 		return gap, shiftGap
 	}
-	return wall, "" // not reached: a wall time is in a period or between two
+	return wall, "" // cannot happen: a wall time is in a period or between two
 }
 
 func addClamped(t, d int64) int64 {
@@ -135,7 +135,7 @@ func addClamped(t, d int64) int64 {
 	return t + d
 }
 
-// period returns when the offset at t began to apply and when it ends.
+// period returns the start and the end of the period of the offset at t.
 func period(t time.Time) (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	start, end := t.ZoneBounds()

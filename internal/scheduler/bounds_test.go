@@ -16,9 +16,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// A task that is further behind than one transaction may judge is the
-// scheduler's: a caller's change of it is refused until then, and nobody's write
-// waits for it.
+// A task that is further behind than one transaction may process is left to the scheduler: a
+// caller's change of it is refused until then, and no other write waits for it.
 func TestATaskFarBehindIsCaughtUpInPieces(t *testing.T) {
 	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
@@ -35,7 +34,7 @@ func TestATaskFarBehindIsCaughtUpInPieces(t *testing.T) {
 	if err := edit(func(t *stoa.ScheduledTask) { t.StartAt = instant("1700-01-01T00:00:00Z") }); stoa.CodeOf(err) != stoa.CodeInvalidValue {
 		t.Errorf("a start long ago: %v", err)
 	}
-	d.Write(func(ctx context.Context, tx *store.Tx) error { // as an earlier version took it
+	d.Write(func(ctx context.Context, tx *store.Tx) error { // as an earlier version accepted it
 		at := instant("1700-01-01T00:00:00Z").UnixMicro()
 		_, err := tx.Exec(ctx, `UPDATE tasks SET start_at = $2, anchor = $2, cursor = $2, next_at = 1 WHERE id = $1`, task.ID, at)
 		return err
@@ -89,7 +88,7 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 		}
 	}
 	d.clock.set(instant("2026-03-01T08:00:00Z").Add(24 * time.Hour)) // nine in Berlin
-	// Two schedulers, one of which is stopped on its way and comes back.
+	// Two schedulers, one of which is stopped midway and continues later.
 	begun := time.Now()
 	stopping, stop := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -98,7 +97,7 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for runs := 0; runs < all/20; runtime.Gosched() { // somewhere on its way
+	for runs := 0; runs < all/20; runtime.Gosched() { // at a random point
 		d.Write(func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.Get(ctx, `SELECT COUNT(*) FROM task_runs`, nil, &runs)
 			return err

@@ -18,7 +18,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// fewChecks has a property checked few times unless -rapid.checks says how often.
+// fewChecks limits the number of checks of a property unless -rapid.checks sets it.
 func fewChecks(checks string) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
@@ -27,9 +27,9 @@ func fewChecks(checks string) {
 	}
 }
 
-// The clock is set at random, processes die at random transactions, tasks are paused,
-// resumed and changed. Whatever happens, no instant has two runs; and when the clock
-// has been right for a while, each instant has one, if its task was planned by then.
+// The clock is set at random, processes die at random transactions, tasks are paused, resumed
+// and changed. In all cases, no instant has two runs; and when the clock has been right for a
+// while, each instant has one, if its task was planned by then.
 func TestRandomClocksRunNothingTwice(t *testing.T) {
 	t.Parallel()
 	fewChecks("6")
@@ -90,7 +90,7 @@ func TestRandomClocksRunNothingTwice(t *testing.T) {
 	})
 }
 
-// A clockModel knows the true time, by how much the clock is wrong, and what has run.
+// A clockModel keeps the true time, the error of the clock, and the runs.
 type clockModel struct {
 	*desk
 	seen  witness
@@ -98,7 +98,7 @@ type clockModel struct {
 	truth time.Time
 	wrong time.Duration
 	keep  int
-	dieAt int // the look at the clock at which the process dies; 0: it does not
+	dieAt int // the number of the clock reading at which the process dies; 0 means never
 	die   func()
 }
 
@@ -115,7 +115,7 @@ func (m *clockModel) restart() {
 	})
 }
 
-// steps has time go by.
+// steps advances the time.
 func (m *clockModel) steps(rt *rapid.T, n int, step time.Duration) {
 	for range n {
 		m.truth = m.truth.Add(step)
@@ -131,7 +131,7 @@ func (m *clockModel) steps(rt *rapid.T, n int, step time.Duration) {
 	}
 }
 
-// change edits a task; that it is still catching up is no mistake.
+// change edits a task; an error that it is still catching up is expected.
 func (m *clockModel) change(rt *rapid.T, t stoa.ScheduledTask, change func(*stoa.ScheduledTask)) {
 	m.clock.set(m.truth.Add(m.wrong))
 	err := m.Store.Write(context.Background(), func(tx *store.Tx) error {
@@ -147,7 +147,7 @@ func (m *clockModel) change(rt *rapid.T, t stoa.ScheduledTask, change func(*stoa
 	m.seen.look(m.desk)
 }
 
-// right fails if a task has not gone by the clock, which is right, since that moment.
+// right fails if a task has not followed the clock, which is right, since the given moment.
 func (m *clockModel) right(rt *rapid.T, from time.Time) {
 	now := m.clock.now()
 	for _, task := range m.tasks {

@@ -21,11 +21,11 @@ import (
 	"stoa/internal/storetest"
 )
 
-// clockChildren is set in the environment of a child process. clockDir is the directory
-// of its store, clockPostgres the address of one on PostgreSQL.
-// clockAt is what its clock shows when it begins, in seconds since 1970. clockKill
-// has a clock that is right; it is the look at that, counted from when it has been
-// right for long enough to be believed, at which the child kills itself.
+// clockChildren marks a child process in its environment. clockDir is the directory of its
+// store, clockPostgres the address of one on PostgreSQL. clockAt is the initial time of its
+// clock, in seconds since 1970. clockKill selects a clock that is right; its value is the
+// number of clock readings, counted from when the clock has been right long enough to be
+// trusted, after which the child kills itself.
 const (
 	clockChildren = "STOA_RUNNER_CLOCK"
 	clockDir      = "STOA_RUNNER_CLOCK_DIR"
@@ -34,12 +34,11 @@ const (
 	clockKill     = "STOA_RUNNER_CLOCK_KILL"
 )
 
-// clockStep is by how much a child's clock advances with each pass.
+// clockStep is the advance of a child's clock with each pass.
 const clockStep = 10 * time.Second
 
-// clockChild is a process that schedules until it is killed. Its clock advances
-// with its passes, and is set forward and back meanwhile. It prints "ready", then
-// "pass" after each pass.
+// clockChild is a process that schedules until it is killed. Its clock advances with its
+// passes, and is also set forward and back. It prints "ready", then "pass" after each pass.
 func clockChild() int {
 	h, err := sessiontest.Open(store.Config{Dir: os.Getenv(clockDir), PostgresURL: os.Getenv(clockPostgres)}, sessiontest.Script(nil))
 	if err != nil {
@@ -78,7 +77,7 @@ func clockChild() int {
 	}
 }
 
-// killSelf ends this process as a loss of power does.
+// killSelf ends this process like a loss of power.
 func killSelf() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
@@ -86,9 +85,9 @@ func killSelf() {
 	select {} // the signal is on its way
 }
 
-// The clock was 30 days ahead. Processes are killed between any two transactions of
-// the correction. In the end every task goes by the clock, and every session is
-// that of one instant.
+// The clock was 30 days ahead. Processes are killed between any two transactions of the
+// correction. In the end every task follows the clock, and every session belongs to one
+// instant.
 func TestKilledWhileTasksAreTakenBack(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -116,7 +115,7 @@ func TestKilledWhileTasksAreTakenBack(t *testing.T) {
 	at, lives := d.clock.now(), 0
 	for died := true; died; {
 		lives++
-		const most = 32 // passes of ten seconds each
+		const most = 32 // the first line says that it is ready
 		home.Expire()
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), clockChildren+"=yes", clockDir+"="+home.Config.Dir, clockPostgres+"="+home.Config.PostgresURL, clockAt+"="+fmt.Sprint(at.Unix()), clockKill+"="+fmt.Sprint(lives))
@@ -217,7 +216,7 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 		}
 		passes := -1 // the first line says that it is ready
 		lines := bufio.NewScanner(out)
-		for lines.Scan() { // what it printed before it was dead is read, too
+		for lines.Scan() { // its output before the kill is read too
 			if line := lines.Text(); passes < 0 && line != "ready" || passes >= 0 && line != "pass" && !strings.HasPrefix("pass", line) {
 				t.Fatalf("the child said %q", line)
 			}
@@ -275,7 +274,7 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 	t.Logf("%d kills, %d instants, %d sessions", lives, len(tasks)*int(d.clock.now().Sub(begin)/(3*time.Minute)), sessions)
 }
 
-// In a bubble the timer alone wakes the scheduler.
+// In a bubble only the timer wakes the scheduler.
 func TestTheTimerWakesForTheNextInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,24 +11,24 @@ import (
 	"stoa/internal/store"
 )
 
-// When the clock is believed.
+// When the clock is trusted.
 const (
 	steadyFor   = 5 * time.Minute // without a step, and then
-	correctEach = time.Minute     // is how often tasks are looked for that are ahead of it
-	stepForward = time.Minute     // more than this between two looks is a step; passes are at most pollAlone apart
+	correctEach = time.Minute     // interval of the searches for tasks that are ahead of it
+	stepForward = time.Minute     // a larger difference between two readings is a step; passes are at most pollAlone apart
 	stepBack    = time.Second
 )
 
-// steadiness is what is known of the clock. It is safe for use by many goroutines.
+// steadiness tracks the steps of the clock. It is safe for use by many goroutines.
 type steadiness struct {
 	mu      sync.Mutex
-	last    time.Time // that was observed
-	since   time.Time // the first that was, after the last step
-	checked time.Time // when tasks were last looked for that are ahead
-	warned  bool      // of tasks that stay ahead, since the last step
+	last    time.Time // the latest reading
+	since   time.Time // the first reading after the last step
+	checked time.Time // time of the last search for tasks that are ahead
+	warned  bool      // about tasks that stay ahead, since the last step
 }
 
-// observe takes note of what the clock shows.
+// observe records a reading of the clock.
 func (c *steadiness) observe(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,8 +38,8 @@ func (c *steadiness) observe(now time.Time) {
 	c.last = now
 }
 
-// check reports whether the clock is believed and it is time to look for tasks that
-// are ahead of it. It returns since when the clock has gone without a step, and what it shows.
+// check reports whether the clock is trusted and the next search for tasks ahead of it is
+// due. It returns the time since which the clock has had no step, and the present.
 func (c *steadiness) check() (since, now time.Time, check bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *steadiness) check() (since, now time.Time, check bool) {
 	return c.since, c.last, check
 }
 
-// warn reports whether nobody has been warned since the last step of the clock.
+// warn reports whether this is the first warning since the last step of the clock.
 func (c *steadiness) warn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,17 +59,17 @@ func (c *steadiness) warn() bool {
 	return first
 }
 
-// correct takes back the cursors of tasks that are ahead of the clock, once that is
-// believed: a clock that was ahead has been set right, or one that was right has
-// been set back. Both look the same, and in both no instant runs twice.
-// See docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
+// correct moves back the cursors of tasks that are ahead of the clock, once that is trusted:
+// a clock that was ahead has been corrected, or one that was right has been set back. Both
+// look the same, and in both no instant runs twice. See
+// docs/decisions/0025-run-each-instant-once-despite-clock-changes.md.
 func (s *Scheduler) correct(ctx context.Context) error {
 	since, now, check := s.clock.check()
 	if !check {
 		return nil
 	}
 	total := 0
-	for n := 1; n > 0; total += n { // each leaves the list, comes closer to that, or is put off
+	for n := 1; n > 0; total += n { // each task is no longer listed, has moved, or is postponed
 		var err error
 		n, _, err = s.batch(ctx, now, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksAhead(ctx, now, dueBatch) },
 			func(c *transition) error { return c.takeBack(since) })
@@ -78,7 +78,7 @@ func (s *Scheduler) correct(ctx context.Context) error {
 		}
 	}
 	if total > 0 {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "the clock was set back; scheduled tasks go by it again", slog.Time("since", since))
+		s.log.LogAttrs(ctx, slog.LevelWarn, "the clock was set back; scheduled tasks follow it again", slog.Time("since", since))
 	}
 	stuck := 0
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -86,36 +86,36 @@ func (s *Scheduler) correct(ctx context.Context) error {
 		return err
 	})
 	if err == nil && stuck > 0 && s.clock.warn() {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "scheduled tasks wait until the clock shows again what it showed when they were changed; if it is right now, pause and resume them",
+		s.log.LogAttrs(ctx, slog.LevelWarn, "scheduled tasks wait until the clock reaches the time at which they were changed; if the clock is right now, pause and resume them",
 			slog.Int("tasks", stuck))
 	}
 	return err
 }
 
-// maxStuck is up to where tasks are counted that stay ahead.
+// maxStuck is the maximum to which tasks that stay ahead are counted.
 const maxStuck = 1000
 
-// takeBack takes the cursor back to since, or to where that is safe: not to before
-// the task was planned, and not to where runs of the schedule may have been removed.
-// Instants after it that were skipped for their lateness have no run any more, and
-// fall due at their time; all others keep theirs, which is the proof that they have
-// happened. Where there are very many it goes only part of the way.
+// takeBack moves the cursor back to since, or to the earliest safe time: not before the task
+// was planned, and not into a range where runs of the schedule may have been removed. Later
+// instants that were skipped because they were late lose their run, and become due at their
+// time; all others keep theirs, which proves that they have happened. If there are very many
+// it moves only part of the way.
 func (c *transition) takeBack(since time.Time) error {
 	t := &c.task
-	if !t.Enabled { // since it was opened: its time zone is gone, say
+	if !t.Enabled { // since it was opened: for example, its time zone no longer exists
 		return nil
 	}
 	to := later(since, later(t.PlannedAt, t.TrimmedAt))
 	if to.After(c.now) || !t.Cursor.After(c.now) {
-		return fmt.Errorf("a cursor at %s cannot go back to %s", t.Cursor, to)
+		return fmt.Errorf("cannot move the cursor at %s back to %s", t.Cursor, to)
 	}
 	rows, instants, first, err := c.tx.RemoveSkipped(c.ctx, t.ID, to, rowsBatch)
 	if err != nil {
 		return err
 	}
-	c.judged += rows * (maxChunk / rowsBatch) // a transaction removes about rowsBatch
+	c.judged += rows * (maxChunk / rowsBatch) // a transaction removes about rowsBatch rows
 	if rows == rowsBatch {
-		to = first.Add(-time.Microsecond) // the rest in the next transaction
+		to = first.Add(-time.Microsecond) // the rest is left to the next transaction
 	} else if err := c.divide(to); err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (c *transition) takeBack(since time.Time) error {
 	return c.findNext()
 }
 
-// divide shortens the run that stands for skipped instants before and after a
-// moment. The later ones have none any more.
+// divide splits the run that represents skipped instants at a moment, and drops the later
+// part.
 func (c *transition) divide(at time.Time) error {
 	r, found, err := c.tx.SkippedAcross(c.ctx, c.task.ID, at)
 	if err != nil || !found {
@@ -145,17 +145,17 @@ func (c *transition) divide(at time.Time) error {
 	return c.tx.ShortenRun(c.ctx, r)
 }
 
-// recorded are instants that have a run already, between two moments, in order.
+// recorded contains the instants between two moments that already have a run, in order.
 type recorded struct {
 	at            []time.Time
 	from, through time.Time
 }
 
-// recordedPage is how many are read at once.
+// recordedPage is the number of instants read at a time.
 const recordedPage = 1000
 
-// isRecorded reports whether an instant after the cursor has a run already, because
-// the cursor was taken back.
+// isRecorded reports whether an instant after the cursor already has a run, because the
+// cursor was moved back.
 func (c *transition) isRecorded(at time.Time) (bool, error) {
 	if at.After(c.task.RecordedThrough) {
 		return false, nil
@@ -175,8 +175,8 @@ func (c *transition) isRecorded(at time.Time) (bool, error) {
 	return found, nil
 }
 
-// unrecorded returns the first instant from that one on that has no run. After very
-// many it stops, and what it returns may have one.
+// unrecorded returns the first instant, starting with the given one, that has no run. After
+// very many it stops, and the returned instant may have one.
 func (c *transition) unrecorded(at time.Time) (time.Time, error) {
 	if at.IsZero() {
 		return at, nil
@@ -195,7 +195,7 @@ func (c *transition) unrecorded(at time.Time) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// between reports whether there is an instant between two.
+// between reports whether there is an instant between two others.
 func (k *recorded) between(from, to time.Time) bool {
 	i, found := slices.BinarySearchFunc(k.at, from, time.Time.Compare)
 	if found {

@@ -19,7 +19,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// restart is a new process: nothing is left of what was in memory.
+// restart simulates a new process: nothing in memory survives.
 func (d *desk) restart(change ...func(*scheduler.Config)) {
 	cfg := scheduler.Config{Now: d.clock.now}
 	for _, fn := range change {
@@ -28,7 +28,7 @@ func (d *desk) restart(change ...func(*scheduler.Config)) {
 	d.s = sessiontest.NewScheduler(d.r, cfg)
 }
 
-// pass has time go by with a look every half minute, as the timer has it.
+// pass advances the time with a pass every half minute, as the timer does.
 func (d *desk) pass(how time.Duration) {
 	d.T.Helper()
 	for ; how > 0; how -= 30 * time.Second {
@@ -45,7 +45,7 @@ func (d *desk) verb(t stoa.ScheduledTask, verb func(context.Context, *store.Tx, 
 	})
 }
 
-// A witness remembers every run that began, also where its row is removed.
+// A witness records every run that began, even if its row is removed.
 type witness map[string]string // the run of a task's instant
 
 // look fails if an instant of any task has begun twice.
@@ -60,7 +60,7 @@ func (w witness) look(d *desk) {
 	}
 }
 
-// began are the runs of all schedules that have a session and meet a condition.
+// began returns the runs of all schedules that have a session and meet a condition.
 func (d *desk) began(cond string) (runs []stoa.TaskRun) {
 	d.T.Helper()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -78,7 +78,7 @@ func (d *desk) began(cond string) (runs []stoa.TaskRun) {
 	return runs
 }
 
-// policies are tasks of every combination of policies.
+// policies returns tasks with every combination of policies.
 func (d *desk) policies(change func(*stoa.ScheduledTask)) (tasks []stoa.ScheduledTask) {
 	for _, missed := range []string{stoa.MissedRunLatest, stoa.MissedSkip, stoa.MissedRunAll} {
 		for _, overlap := range []string{stoa.OverlapSkip, stoa.OverlapQueue, stoa.OverlapAllow} {
@@ -88,7 +88,7 @@ func (d *desk) policies(change func(*stoa.ScheduledTask)) (tasks []stoa.Schedule
 	return tasks
 }
 
-// at returns what became of an instant of a task; "" if nothing did.
+// at returns the outcome of an instant of a task; "" if none exists.
 func (d *desk) at(t stoa.ScheduledTask, at string) string {
 	d.T.Helper()
 	var trigger, status, reason, waiting string
@@ -100,7 +100,7 @@ func (d *desk) at(t stoa.ScheduledTask, at string) string {
 	return strings.Join(strings.Fields(trigger+" "+status+" "+reason+" "+waiting), " ")
 }
 
-// drain ends all runs, also those that begin because others end.
+// drain ends all runs, including those that begin because others end.
 func (d *desk) drain() {
 	d.T.Helper()
 	for {
@@ -117,7 +117,7 @@ func (d *desk) drain() {
 	}
 }
 
-// counted fails if the counters of a task are not those of its runs.
+// counted fails if the counters of a task do not match its runs.
 func (d *desk) counted() {
 	d.T.Helper()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -134,8 +134,8 @@ func (d *desk) counted() {
 	})
 }
 
-// The clock is ahead for a while and set right again: once it has been right for
-// five minutes tasks run at their times, and what has run does not run again.
+// The clock is ahead for a while and then corrected: once it has been right for five minutes
+// tasks run at their times, and no instant runs again.
 func TestTasksGoOnAfterAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -215,8 +215,8 @@ func testAhead(t *testing.T, home storetest.Database, ahead time.Duration, resta
 	}
 }
 
-// The clock is behind for a while: nothing that has run runs again, and nothing
-// that was skipped at its own time is made up for.
+// The clock is behind for a while: no instant runs twice, and no instant that was skipped at
+// its own time is made up for.
 func TestAClockThatIsBehindRunsNothingTwice(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -260,8 +260,8 @@ func TestAClockThatIsBehindRunsNothingTwice(t *testing.T) {
 	})
 }
 
-// Tasks that were created, resumed or changed by the wrong clock have instants only
-// from then on. They stay as they are, with a warning, until they are resumed.
+// Tasks that were created, resumed or changed by the wrong clock have instants only after
+// that time. They stay as they are, with a warning, until they are resumed.
 func TestTasksPlannedAheadWaitToBeResumed(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -334,7 +334,7 @@ func TestTasksPlannedAheadWaitToBeResumed(t *testing.T) {
 	d.counted()
 }
 
-// edit gives a task another expression.
+// edit changes the expression of a task.
 func (d *desk) edit(t stoa.ScheduledTask, expression string) {
 	d.T.Helper()
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
@@ -346,7 +346,7 @@ func (d *desk) edit(t stoa.ScheduledTask, expression string) {
 	})
 }
 
-// A cursor does not go back to where runs have been removed.
+// A cursor does not move back to where runs have been removed.
 func TestTrimmedRunsDoNotRunAgain(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -371,7 +371,7 @@ func TestTrimmedRunsDoNotRunAgain(t *testing.T) {
 	if got.TrimmedAt.Before(instant("2026-03-01T12:00:00Z")) || !got.Cursor.Equal(instant("2026-03-01T13:00:00Z")) || !strings.Contains(log.String(), "tasks=1") {
 		t.Fatalf("trimmed up to %s, dealt with up to %s, %s", got.TrimmedAt, got.Cursor, log.String())
 	}
-	d.clock.set(got.TrimmedAt.Add(-8 * time.Minute)) // it may not go back to here
+	d.clock.set(got.TrimmedAt.Add(-8 * time.Minute)) // the cursor must not move back to this time
 	d.tick()
 	step(instant("2026-03-01T13:15:00Z").Sub(d.clock.now()))
 	if got := d.get(task); got.Counts.Started != 315 || got.RecordedThrough.IsZero() {
@@ -379,8 +379,8 @@ func TestTrimmedRunsDoNotRunAgain(t *testing.T) {
 	}
 }
 
-// A task of every minute is a year ahead: its runs are removed some at a time, and
-// whenever a process dies the next one goes on.
+// A task that runs every minute is a year ahead: its runs are removed in batches, and when a
+// process dies the next one continues.
 func TestAYearAheadIsTakenBackInPieces(t *testing.T) {
 	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
@@ -388,7 +388,7 @@ func TestAYearAheadIsTakenBackInPieces(t *testing.T) {
 	d.clock.set(instant("2027-03-01T08:00:00Z"))
 	d.tick()
 	year := d.get(task)
-	d.Write(func(ctx context.Context, tx *store.Tx) error { // as many policies and years may leave
+	d.Write(func(ctx context.Context, tx *store.Tx) error { // as many policies and years may leave behind
 		var rows []stoa.TaskRun
 		at := instant("2026-06-01T00:00:30Z")
 		for range 7000 {
@@ -423,7 +423,7 @@ func TestAYearAheadIsTakenBackInPieces(t *testing.T) {
 				return d.clock.now()
 			}
 		})
-		for range 10 { // five minutes but one look
+		for range 10 { // five minutes but a single pass
 			looks.Store(-100)
 			d.tick()
 			d.clock.add(30 * time.Second)

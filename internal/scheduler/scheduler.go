@@ -1,13 +1,13 @@
-// Package scheduler starts sessions at the instants of scheduled tasks, and has
-// the verbs that create, change, pause and run tasks.
+// Package scheduler starts sessions at the instants of scheduled tasks, and implements the
+// verbs that create, change, pause and run tasks.
 //
-// It uses the exported verbs of package session alone: a run is an ordinary
-// session, and the worker that runs it does not know why it began. Which instants
-// a schedule has is package schedule's. What has to survive is in the rows of the
-// tasks; several processes may run a scheduler on the same store.
+// It only uses the exported verbs of package session: a run is an ordinary session, and its
+// worker is independent of the reason why it began. Package schedule computes the instants of
+// a schedule. All durable state is in the rows of the tasks; several processes may run a
+// scheduler on the same store.
 //
-// Start at [Scheduler.Run] and [Scheduler.Tick]; verbs.go is for handlers, task.go
-// has every change of a task.
+// Start at [Scheduler.Run] and [Scheduler.Tick]; verbs.go is for handlers, task.go contains
+// every change of a task.
 package scheduler
 
 import (
@@ -26,20 +26,20 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// Config configures [New]. Sessions is required; zeros of the rest mean the
+// Config configures [New]. Sessions is required; zero values of the other fields mean the
 // defaults in brackets.
 type Config struct {
 	Sessions *session.Sessions
-	// Shared reports that other processes write the same store; then the rows are read
-	// every second.
+	// Shared means that other processes write to the same store; the rows are then read every
+	// second.
 	Shared bool
-	// Now is the clock on which instants fall due [time.Now]. It may jump, in both
-	// directions: what has run never runs again. Instants that were skipped because a
-	// clock was ahead fall due at their time, once it has been right for five minutes.
+	// Now is the clock that determines when instants are due [time.Now]. It may jump in both
+	// directions: an instant never runs twice. Instants that were skipped because a clock was
+	// ahead become due at their time, once the clock has been right for five minutes.
 	Now      func() time.Time
-	PerAgent int                // tasks of one agent [50]
-	Interval time.Duration      // the least between two runs [1 min]
-	Keep     int                // runs of one task that are kept, ended ones [10,000]
+	PerAgent int                // maximum number of tasks of one agent [50]
+	Interval time.Duration      // minimum time between two runs [1 min]
+	Keep     int                // ended runs that are kept per task [10,000]
 	Logger   *slog.Logger       // [none]
 	Metrics  *telemetry.Metrics // [none]
 }
@@ -70,7 +70,7 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{cfg: cfg, sessions: cfg.Sessions, store: cfg.Sessions.Store(), log: cfg.Logger, wakeup: make(chan struct{}, 1)}
 }
 
-// wake has the loop look now.
+// wake wakes the loop.
 func (s *Scheduler) wake() {
 	select {
 	case s.wakeup <- struct{}{}:
@@ -84,21 +84,20 @@ func (s *Scheduler) report(ctx context.Context, what string, err error) {
 	}
 }
 
-// now is the present, as exact as it is stored.
+// now returns the present, with the precision in which it is stored.
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 const (
-	pollShared    = time.Second           // how often the rows are read when other processes write them too
-	pollAlone     = 15 * time.Second      // and when none does: what changes wakes the loop, so this only heals
-	dueBatch      = 25                    // tasks in one transaction, so that no other writer waits for long
-	rowsBatch     = 2000                  // and about as many rows
-	batchPause    = 10 * time.Millisecond // after a transaction that judged many instants
-	writersBeside = 4                     // transactions at once, where the database allows it
-	capacityPoll  = time.Second           // how often the queue of sessions is read while runs wait for a place in it
+	pollShared    = time.Second           // polling interval when other processes write to the store too
+	pollAlone     = 15 * time.Second      // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
+	dueBatch      = 25                    // tasks per transaction, so that other writers do not wait long
+	rowsBatch     = 2000                  // approximate maximum of rows per transaction
+	batchPause    = 10 * time.Millisecond // after a transaction that processed many instants
+	writersBeside = 4                     // concurrent transactions, if the database supports them
+	capacityPoll  = time.Second           // polling interval of the queue of sessions while runs wait for a place in it
 )
 
-// Run starts what falls due until ctx ends. It sleeps until the next instant, or
-// until there is news.
+// Run starts due runs until ctx ends. It sleeps until the next instant or a change.
 func (s *Scheduler) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -119,13 +118,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// look does all that there is to do, and tells how long there will be nothing.
+// look does all pending work, and returns the time until the next work.
 func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
 	next, waiting, err := s.Tick(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// The clock may be set at any time, and others may write the rows.
+	// The clock may be set at any time, and other processes may write the rows.
 	wait := pollAlone
 	if s.cfg.Shared {
 		wait = pollShared
@@ -139,17 +138,16 @@ func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
 	return max(wait, time.Millisecond), nil
 }
 
-// Tick does what is to be done at this moment: it starts or skips what is due,
-// takes note of runs that have ended, and starts those that waited. It gives the
-// next instant of any task, zero for none, and reports whether runs wait for
-// a place among the account's sessions.
+// Tick does the work that is due now: it starts or skips due instants, records ended runs,
+// and starts waiting runs. It returns the next instant of any task, zero if none, and reports
+// whether runs wait for a place among the account's sessions.
 func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err error) {
-	// What is late is judged by when the pass began, not by how long it takes.
+	// Lateness is measured at the start of the pass, so that its duration does not matter.
 	pass := s.now()
 	for {
 		now := s.now()
 		s.clock.observe(now)
-		if now.Before(pass) { // it was set back meanwhile
+		if now.Before(pass) { // it was set back in the meantime
 			pass = now
 		}
 		if err := s.correct(ctx); err != nil {
@@ -192,7 +190,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		case err != nil:
 			return todo.NextAt, todo.Capacity, err
 		case done > 0:
-		case due: // what is left, another process is at
+		case due: // another process works on the rest
 			return pass.Add(pollShared), todo.Capacity, nil
 		case todo.NextAt.IsZero() || todo.NextAt.After(s.now()):
 			return todo.NextAt, todo.Capacity, nil
@@ -202,8 +200,8 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 	}
 }
 
-// beside does the same several times at once, where the database has more than
-// one writer. It adds up what they did.
+// beside runs do several times concurrently, if the database supports more than one writer,
+// and returns the sum of the results.
 func (s *Scheduler) beside(do func() (int, error)) (int, error) {
 	if !s.store.Postgres() {
 		return do()
@@ -221,9 +219,9 @@ func (s *Scheduler) beside(do func() (int, error)) (int, error) {
 	return int(total.Load()), err
 }
 
-// batch changes tasks in one transaction: first it takes note of what has ended,
-// then work, then what waits may start. It tells how many it looked at, and how
-// many runs began. A task that cannot be changed keeps nobody else from it.
+// batch changes tasks in one transaction: first it records ended runs, then calls work, then
+// starts waiting runs. It returns the number of tasks that it examined and of runs that
+// began. A task that cannot be changed does not affect the others.
 func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *store.Tx) ([]store.Ref, error), work func(*transition) error) (n, began int, err error) {
 	s.clock.observe(s.now())
 	judged := 0 // instants
@@ -279,7 +277,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 	return n, began, err
 }
 
-// pause lets other writers in before the next large transaction.
+// pause lets other writers proceed before the next large transaction.
 func (s *Scheduler) pause(ctx context.Context) {
 	timer := time.NewTimer(batchPause)
 	defer timer.Stop()
@@ -289,21 +287,20 @@ func (s *Scheduler) pause(ctx context.Context) {
 	}
 }
 
-// startWaiting starts runs that wait for capacity, for each account as many as its
-// queue has capacity for.
+// startWaiting starts runs that wait for capacity, for each account as many as its queue has
+// capacity for.
 //
-// The scheduler fills an account's queue to nine tenths; further runs are recorded
-// as queued with waitingFor capacity and get their sessions, oldest first, as the
-// queue drains. Otherwise ten thousand tasks of nine o'clock would be refused or
-// fail in the queue, and would lock the account's callers out meanwhile. A run that
-// waits counts as one that has not ended, so a task under the overlap policy skip
-// never has more than one in line; under the others a hundred may wait. Runs that
-// are made up for (run_all) wait for each other even under skip: all but the first
-// would be skipped as overlapping otherwise.
+// The scheduler fills an account's queue to nine tenths; further runs are recorded as queued
+// with waitingFor capacity and get their sessions, oldest first, as the queue drains.
+// Otherwise ten thousand tasks of nine o'clock would be refused or fail in the queue, and
+// would block the account's callers in the meantime. A waiting run counts as one that has not
+// ended, so a task under the overlap policy skip never has more than one in line; under the
+// others a hundred may wait. Runs that are made up for (run_all) wait for each other even
+// under skip: all but the first would be skipped as overlapping otherwise.
 //
-// Skipping such runs was rejected, since the credits are there and the work is
-// wanted; so was a limit of their own, since two queues of one account starve each
-// other. It would be wrong if delaySeconds grew from day to day.
+// Skipping such runs was rejected, since the credits are available and the work is wanted; so
+// was a separate limit, since two queues of one account starve each other. Reconsider this if
+// delaySeconds grows from day to day.
 func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -342,8 +339,8 @@ func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
 
 const sweepRuns = 500
 
-// capacity returns how many more sessions of an account the scheduler may queue:
-// it leaves a tenth of the places to callers.
+// capacity returns the number of sessions that the scheduler may still queue for an account:
+// it leaves a tenth of the queue to callers.
 func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
 	limit := s.sessions.Limits().Queued
 	limit -= limit / 10
@@ -351,10 +348,10 @@ func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string
 	return limit - n, err
 }
 
-// accounts are those of one transaction, by id, so that each is read once.
+// accounts caches the accounts of one transaction, by id, so that each is read once.
 type accounts map[string]*account
 
 type account struct {
 	suspended bool
-	free      int // places in its queue of sessions
+	free      int // free places in its queue of sessions
 }

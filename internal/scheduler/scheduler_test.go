@@ -22,7 +22,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// hands are a clock that a test sets.
+// hands is a clock that a test sets.
 type hands struct {
 	mu sync.Mutex
 	at time.Time
@@ -34,7 +34,7 @@ func (h *hands) set(t time.Time) { h.mu.Lock(); defer h.mu.Unlock(); h.at = t }
 
 func (h *hands) add(d time.Duration) { h.set(h.now().Add(d)) }
 
-// A desk is a scheduler with a clock of its own.
+// A desk is a scheduler with its own clock.
 type desk struct {
 	*sessiontest.Fixture
 	r     *sessiontest.Service
@@ -100,7 +100,7 @@ func (d *desk) get(t stoa.ScheduledTask) stoa.ScheduledTask {
 	return t
 }
 
-// runs are all runs of a task, oldest first.
+// runs returns all runs of a task, oldest first.
 func (d *desk) runs(t stoa.ScheduledTask) []stoa.TaskRun {
 	d.T.Helper()
 	var all []stoa.TaskRun
@@ -118,7 +118,7 @@ func (d *desk) runs(t stoa.ScheduledTask) []stoa.TaskRun {
 	return all
 }
 
-// lines are the runs as a person would tell them.
+// lines describes the runs in words.
 func (d *desk) lines(t stoa.ScheduledTask) []string {
 	var out []string
 	for _, r := range d.runs(t) {
@@ -191,7 +191,7 @@ func TestAnInstantStartsASession(t *testing.T) {
 			session.Limits.MaxCredits != 12345 || session.Title != "report" || run.Delay != 2*time.Second {
 			t.Errorf("the run is %+v, its session %+v", run, session)
 		}
-		// Its turn's way is the run's.
+		// The outcome of its turn is the outcome of the run.
 		sessiontest.Run(t, d.r)
 		d.Until(d.r, session, stoa.SessionCompleted)
 		d.want(task, "03-01 09:00 schedule completed")
@@ -204,15 +204,15 @@ func TestAnInstantStartsASession(t *testing.T) {
 	})
 }
 
-// TestEveryPolicyAgainstAList sets the clock forward and back through a year and
-// holds what became of each instant against a plain list.
+// TestEveryPolicyAgainstAList sets the clock forward and back through a year and compares the
+// outcome of each instant with a plain list.
 func TestEveryPolicyAgainstAList(t *testing.T) {
 	for _, zone := range []string{"America/New_York", "Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Tehran"} {
 		for _, policy := range []string{stoa.MissedRunLatest, stoa.MissedSkip, stoa.MissedRunAll} {
 			t.Run(zone+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				if zone != "Africa/Cairo" {
-					storetest.OnlySQLite(t) // one zone is enough: the store knows none
+					storetest.OnlySQLite(t) // one zone is enough: the store is independent of zones
 				}
 				from, until := instant("2026-01-01T00:00:00Z"), instant("2027-01-01T00:00:00Z")
 				what := stoa.Schedule{Type: stoa.ScheduleCron, Expression: "15 0,2 * * *", Timezone: zone}
@@ -240,7 +240,7 @@ func TestEveryPolicyAgainstAList(t *testing.T) {
 						now = now.Add(time.Duration(random.IntN(12*3600)) * time.Second)
 					}
 					if i := slices.IndexFunc(list, func(at time.Time) bool { return at.After(now) }); i >= 0 && random.IntN(2) == 0 {
-						now = list[i].Add(time.Duration(random.IntN(59)) * time.Second) // as the timer has it
+						now = list[i].Add(time.Duration(random.IntN(59)) * time.Second) // as the timer does
 					}
 					d.clock.set(now)
 					d.tick()
@@ -340,7 +340,7 @@ func TestASessionIsReused(t *testing.T) {
 	}
 	d.want(task, "03-01 09:00 schedule completed", "03-02 09:00 schedule completed", "03-03 09:00 schedule completed")
 	stop()
-	// Its user is at work in it: that is an overlap too, and ends.
+	// Its user is working in it: that counts as an overlap, and ends.
 	reused := d.sessions(task)[0]
 	if _, err := d.r.Send(context.Background(), d.Caller(), d.agent.ID, reused.ID, session.SendRequest{Message: "And now?"}); err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestPausedTasksRecordWhatPassed(t *testing.T) {
 		})
 		return out
 	}
-	// What is due is dealt with first, and what waits is skipped.
+	// Due instants are processed first, and waiting runs are skipped.
 	if got := verb(d.s.Pause); got.Enabled || got.PauseReason != "user" || len(d.s.Upcoming(got, 5)) != 0 {
 		t.Errorf("the paused task is %+v", got)
 	}
@@ -484,7 +484,7 @@ func TestATaskEnds(t *testing.T) {
 			t.Errorf("%+v has not finished", got)
 		}
 	}
-	// More runs are allowed: it goes on, and does not make up for the rest.
+	// More runs are allowed: it continues, and does not make up for the rest.
 	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := d.s.Edit(ctx, tx, limited.AccountID, limited.AgentID, limited.ID, nil, func(t *stoa.ScheduledTask) error { t.MaxRuns = 3; return nil })
 		return err
@@ -659,8 +659,8 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 	}
 }
 
-// A task that cannot be worked on is left alone for a while, and keeps nobody
-// else from running. An instant that is written already never runs again.
+// A task that cannot be processed is postponed, and does not prevent others from running. An
+// instant that already has a row never runs again.
 func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
@@ -677,8 +677,8 @@ func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A run that waits for somebody to approve a call has not ended either, and goes on when
-// it was decided.
+// A run that waits for the approval of a call has not ended either, and continues after the
+// decision.
 func TestARunThatWaitsForApprovalHasNotEnded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
@@ -711,8 +711,8 @@ func TestARunThatWaitsForApprovalHasNotEnded(t *testing.T) {
 	}
 }
 
-// A task whose runs ask their user something waits for the answers: that is an
-// overlap like any other.
+// A task whose runs ask their user a question waits for the answers: that is an overlap like
+// any other.
 func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")

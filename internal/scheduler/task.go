@@ -12,24 +12,24 @@ import (
 	"stoa/internal/webhook"
 )
 
-// The bounds of what waits and of what is written about instants that passed.
+// Limits of waiting runs and of rows about past instants.
 const (
 	maxWaiting  = 100                  // runs of one task that wait to begin
-	maxChunk    = 10_000               // instants that are judged in one transaction
-	maxMissed   = 366 * 24 * time.Hour // instants that passed before are not recorded; a minute apart they are 527,040
-	maxSkipRows = 1000                 // skipped instants with a row each; older ones share rows
+	maxChunk    = 10_000               // instants processed in one transaction
+	maxMissed   = 366 * 24 * time.Hour // older instants are not recorded; at one per minute that makes 527,040
+	maxSkipRows = 1000                 // skipped instants with their own row; older ones share rows
 )
 
-// Why a task is not enabled.
+// Reasons why a task is not enabled.
 const (
 	pausedByUser     = "user"
 	pausedByFailures = "failures"
-	pausedBySchedule = "invalid_schedule" // its zone is gone, say
-	pausedByKey      = "key_revoked"      // with the key that created it
+	pausedBySchedule = "invalid_schedule" // for example, its time zone no longer exists
+	pausedByKey      = "key_revoked"      // the key that created it was revoked
 )
 
-// A transition is what one transaction does to one task. It is made anew whenever
-// its transaction runs again.
+// A transition is the change that one transaction makes to one task. It must be created again
+// whenever its transaction runs again.
 type transition struct {
 	s        *Scheduler
 	ctx      context.Context
@@ -38,16 +38,16 @@ type transition struct {
 	accounts accounts
 	task     stoa.ScheduledTask
 	schedule *schedule.Schedule
-	active   []stoa.TaskRun // that have not ended, oldest first
+	active   []stoa.TaskRun // not ended, oldest first
 	skips    []stoa.TaskRun // to be written
 	rows     int            // written
-	judged   int            // instants
-	starts   int            // of sessions
-	before   int64          // how many runs there were
+	judged   int            // number of instants processed
+	starts   int            // number of sessions started
+	before   int64          // the previous number of runs
 	recorded recorded       // of instants after the cursor
 }
 
-// open locks a task. An empty agentID stands for any.
+// open locks a task. An empty agentID means any agent.
 func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known accounts, accountID, agentID, id string) (*transition, error) {
 	c := &transition{s: s, ctx: ctx, tx: tx, now: now, accounts: known}
 	var err error
@@ -59,7 +59,7 @@ func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known
 		return c, err
 	}
 	c.schedule, err = s.scheduleOf(c.task)
-	if err != nil { // it was good once
+	if err != nil { // it was valid when it was stored
 		c.schedule, err = nil, nil
 		if c.task.Enabled {
 			err = c.pause(pausedBySchedule)
@@ -88,13 +88,12 @@ func (c *transition) save() error {
 	return c.tx.SaveTask(c.ctx, &c.task)
 }
 
-// trimEvery is how many runs of a task come between two looks at whether old
-// ones must go.
+// trimEvery is the number of runs of a task between two checks for old runs to be removed.
 const trimEvery = 256
 
 func (c *transition) total() int64 { return c.task.Counts.Started + c.task.Counts.Skipped }
 
-// settle takes note of runs that have ended.
+// settle records ended runs.
 func (c *transition) settle() error {
 	ended, err := c.tx.SettleRuns(c.ctx, c.task.ID)
 	for _, r := range ended {
@@ -128,7 +127,7 @@ func (c *transition) tooManyFailures() bool {
 	return c.task.Enabled && c.task.PauseAfter > 0 && c.task.Failures >= c.task.PauseAfter
 }
 
-// chunk deals with what is due, up to a bound; what is left is still due.
+// chunk processes due instants up to a limit; the rest stays due.
 func (c *transition) chunk() error {
 	t := &c.task
 	if t.NextAt.IsZero() || t.NextAt.After(c.now) {
@@ -182,7 +181,7 @@ func (c *transition) usedUp() bool {
 	return c.task.MaxRuns > 0 && c.task.Counts.Scheduled >= c.task.MaxRuns
 }
 
-// skip records that an instant, or a run that waited, does not run.
+// skip records that an instant, or a waiting run, does not run.
 func (c *transition) skip(r stoa.TaskRun, reason string) {
 	r.ID, r.TaskID, r.AccountID = "", c.task.ID, c.task.AccountID
 	r.Status, r.SkipReason, r.Instants = stoa.RunSkipped, reason, 1
@@ -193,16 +192,15 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 	c.task.Counts.Skipped++
 }
 
-// writeSkips writes a row for each skipped instant; older ones beyond a bound,
-// or all where many more follow, share rows.
+// writeSkips writes a row for each skipped instant; older ones beyond a limit, or all if many
+// more follow, share rows.
 //
-// After a week away a task of every minute has 10,080 skipped instants, and
-// there may be ten thousand tasks; so the newest thousand of an absence have a
-// row each, and older neighbours that were skipped for the same reason, with
-// no run between them, share one row with the first, the last and their
-// number. The counters count instants, so the sum over the history is exact.
-// Only counting would prove nothing of a single instant. It would be wrong if
-// anyone needed the instants within a shared row.
+// After a week away a task of every minute has 10,080 skipped instants, and there may be ten
+// thousand tasks; so the newest thousand of an absence have a row each, and older neighbours
+// that were skipped for the same reason, with no run between them, share one row with the
+// first, the last and their number. The counters count instants, so the sum over the history
+// is exact. Counting alone would prove nothing about a single instant. Reconsider this if
+// anyone needs the instants within a shared row.
 func (c *transition) writeSkips(last bool) error {
 	rows := c.skips
 	if whole := max(0, len(rows)-maxSkipRows); whole > 0 || !last {
@@ -219,9 +217,9 @@ func (c *transition) writeSkips(last bool) error {
 	return webhook.TaskRunsSkipped(c.ctx, c.tx, c.task, rows)
 }
 
-// together makes one row of neighbours that were skipped for the same reason and
-// have no run between them. None stands for more than maxChunk instants, which
-// bounds the work of dividing it.
+// together combines neighbours that were skipped for the same reason and have no run between
+// them into one row. No row represents more than maxChunk instants, which limits the work of
+// dividing it.
 func (c *transition) together(rows []stoa.TaskRun) []stoa.TaskRun {
 	var out []stoa.TaskRun
 	for _, r := range rows {
@@ -245,7 +243,7 @@ func (c *transition) between(from, to time.Time) bool {
 	return c.recorded.between(from, to)
 }
 
-// begin starts an instant's run, has it wait, or skips it.
+// begin starts an instant's run, lets it wait, or skips it.
 func (c *transition) begin(r stoa.TaskRun) error {
 	t := &c.task
 	r.ID, r.TaskID, r.AccountID, r.Status = stoa.NewID("run"), t.ID, t.AccountID, string(stoa.SessionQueued)
@@ -258,8 +256,8 @@ func (c *transition) begin(r stoa.TaskRun) error {
 	}
 	switch outcome {
 	case wouldOverlap:
-		// A schedule that makes up for all it missed has its runs wait for each
-		// other: skipped for that, none but the first would be made up for.
+		// Under run_all missed runs wait for each other: if they were skipped as overlapping,
+		// only the first would be made up for.
 		all := r.Trigger == stoa.TriggerCatchUp && t.MissedPolicy == stoa.MissedRunAll
 		if t.OverlapPolicy == stoa.OverlapSkip && !all {
 			c.skip(r, schedule.SkipOverlap)
@@ -285,8 +283,8 @@ func (c *transition) begin(r stoa.TaskRun) error {
 	return c.tx.InsertRuns(c.ctx, c.active[len(c.active)-1:])
 }
 
-// mayOverlap reports whether runs of the task run beside each other. Those that
-// share a session never do.
+// mayOverlap reports whether runs of the task may run at the same time. Runs that share a
+// session never do.
 func (c *transition) mayOverlap() bool {
 	return c.task.OverlapPolicy == stoa.OverlapAllow && c.task.SessionPolicy == stoa.SessionNew
 }
@@ -301,7 +299,7 @@ func (c *transition) waiting() int {
 	return n
 }
 
-// A beginning is what became of an attempt to start a run; the others are reasons to
+// A beginning is the outcome of an attempt to start a run; the other values are reasons to
 // skip it.
 type beginning string
 
@@ -311,9 +309,8 @@ const (
 	noCapacity   beginning = "no_capacity"
 )
 
-// start begins the session of a run, or the turn in the session that is reused.
-// asked reports that a caller waits for the result: what prevents the run is an error
-// then.
+// start begins the session of a run, or the turn in a reused session. asked means that a
+// caller waits for the result: an obstacle to the run is then an error.
 func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 	a, err := c.account()
 	switch {
@@ -336,7 +333,7 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 		a.free = 0
 		return noCapacity, nil
 	default:
-		t.Failures++ // or it would be refused for ever
+		t.Failures++ // otherwise it would be refused for ever
 		if c.tooManyFailures() {
 			if err := c.pause(pausedByFailures); err != nil {
 				return "", err
@@ -357,7 +354,7 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 	return started, nil
 }
 
-// session is the session of a run, with the task's message queued in it.
+// session returns the session of a run, with the task's message queued in it.
 func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 	t := c.task
 	caller := stoa.Caller{Account: stoa.Account{ID: t.AccountID}, Key: stoa.Key{ID: t.KeyID}}
@@ -375,7 +372,7 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 	return c.s.sessions.Start(c.ctx, c.tx, caller, c.s.request(t, r.ID))
 }
 
-// request is a session as a task wants it.
+// request returns the request for the session of a task's run.
 func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartRequest {
 	return session.StartRequest{
 		AgentID: t.AgentID, Message: t.Message, Mode: t.Mode, Title: t.Name,
@@ -383,7 +380,7 @@ func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartReq
 	}
 }
 
-// account is what counts of the task's account, read once in a transaction.
+// account returns the relevant state of the task's account, read once in a transaction.
 func (c *transition) account() (*account, error) {
 	if a := c.accounts[c.task.AccountID]; a != nil {
 		return a, nil
@@ -398,7 +395,7 @@ func (c *transition) account() (*account, error) {
 	return a, err
 }
 
-// advance starts runs that waited, oldest first, as far as they may.
+// advance starts waiting runs, oldest first, as far as the limits allow.
 func (c *transition) advance() error {
 	running := len(c.active) - c.waiting()
 	for i := range c.active {
@@ -442,7 +439,7 @@ func (c *transition) advance() error {
 	return nil
 }
 
-// drop skips a run that waited; the row is the caller's to write.
+// drop skips a waiting run; the caller must write the row.
 func (c *transition) drop(r *stoa.TaskRun, reason string) error {
 	r.Status, r.SkipReason, r.Waiting = stoa.RunSkipped, reason, ""
 	c.task.Counts.Skipped++
@@ -452,7 +449,7 @@ func (c *transition) drop(r *stoa.TaskRun, reason string) error {
 	return webhook.TaskRunsSkipped(c.ctx, c.tx, c.task, []stoa.TaskRun{*r})
 }
 
-// pause stops the schedule. What waits does not begin.
+// pause stops the schedule. Waiting runs do not begin.
 func (c *transition) pause(reason string) error {
 	c.task.Enabled, c.task.PauseReason, c.task.NextAt = false, reason, time.Time{}
 	var errs []error
@@ -466,8 +463,7 @@ func (c *transition) pause(reason string) error {
 	return errors.Join(append(errs, webhook.ScheduledTaskPaused(c.ctx, c.tx, c.task))...)
 }
 
-// resume has the schedule go on from now. What passed meanwhile is recorded as
-// skipped.
+// resume continues the schedule from now. Instants during the pause are recorded as skipped.
 func (c *transition) resume() error {
 	if err := c.passed(); err != nil {
 		return err
@@ -476,7 +472,7 @@ func (c *transition) resume() error {
 	return c.plan()
 }
 
-// passed records the instants that a paused task let pass.
+// passed records the instants during a task's pause.
 func (c *transition) passed() error {
 	if c.task.Enabled || c.usedUp() || c.schedule == nil {
 		return nil
@@ -497,7 +493,7 @@ func (c *transition) passed() error {
 	return nil
 }
 
-// plan finds the next instant: after now, and after all that is dealt with.
+// plan sets the next instant: after now, and after all processed instants.
 func (c *transition) plan() error {
 	c.task.PlannedAt = c.now
 	if c.now.After(c.task.Cursor) {

@@ -10,22 +10,21 @@ import (
 	"stoa/internal/store"
 )
 
-// The bounds of what a task may say.
+// Limits of the fields of a task.
 const (
 	MaxCatchUpWindow = 30 * 24 * time.Hour
 	MaxPauseAfter    = 100
 	MaxTaskRuns      = 1_000_000
 )
 
-// lastMoment is the last that a task may name. [oldestMoment] bounds the others.
+// lastMoment is the latest time in a task. [oldestMoment] limits the earliest.
 var lastMoment = time.Date(2200, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// oldestMoment is how long ago a moment may be that a task names.
+// oldestMoment is the maximum age of a time in a task.
 const oldestMoment = 366 * 24 * time.Hour
 
-// checkMoments refuses moments that no caller means: an interval that is counted
-// from a far past, say, has more instants than can be listed. Those that the task
-// had before stay.
+// checkMoments refuses implausible times: an interval counted from a distant past, for
+// example, has more instants than can be listed. Times that the task already had stay valid.
 func checkMoments(t, before stoa.ScheduledTask, now time.Time) error {
 	for _, m := range []struct {
 		param   string
@@ -39,13 +38,13 @@ func checkMoments(t, before stoa.ScheduledTask, now time.Time) error {
 			continue
 		}
 		if m.at.Before(now.Add(-oldestMoment)) || m.at.After(lastMoment) {
-			return stoa.Errorf(stoa.CodeInvalidValue, "Use a moment from one year ago to %s.", lastMoment.Format(time.RFC3339)).At(m.param)
+			return stoa.Errorf(stoa.CodeInvalidValue, "Use a time from one year ago to %s.", lastMoment.Format(time.RFC3339)).At(m.param)
 		}
 	}
 	return nil
 }
 
-// check refuses a task that makes no sense. Its policies are known.
+// check refuses an invalid task. Its policies have been checked.
 func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 	if t.Mode == "" {
 		t.Mode = stoa.ModeOnce
@@ -55,15 +54,15 @@ func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 	}
 	switch {
 	case t.Mode != stoa.ModeChat && t.Mode != stoa.ModeOnce:
-		return stoa.Errorf(stoa.CodeInvalidMode, "The mode is %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
+		return stoa.Errorf(stoa.CodeInvalidMode, "The mode must be %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
 	case t.SessionPolicy == stoa.SessionReuse && t.Mode == stoa.ModeOnce:
-		return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q takes one message only: to reuse a session, use mode %q.", stoa.ModeOnce, stoa.ModeChat).At("sessionPolicy")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q accepts only one message: to reuse a session, use mode %q.", stoa.ModeOnce, stoa.ModeChat).At("sessionPolicy")
 	case t.CatchUpWindow < 0 || t.CatchUpWindow > MaxCatchUpWindow:
-		return stoa.Errorf(stoa.CodeInvalidValue, "The window has 0 to %d seconds.", MaxCatchUpWindow/time.Second).At("catchUpWindowSeconds")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The window must be 0 to %d seconds.", MaxCatchUpWindow/time.Second).At("catchUpWindowSeconds")
 	case t.PauseAfter < 0 || t.PauseAfter > MaxPauseAfter:
-		return stoa.Errorf(stoa.CodeInvalidValue, "A task may be paused after 1 to %d failures in a row, or never: 0.", MaxPauseAfter).At("pauseAfterFailures")
+		return stoa.Errorf(stoa.CodeInvalidValue, "A task can be paused after 1 to %d consecutive failures, or never: 0.", MaxPauseAfter).At("pauseAfterFailures")
 	case !t.EndAt.IsZero() && t.EndAt.Before(t.StartAt):
-		return stoa.Errorf(stoa.CodeInvalidValue, "The end lies before the start.").At("endAt")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The end is before the start.").At("endAt")
 	}
 	return s.sessions.CheckMessage(t.Message)
 }
@@ -72,7 +71,7 @@ func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 // configuration allows.
 func (s *Scheduler) checkDistance(t stoa.Schedule, sched *schedule.Schedule, from time.Time) error {
 	if s.cfg.Interval <= schedule.MinEvery {
-		return nil // instants never are
+		return nil // the distance between its instants never is
 	}
 	const looks = 1500 // more than a day of minutes
 	last, n := time.Time{}, 0
@@ -90,7 +89,7 @@ func (s *Scheduler) checkDistance(t stoa.Schedule, sched *schedule.Schedule, fro
 	return nil
 }
 
-// anchor is from where an interval is counted: its start, or one interval from
+// anchor returns the time from which an interval is counted: its start, or one interval from
 // now.
 func anchor(t stoa.ScheduledTask, now time.Time) time.Time {
 	if !t.StartAt.IsZero() {
@@ -99,7 +98,7 @@ func anchor(t stoa.ScheduledTask, now time.Time) time.Time {
 	return now.Truncate(time.Millisecond).Add(t.Schedule.Every)
 }
 
-// begin prepares a task: its schedule is parsed, and must have an instant left.
+// begin prepares a task: its schedule is parsed, and must have a future instant.
 func (s *Scheduler) begin(t *stoa.ScheduledTask, now time.Time) error {
 	if t.Anchor.IsZero() {
 		t.Anchor = anchor(*t, now)
@@ -115,11 +114,11 @@ func (s *Scheduler) begin(t *stoa.ScheduledTask, now time.Time) error {
 	if first.IsZero() {
 		switch {
 		case t.Schedule.Type == stoa.ScheduleOnce && !t.Schedule.RunAt.After(now):
-			return stoa.Errorf(stoa.CodeInvalidValue, "This moment has passed.").At("schedule.runAt")
+			return stoa.Errorf(stoa.CodeInvalidValue, "This time has passed.").At("schedule.runAt")
 		case !t.EndAt.IsZero():
 			return stoa.Errorf(stoa.CodeInvalidValue, "The schedule has no instant before its end.").At("endAt")
 		}
-		return stoa.Errorf(stoa.CodeInvalidValue, "The schedule has no instant left.").At("schedule")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The schedule has no future instant.").At("schedule")
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 		return t, err
 	}
 	if n >= s.cfg.PerAgent {
-		return t, stoa.Errorf(stoa.CodeTooManyTasks, "This agent has %d scheduled tasks, and may have no more. Delete one, or make another agent.", n)
+		return t, stoa.Errorf(stoa.CodeTooManyTasks, "This agent has %d scheduled tasks, which is the maximum. Delete one, or create another agent.", n)
 	}
 	t.AccountID, t.KeyID = c.Account.ID, c.Key.ID
 	work := &transition{s: s, ctx: ctx, tx: tx, now: now, task: t}
@@ -170,10 +169,9 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 	return tx.InsertTask(ctx, work.task)
 }
 
-// Edit has fn change a task. What fn sees cannot change meanwhile; allowed,
-// unless it is nil, is asked first whether the task is the one to be changed.
-// Whatever is due by the old schedule is dealt with before. fn must leave alone
-// what a caller does not set. Enabled pauses and resumes.
+// Edit lets fn change a task, which is locked. Unless allowed is nil, it is called first and
+// may reject the task. Instants due under the old schedule are processed before. fn must not
+// modify fields that a caller does not set. Enabled pauses and resumes.
 func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, id string, allowed func(stoa.ScheduledTask) error, fn func(*stoa.ScheduledTask) error) (stoa.ScheduledTask, error) {
 	return s.edit(ctx, tx, accountID, agentID, id, allowed, func(c *transition) error {
 		before := c.task
@@ -188,7 +186,7 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 			return err
 		}
 		if t.SessionPolicy != before.SessionPolicy {
-			t.SessionID = "" // what is reused begins with the policy
+			t.SessionID = "" // the reused session begins with the policy
 		}
 		enable := t.Enabled
 		t.Enabled = before.Enabled
@@ -211,8 +209,8 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	})
 }
 
-// reschedule has the task go by its new schedule from now. What passed by the one
-// before is recorded first.
+// reschedule makes the task follow its new schedule from now on. Past instants of the
+// previous one are recorded first.
 func (c *transition) reschedule(before stoa.ScheduledTask) (err error) {
 	t := c.task
 	c.task = before
@@ -222,7 +220,7 @@ func (c *transition) reschedule(before stoa.ScheduledTask) (err error) {
 	t.Cursor, t.Counts = c.task.Cursor, c.task.Counts
 	c.task = t
 	if t.Schedule != before.Schedule || !t.StartAt.Equal(before.StartAt) {
-		c.task.Anchor = time.Time{} // counted anew
+		c.task.Anchor = time.Time{} // counted again
 	}
 	if err := c.s.begin(&c.task, c.now); err != nil {
 		return err
@@ -238,8 +236,8 @@ func sameWhen(a, b stoa.ScheduledTask) bool {
 	return a.Schedule == b.Schedule && a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt)
 }
 
-// Pause stops a task until it is resumed. What runs goes on; what waits is
-// skipped. A paused task stays as it is.
+// Pause stops a task until it is resumed. Current runs continue; waiting ones are skipped. A
+// paused task stays unchanged.
 func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	return s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
 		if !c.task.Enabled {
@@ -249,10 +247,10 @@ func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID,
 	})
 }
 
-// PauseMadeBy pauses all tasks that a key created, some in each transaction. What
-// has begun goes on. It may be repeated.
+// PauseMadeBy pauses all tasks that a key created, some in each transaction. Current runs
+// continue. It may be repeated.
 func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) error {
-	for n := 1; n > 0; { // each pass pauses what it picks, or puts it off
+	for n := 1; n > 0; { // each pass pauses or postpones the tasks that it picks
 		var err error
 		n, _, err = s.batch(ctx, s.now(),
 			func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksMadeBy(ctx, accountID, keyID, false, dueBatch) },
@@ -275,8 +273,8 @@ func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) er
 	})
 }
 
-// Resume has a paused task go on with its next instant. Those that passed are
-// recorded as skipped, and its failures forgotten.
+// Resume makes a paused task continue with its next instant. Instants during the pause are
+// recorded as skipped, and its failure count is reset.
 func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	return s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
 		if c.task.Enabled {
@@ -286,8 +284,8 @@ func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID
 	})
 }
 
-// edit changes a task that is up to date: whatever is due, or has ended, is in
-// its row.
+// edit changes a task that is up to date: due instants and ended runs are recorded in its
+// row.
 func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, id string, allowed func(stoa.ScheduledTask) error, fn func(*transition) error) (stoa.ScheduledTask, error) {
 	if _, err := tx.AgentForShare(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
@@ -308,9 +306,9 @@ func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 		return c.task, err
 	}
 	if !c.task.NextAt.IsZero() && !c.task.NextAt.After(c.now) {
-		// The scheduler goes on with it, and lets other writers in between.
+		// The scheduler continues with it, and lets other writers proceed in between.
 		s.wake()
-		return c.task, stoa.Errorf(stoa.CodeOverloaded, "The task is catching up with many instants that it missed. Try again in a moment.").After(time.Second)
+		return c.task, stoa.Errorf(stoa.CodeOverloaded, "The task is still processing many instants that it missed. Try again in a moment.").After(time.Second)
 	}
 	if err := fn(c); err != nil {
 		return c.task, err
@@ -324,10 +322,9 @@ func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	return tx.Task(ctx, accountID, agentID, id)
 }
 
-// RunNow starts a task now, whatever its schedule says, also while it is paused.
-// Whether the credits suffice its caller checks first. It fails as
-// [session.Sessions.Start] and Send do; [stoa.CodeSessionBusy] where the session that is reused is
-// at work.
+// RunNow starts a task now, regardless of its schedule, even while it is paused. The caller
+// must check before whether the credits suffice. It fails like [session.Sessions.Start] and
+// Send; with [stoa.CodeSessionBusy] if the reused session is busy.
 func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.TaskRun, error) {
 	var run stoa.TaskRun
 	_, err := s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
@@ -349,12 +346,12 @@ func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID
 	return run, err
 }
 
-// RequestOf is the session that a run of the task would be, for a check of the
+// RequestOf returns the request for the session of the task's run, for a check of the
 // credits.
 func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest { return s.request(t, "") }
 
-// Delete removes a task and its history. Sessions that it has started go on;
-// what waits never begins. One that does not exist is [stoa.CodeTaskNotFound].
+// Delete removes a task and its history. Started sessions continue; waiting runs never begin.
+// A missing task is [stoa.CodeTaskNotFound].
 func (s *Scheduler) Delete(ctx context.Context, tx *store.Tx, accountID, agentID, id string) error {
 	tx.AfterCommit(s.wake)
 	return tx.HideTask(ctx, accountID, agentID, id)
@@ -383,12 +380,12 @@ func (s *Scheduler) Upcoming(t stoa.ScheduledTask, n int) []time.Time {
 	return out
 }
 
-// Preview returns the first instants that such a task would have if it were made
-// now, at most n. Nothing is stored.
+// Preview returns the first instants, at most n, that the task would have if it were created
+// now. Nothing is stored.
 func (s *Scheduler) Preview(t stoa.ScheduledTask, n int) ([]schedule.Shown, error) {
 	now := s.now()
 	if !t.EndAt.IsZero() && t.EndAt.Before(t.StartAt) {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The end lies before the start.").At("endAt")
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The end is before the start.").At("endAt")
 	}
 	if err := checkMoments(t, stoa.ScheduledTask{}, now); err != nil {
 		return nil, err

@@ -13,14 +13,14 @@ import (
 )
 
 // A run that waits for a program of the account has not ended: the overlap policy decides
-// about the instants meanwhile. It ends when the program has answered, and also when its
-// time to answer is over.
+// about the instants in the meantime. It ends when the program has answered, or when the time
+// for that is over.
 func TestRunsThatWaitForProgramsHaveNotEnded(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "03-01 08:01 schedule ", "03-01 08:02 schedule ", "03-01 08:03 schedule "
 	for _, tc := range []struct {
 		policy       string
-		began        int // runs, in three minutes
+		began        int // runs in three minutes
 		during, then []string
 	}{
 		{stoa.OverlapSkip, 1, []string{first + "waiting_for_input", second + "skipped overlap", third + "skipped overlap"}, []string{first + "completed", second + "skipped overlap", third + "skipped overlap"}},

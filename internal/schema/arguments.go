@@ -12,31 +12,31 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// Limits of the parameters of a tool, and of the check of arguments by them.
+// Limits of the parameters of a tool, and of the check of arguments against them.
 const (
 	MaxParameters = 32 << 10  // bytes of the schema
-	maxLevels     = 10        // of schemas in one another
+	maxLevels     = 10        // nested schemas
 	maxArguments  = 10_000    // values
 	maxWork       = 2_000_000 // see [Parameters.work]; some 100 ns each
 	maxNumber     = 32        // characters of a number; the check computes with fractions of any size
-	maxTold       = 1_000     // bytes of what is wrong
+	maxTold       = 1_000     // bytes of an error's text
 )
 
 // Parameters is the schema of a tool's arguments.
 type Parameters struct {
 	compiled *jsonschema.Schema
-	order    []*node // its schemas: each before those that it applies to the same value
+	order    []*node // its schemas, ordered: each before those that it applies to the same value
 	same     map[*node][]*node
-	below    map[*node][]*node // those that it applies to the values in a value
+	below    map[*node][]*node // the schemas that it applies to nested values
 	patterns patterns
 }
 
-// ReadParameters reads the schema of a tool's arguments: JSON Schema 2020-12 for an
-// object, at most [MaxParameters] long, whose references stay within it. The error
-// says what is wrong, for whoever wrote it. No address is ever followed.
+// ReadParameters reads the schema of a tool's arguments: JSON Schema 2020-12 for an object,
+// at most [MaxParameters] long, whose references stay within it. The error is for the author
+// of the schema. No address is ever followed.
 func ReadParameters(text string) (*Parameters, error) {
 	if len(text) > MaxParameters {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are taken", len(text), MaxParameters)
+		return nil, fmt.Errorf("it has %d bytes; the maximum is %d", len(text), MaxParameters)
 	}
 	doc, err := jsonx.Tree([]byte(text), maxNodes)
 	root, ok := parse(text)
@@ -44,7 +44,7 @@ func ReadParameters(text string) (*Parameters, error) {
 		return nil, errors.New("it is not one JSON object")
 	}
 	if !root.get("type").says("object") {
-		return nil, errors.New(`its "type" has to be "object"`)
+		return nil, errors.New(`its "type" must be "object"`)
 	}
 	if err := plainNumbers(doc); err != nil {
 		return nil, err
@@ -75,17 +75,17 @@ func ReadParameters(text string) (*Parameters, error) {
 	return p, nil
 }
 
-// resource is what the schema is called in the library that checks by it.
+// resource is the name of the schema in the library that checks arguments.
 const resource = "stoa:parameters"
 
-// noLoader refuses to load anything.
+// noLoader refuses to load other schemas.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%q is outside of the schema, and is not followed", url)
 }
 
-// told returns an error of the library without the name of the resource, and cut.
+// told returns an error of the library without the name of the resource, shortened.
 func told(err error) error {
 	text := strings.ReplaceAll(err.Error(), resource, "")
 	if _, rest, ok := strings.Cut(text, "\n"); ok {
@@ -130,11 +130,11 @@ func plainNumbers(v any) error {
 type parameterReader struct {
 	p     *Parameters
 	root  *node
-	at    map[*node]int // 1: being visited, 2: visited
-	later []placed      // those that are applied to other values, so that a circle ends
+	at    map[*node]int // 1 while being visited, 2 when visited
+	later []placed      // those applied to other values, so that cycles end
 }
 
-// A placed node is a schema, and in how many others it is.
+// A placed node is a schema, and its nesting level.
 type placed struct {
 	n     *node
 	level int
@@ -143,14 +143,14 @@ type placed struct {
 // sameValue are the keywords whose schemas are applied to the value itself.
 var sameValue = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// visit takes a schema and those that it refers to. A schema that is applied to the
-// same value again, by references in a circle, would never end.
+// visit visits a schema and those that it references. A schema that is applied to the same
+// value again, by circular references, would never end.
 func (r *parameterReader) visit(n *node, level int) error {
 	if n.kind != '{' || r.at[n] == 2 {
 		return nil
 	}
 	if level > maxLevels {
-		return fmt.Errorf("at %q are more than %d schemas in one another", n.pointer(), maxLevels)
+		return fmt.Errorf("at %q there are more than %d nested schemas", n.pointer(), maxLevels)
 	}
 	r.at[n] = 1
 	for i, key := range n.keys {
@@ -169,7 +169,7 @@ func (r *parameterReader) visit(n *node, level int) error {
 				return err
 			}
 		case strings.HasPrefix(key, "$") && key != "$defs" && key != "$schema" && key != "$comment":
-			return fmt.Errorf("the keyword %q at %q is not taken", key, n.pointer())
+			return fmt.Errorf("the keyword %q at %q is not supported", key, n.pointer())
 		default:
 			for _, kid := range subschemas(key, value) {
 				if !slices.Contains(sameValue, key) {
@@ -205,18 +205,18 @@ func subschemas(key string, value *node) []*node {
 	return nil
 }
 
-// target returns what a reference names.
+// target returns the target of a reference.
 func (r *parameterReader) target(ref *node) (*node, error) {
 	path, ok := steps(ref.text)
 	n := r.root.at(path)
 	if !ok || !ref.is('"') || n == nil {
-		return nil, fmt.Errorf("the reference %.100q names nothing in the schema; others are not followed", ref.text)
+		return nil, fmt.Errorf("the reference %.100q has no target in the schema; external references are not followed", ref.text)
 	}
 	return n, nil
 }
 
-// Check reports what is wrong with arguments, for the model that wrote them; nil:
-// nothing. Arguments that would take too long to check are wrong too.
+// Check returns what is wrong with arguments, for the model that wrote them; nil if they are
+// valid. Arguments that would take too long to check are an error too.
 func (p *Parameters) Check(arguments string) error {
 	v, err := jsonx.Tree([]byte(arguments), maxArguments)
 	if errors.Is(err, jsonx.ErrTooMany) {
@@ -237,8 +237,8 @@ func (p *Parameters) Check(arguments string) error {
 	return nil
 }
 
-// work is how many schemas are applied to the values of arguments at most. A schema
-// of a few lines may double with each level of the value, or of its own.
+// work returns the maximum number of schemas applied to the values of arguments. A schema of
+// a few lines may double it with each level of the value, or of its own.
 func (p *Parameters) work(v any) (total float64) {
 	times := map[*node]float64{}
 	if len(p.order) > 0 {
@@ -286,7 +286,7 @@ func (p *Parameters) work(v any) (total float64) {
 	return total
 }
 
-// root returns the schema that all the others are in.
+// root returns the schema that contains all the others.
 func (p *Parameters) root() *node {
 	n := p.order[0]
 	for n.up != nil {

@@ -72,8 +72,8 @@ func TestArgumentsAreCheckedByTheWholeSchema(t *testing.T) {
 	}
 }
 
-// A short schema can apply itself more often than a check may take: by references
-// that double, or by a value whose levels do.
+// A short schema can apply itself more often than a check allows: by references that double
+// the work, or by nested values that do.
 func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
 	t.Parallel()
 	var defs []string
@@ -99,7 +99,7 @@ func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
 	}
 }
 
-// Regular expressions of usual sizes are taken, and texts of usual lengths checked.
+// Regular expressions of usual sizes are accepted, and texts of usual lengths checked.
 func TestUsualPatternsAreTaken(t *testing.T) {
 	t.Parallel()
 	var properties []string
@@ -121,7 +121,7 @@ func TestUsualPatternsAreTaken(t *testing.T) {
 	}
 }
 
-// The count of states is no smaller than what is compiled.
+// The count of states is at least the number of states compiled.
 func TestStatesAreCountedBeforeTheyAreMade(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// filter takes out of a schema what the vendor refuses, and notes it in the
+// filter removes the keywords that the vendor refuses from a schema, and notes them in the
 // description.
 func (f *fitter) filter(n *node, root bool) {
 	if !f.rules.valid {
@@ -46,7 +46,7 @@ func (f *fitter) note(notes []byte, key string, value *node) []byte {
 		return notes
 	}
 	entry := value.append(append((&node{kind: '"', text: key}).append(nil), ':'))
-	if !f.take(2*len(entry) + 32) {
+	if !f.spend(2*len(entry) + 32) {
 		return notes
 	}
 	if len(notes) == 0 {
@@ -57,8 +57,8 @@ func (f *fitter) note(notes []byte, key string, value *node) []byte {
 	return append(notes, entry...)
 }
 
-// allowed reports whether a keyword may stay as it is, and if not, whether the schema
-// loses by it.
+// allowed reports whether a keyword may stay, and otherwise whether the schema is weaker
+// without it.
 func (f *fitter) allowed(n *node, root bool, key string, value *node) (keep, loss bool) {
 	want, known := keywords[key]
 	if f.rules.keywords != nil && !slices.Contains(f.rules.keywords, key) {
@@ -96,7 +96,7 @@ func (f *fitter) allowed(n *node, root bool, key string, value *node) (keep, los
 	return true, false
 }
 
-// values reports whether the vendor takes the values of an enum.
+// values reports whether the vendor accepts the values of an enum.
 func (f *fitter) values(values []*node) bool {
 	for _, v := range values {
 		switch v.kind {
@@ -130,7 +130,7 @@ func isSimple(pattern string) bool {
 	return true
 }
 
-// object completes an object and an array: what the vendor insists on.
+// object completes an object or an array with keywords that the vendor requires.
 func (f *fitter) object(n *node, root bool) {
 	if root && f.rules.plainRoot && !n.has("type") {
 		n.put("type", text("object"))
@@ -150,14 +150,14 @@ func (f *fitter) object(n *node, root bool) {
 	}
 	if f.rules.closed && !n.has("additionalProperties") {
 		if !n.has("properties") && !root {
-			f.refuse(n, "additionalProperties") // any object: nothing says which members it has
+			f.refuse(n, "additionalProperties") // any object: its members are not described
 		}
 		n.set("additionalProperties", &node{kind: 'f'})
 	}
 	f.names(n)
 }
 
-// names brings required in line with properties.
+// names makes required consistent with properties.
 func (f *fitter) names(n *node) {
 	properties, required := n.get("properties"), n.get("required")
 	if f.rules.required {

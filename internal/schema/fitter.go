@@ -12,15 +12,16 @@ type fitter struct {
 	strict bool
 	root   *node
 	defs   map[string]*node // of $defs at the root
-	active []string         // the definitions around the schema at hand
-	force  map[*node]bool   // references that may not stay ones
-	budget int              // bytes that may still be added
+	active []string         // the definitions that contain the current schema
+	force  map[*node]bool   // references that must be replaced
+	budget int              // number of bytes that may still be added
 	misfit *Misfit
 }
 
-// run rewrites the root, then the definitions, then what needs the whole schema.
+// run rewrites the root, then the definitions, then applies the steps that need the whole
+// schema.
 func (f *fitter) run() {
-	if f.vendor == Compatible { // nothing is known to be refused: references stay where they point
+	if f.vendor == Compatible { // nothing is known to be refused: references keep their targets
 		f.plain(f.root)
 		if !f.root.has("type") {
 			f.guessType(f.root, true)
@@ -41,15 +42,15 @@ func (f *fitter) run() {
 	f.limits()
 }
 
-// refuse notes that a part of the schema had to leave; the first counts.
+// refuse records that a part of the schema had to be removed; the first one counts.
 func (f *fitter) refuse(n *node, keyword string) {
 	if f.misfit == nil {
 		f.misfit = &Misfit{Pointer: n.pointer(), Keyword: keyword}
 	}
 }
 
-// take takes up to n bytes from the budget; it reports whether there were as many.
-func (f *fitter) take(n int) bool {
+// spend deducts n bytes from the budget; it reports whether they were available.
+func (f *fitter) spend(n int) bool {
 	if n > f.budget {
 		return false
 	}
@@ -57,7 +58,7 @@ func (f *fitter) take(n int) bool {
 	return true
 }
 
-// plain drops what only names a schema.
+// plain drops keywords that only name a schema.
 func (f *fitter) plain(n *node) {
 	for _, key := range nameKeywords {
 		if n.get(key).is('"') {
@@ -76,7 +77,7 @@ func (f *fitter) plain(n *node) {
 	}
 }
 
-// nameKeywords say where a schema is from.
+// nameKeywords are keywords about the origin of a schema.
 var nameKeywords = []string{"$schema", "$id", "$comment"}
 
 // subschema rewrites a schema that may be a boolean.
@@ -96,8 +97,8 @@ func (f *fitter) subschema(n *node) *node {
 	return n
 }
 
-// schema rewrites an object schema and what is in it. The order of the steps is part
-// of the package's promise.
+// schema rewrites an object schema and its subschemas. The order of the steps is part of the
+// package's guarantee.
 func (f *fitter) schema(n *node, root bool) {
 	mark := len(f.active)
 	f.reform(n)
@@ -124,8 +125,7 @@ func (f *fitter) schema(n *node, root bool) {
 	f.active = f.active[:mark]
 }
 
-// reform drops what only names a schema, and brings older drafts to the form of
-// draft 2020-12.
+// reform drops keywords that only name a schema, and converts older drafts to draft 2020-12.
 func (f *fitter) reform(n *node) {
 	for _, key := range nameKeywords {
 		n.remove(key)
@@ -155,8 +155,7 @@ func (f *fitter) reform(n *node) {
 	}
 }
 
-// mergeOne puts the member of an allOf with one member in its place, as long as no
-// keyword says two things.
+// mergeOne replaces an allOf with a single schema by that schema, if no keyword conflicts.
 func (f *fitter) mergeOne(n *node) {
 	for {
 		all := n.get("allOf")
@@ -188,7 +187,7 @@ func (f *fitter) mergeOne(n *node) {
 
 func isRemark(key string) bool { return key == "description" || slices.Contains(remarks, key) }
 
-// nullable writes the keyword nullable of OpenAPI as a type.
+// nullable converts the OpenAPI keyword nullable to a type.
 func nullable(n *node) {
 	value := n.get("nullable")
 	if value == nil || value.kind != 't' && value.kind != 'f' {
@@ -221,8 +220,8 @@ func nullable(n *node) {
 	}
 }
 
-// about is the type that a keyword says something about; those that are missing are
-// about any value.
+// about maps keywords to the type that they constrain; keywords that are missing here apply
+// to any value.
 var about = map[string]string{
 	"properties": "object", "required": "object", "additionalProperties": "object", "patternProperties": "object", "propertyNames": "object",
 	"unevaluatedProperties": "object", "minProperties": "object", "maxProperties": "object", "dependentRequired": "object", "dependentSchemas": "object",
@@ -232,8 +231,8 @@ var about = map[string]string{
 	"minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
 }
 
-// splitTypes makes a union of a list of types with an object or an array in it. The
-// root has to be an object and becomes one.
+// splitTypes turns a list of types that includes an object or an array into a union. The root
+// must be an object and becomes one.
 func (f *fitter) splitTypes(n *node, root bool) {
 	t := n.get("type")
 	if !t.is('[') || !isType.fits(t) || !t.contains("object") && !t.contains("array") {
@@ -257,7 +256,7 @@ func (f *fitter) splitTypes(n *node, root bool) {
 		for i, key := range n.keys {
 			if a := about[key]; a != "" && (a == kind.text || a == "number" && kind.text == "integer") {
 				value := n.kids[i]
-				if a == "number" && !f.take(value.size(f.budget)) {
+				if a == "number" && !f.spend(value.size(f.budget)) {
 					continue
 				} else if a == "number" { // may belong to two branches
 					value = value.copy()
@@ -279,8 +278,8 @@ func (f *fitter) splitTypes(n *node, root bool) {
 	*n = *out
 }
 
-// splitNull takes null out of the values of an enum, for a vendor that takes only
-// strings and numbers there, and makes a union with it.
+// splitNull removes null from the values of an enum and makes a union with it, for a vendor
+// that only accepts strings and numbers there.
 func (f *fitter) splitNull(n *node) {
 	values := n.get("enum")
 	if !f.rules.plainEnum || !values.is('[') || n.has("anyOf") {
@@ -313,8 +312,8 @@ func (f *fitter) splitNull(n *node) {
 	n.set("anyOf", list(branch, null))
 }
 
-// guessType gives a schema the type that its other keywords imply, where a vendor
-// insists on one, and the root the type that it has to have.
+// guessType sets the type that the other keywords imply, if a vendor requires a type, and the
+// required type of the root.
 func (f *fitter) guessType(n *node, root bool) {
 	if n.has("type") || n.has("$ref") || n.has("anyOf") || n.has("oneOf") || n.has("allOf") {
 		if root && f.rules.plainRoot && !n.has("type") {
@@ -363,7 +362,7 @@ func typeOf(n *node) string {
 	return "null"
 }
 
-// within rewrites the schemas in a schema.
+// within rewrites the subschemas of a schema.
 func (f *fitter) within(n *node) {
 	for i, key := range n.keys {
 		value := n.kids[i]

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// FuzzNothingRefusedIsLeft builds schemas from bytes and looks for what a vendor
-// refuses in what becomes of them.
+// FuzzNothingRefusedIsLeft builds schemas from bytes and searches the rewritten schemas for
+// parts that a vendor refuses.
 func FuzzNothingRefusedIsLeft(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
 	f.Add([]byte("a schema of any bytes, the more of them the more it holds, with references and circles"))
@@ -73,7 +73,7 @@ func check(t *testing.T, schema string) {
 	}
 }
 
-// A checker finds what a vendor refuses, with its own lists.
+// A checker finds parts that a vendor refuses, with its own lists.
 type checker struct {
 	v      Vendor
 	strict bool
@@ -81,7 +81,7 @@ type checker struct {
 	found  string
 }
 
-// refusedBy are keywords that no schema for a vendor may have.
+// refusedBy lists keywords that no schema for a vendor may have.
 var refusedBy = map[Vendor]string{
 	OpenAI: "allOf oneOf not if then else patternProperties propertyNames prefixItems dependentRequired dependentSchemas contains " +
 		"unevaluatedProperties unevaluatedItems uniqueItems minProperties maxProperties default $schema nullable definitions",
@@ -168,7 +168,7 @@ func (c *checker) schema(n any, root bool, at string) {
 	}
 }
 
-// A maker makes a schema of bytes.
+// A maker makes a schema from bytes.
 type maker struct {
 	choices []byte
 	n       int
@@ -225,8 +225,8 @@ func (m *maker) schema(depth int) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// TestHostileSchemasStayCheap gives schemas whose rewriting could grow beyond all
-// bounds. Each of them took minutes, or all memory, without the bounds.
+// TestHostileSchemasStayCheap rewrites schemas that could grow without bounds. Each of them
+// took minutes, or all memory, without the limits.
 func TestHostileSchemasStayCheap(t *testing.T) {
 	t.Parallel()
 	doubling := `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0","title":"x"}},"$defs":{`

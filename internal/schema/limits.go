@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// What OpenAI counts in one enum with many values, in characters.
+// OpenAI's limits of one enum with many values, in characters.
 const (
 	longEnum      = 250
 	longEnumChars = 15_000
 )
 
-// counts is what vendors count over a whole schema.
+// counts contains the numbers that vendors limit over a whole schema.
 type counts struct{ optional, unions, levels, properties, values, names int }
 
-// limits compares what a schema has with what the vendor takes.
+// limits compares a schema with the limits of the vendor.
 func (f *fitter) limits() {
 	var c counts
 	long := f.count(f.root, 0, &c)
@@ -40,7 +40,7 @@ func (f *fitter) limits() {
 	}
 }
 
-// count adds what is in a schema; it returns a schema with an enum that is too long.
+// count adds the numbers of a schema; it returns a schema with an enum that is too long.
 func (f *fitter) count(n *node, level int, c *counts) (long *node) {
 	c.levels = max(c.levels, level)
 	if t := n.get("type"); n.get("anyOf").is('[') || t.is('[') && len(t.kids) > 1 {
@@ -70,7 +70,7 @@ func (f *fitter) count(n *node, level int, c *counts) (long *node) {
 				c.properties += len(value.kids)
 				c.optional += len(value.kids)
 				if required := n.get("required"); required.is('[') {
-					c.optional -= len(required.kids) // object made each of them a property, once
+					c.optional -= len(required.kids) // object made each of them a property, which counts once
 				}
 			}
 			for _, kid := range value.kids {

@@ -11,12 +11,12 @@ import (
 
 // A node is a JSON value whose members keep their order.
 type node struct {
-	kind byte     // as [jsonx.Kind]
+	kind byte     // as in [jsonx.Kind]
 	text string   // of a string its value, of a number its digits
-	keys []string // of an object, one for each of kids
+	keys []string // of an object, one for each element of kids
 	kids []*node  // of an object or an array
 
-	up   *node  // the value around it in the caller's schema, and the member's name
+	up   *node  // the enclosing value in the caller's schema, and the member's name
 	name string // or index in it
 }
 
@@ -36,8 +36,8 @@ func parse(text string) (*node, bool) {
 	return n, err == io.EOF
 }
 
-// read reads the value that comes next, the member or element called name of up. left is
-// how many values may still come.
+// read reads the next value, the member or element called name of up. left is the number of
+// values that may still follow.
 func read(dec *jsonx.Decoder, up *node, name string, left *int) (*node, bool) {
 	if *left--; *left < 0 || dec.StackDepth() >= maxDepth {
 		return nil, false
@@ -101,10 +101,10 @@ func (n *node) append(dst []byte) []byte {
 		}
 		dst = kid.append(dst)
 	}
-	return append(dst, n.kind+2) // ] follows [ by two in ASCII, as } does {
+	return append(dst, n.kind+2) // ] is [ plus two in ASCII, as } is { plus two
 }
 
-// pointer returns where the value stood in the caller's schema.
+// pointer returns the position of the value in the caller's schema.
 func (n *node) pointer() string {
 	var steps []string
 	for ; n != nil && n.up != nil; n = n.up {
@@ -122,7 +122,7 @@ func (n *node) pointer() string {
 	return b.String()
 }
 
-// Values that are in no caller's schema.
+// Values that are not in a caller's schema.
 func text(s string) *node      { return &node{kind: '"', text: s} }
 func list(kids ...*node) *node { return &node{kind: '[', kids: kids} }
 
@@ -134,7 +134,7 @@ func (n *node) contains(word string) bool {
 	return slices.ContainsFunc(n.kids, func(k *node) bool { return k.says(word) })
 }
 
-// get returns a member of an object, nil if there is none.
+// get returns a member of an object, nil if none exists.
 func (n *node) get(key string) *node {
 	if n.kind == '{' {
 		if i := n.index(key); i >= 0 {
@@ -144,7 +144,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// at returns what the steps of a reference lead to, nil if that is nothing.
+// at returns the target of a reference's steps, nil if none exists.
 func (n *node) at(path []string) *node {
 	for _, step := range path {
 		switch i, err := strconv.Atoi(step); {
@@ -170,7 +170,7 @@ func (n *node) members() map[string]*node {
 	return m
 }
 
-// set sets a member of an object in its place, or as the last.
+// set sets a member of an object, in its place or as the last.
 func (n *node) set(key string, value *node) {
 	if i := n.index(key); i >= 0 {
 		n.kids[i] = value
@@ -184,12 +184,12 @@ func (n *node) put(key string, value *node) {
 	n.keys, n.kids = slices.Insert(n.keys, 0, key), slices.Insert(n.kids, 0, value)
 }
 
-// rename gives a member, which there has to be, another name in its place.
+// rename renames an existing member without moving it.
 func (n *node) rename(key, to string) {
 	n.keys[n.index(key)] = to
 }
 
-// remove takes a member out and returns its value, nil if there is none.
+// remove removes a member and returns its value, nil if none exists.
 func (n *node) remove(key string) *node {
 	i := n.index(key)
 	if n.kind != '{' || i < 0 {
@@ -200,7 +200,7 @@ func (n *node) remove(key string) *node {
 	return kid
 }
 
-// size is what a copy of the value takes, in bytes, counted up to a limit.
+// size returns the size of a copy of the value, in bytes, up to a limit.
 func (n *node) size(limit int) int {
 	total := 64 + len(n.text)
 	for i, kid := range n.kids {
@@ -215,7 +215,7 @@ func (n *node) size(limit int) int {
 	return total
 }
 
-// deep returns how many levels of objects and arrays are in the value.
+// deep returns the number of nested levels of objects and arrays in the value.
 func (n *node) deep(level int) int {
 	most := level
 	for _, kid := range n.kids {
@@ -224,7 +224,7 @@ func (n *node) deep(level int) int {
 	return most
 }
 
-// copy copies the value; the places stay those of the original.
+// copy copies the value; positions stay those of the original.
 func (n *node) copy() *node {
 	c := *n
 	c.keys = slices.Clone(n.keys)
@@ -235,7 +235,7 @@ func (n *node) copy() *node {
 	return &c
 }
 
-// equal reports whether two values are written alike.
+// equal reports whether two values have the same encoding.
 func (n *node) equal(o *node) bool {
 	return n.kind == o.kind && n.text == o.text && slices.Equal(n.keys, o.keys) && slices.EqualFunc(n.kids, o.kids, (*node).equal)
 }

@@ -6,17 +6,17 @@ import (
 	"regexp/syntax"
 )
 
-// maxStates bounds the regular expressions of a schema: so many states all of them are
-// compiled to at most. A short one may repeat itself a thousand times: sixty of them
-// would take gigabytes.
+// maxStates is the maximum number of states to which all regular expressions of a schema may
+// compile. A short one may repeat itself a thousand times: sixty of them would use gigabytes.
 const maxStates = 50_000
 
-// stateWork is what a state of a regular expression costs for 64 bytes of a text, as
-// [Parameters.work] counts: all of them may be followed at every byte.
+// stateWork is the cost of a state of a regular expression for 64 bytes of a text, in the
+// unit of [Parameters.work]: all states may be active at every byte.
 const stateWork = 6
 
-// PatternStates returns to how many states a regular expression is compiled, or more; it
-// compiles nothing. It fails where the check of arguments does not know the expression.
+// PatternStates returns an upper bound of the number of states to which a regular expression
+// compiles; it does not compile it. It fails if the check of arguments does not support the
+// expression.
 func PatternStates(pattern string) (int, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -59,7 +59,7 @@ func statesOf(v any, most int) (n int) {
 			}
 		}
 		for _, text := range patterns {
-			k, _ := PatternStates(text) // one that is wrong is said so when it is compiled
+			k, _ := PatternStates(text) // an invalid one is reported when it is compiled
 			if n += k; n > most {
 				return n
 			}
@@ -73,7 +73,7 @@ func statesOf(v any, most int) (n int) {
 	return n
 }
 
-// plainPatterns refuses regular expressions that take too much memory, or time.
+// plainPatterns refuses regular expressions that use too much memory or time.
 func plainPatterns(doc any) error {
 	if statesOf(doc, maxStates) > maxStates {
 		return fmt.Errorf("its regular expressions are too large: all of them may have %d states, and a repetition counts as often as it repeats", maxStates)
@@ -81,8 +81,8 @@ func plainPatterns(doc any) error {
 	return nil
 }
 
-// patterns has what the regular expressions of schemas cost for 64 bytes of a text, or of
-// the name of a member.
+// patterns contains the cost of the regular expressions of schemas for 64 bytes of a text, or
+// of a member's name.
 type patterns map[*node]float64
 
 func (p patterns) add(n *node) {
@@ -100,8 +100,8 @@ func (p patterns) add(n *node) {
 	}
 }
 
-// patternWork is what the regular expressions cost that are applied to the texts of
-// arguments, as [Parameters.work] counts. It ends beyond what may be spent.
+// patternWork returns the cost of the regular expressions that are applied to the texts of
+// arguments, in the unit of [Parameters.work]. It stops above the limit.
 func (p *Parameters) patternWork(v any) (total float64) {
 	if len(p.patterns) == 0 || len(p.order) == 0 {
 		return 0
@@ -110,12 +110,12 @@ func (p *Parameters) patternWork(v any) (total float64) {
 	return total
 }
 
-// applied adds the cost for a value, to which schemas are applied so many times.
+// applied adds the cost for a value; times is the number of applications of each schema.
 func (p *Parameters) applied(v any, times map[*node]float64, total *float64) {
 	if *total > maxWork {
 		return
 	}
-	*total += float64(len(p.order)) / 16 // of the counting itself
+	*total += float64(len(p.order)) / 16 // cost of the counting itself
 	bytes := 0
 	switch v := v.(type) {
 	case string:
@@ -156,9 +156,9 @@ func (p *Parameters) applied(v any, times map[*node]float64, total *float64) {
 	}
 }
 
-// inner returns the schemas that are applied to the values within a value to which those
-// are applied, or to the member of a name. Those for the names of members are put into
-// names; nil: they are no names.
+// inner returns the schemas that are applied to the elements of a value, or to the member
+// with a name; times contains the schemas applied to the value. If names is not nil, the
+// schemas for the member's name are added to it.
 func (p *Parameters) inner(times map[*node]float64, name string, names map[*node]float64) map[*node]float64 {
 	out := map[*node]float64{}
 	for n, m := range times {

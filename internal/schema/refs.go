@@ -32,7 +32,7 @@ func steps(ref string) ([]string, bool) {
 	return out, true
 }
 
-// target returns the definition that a reference names, nil if there is none.
+// target returns the definition that a reference names, nil if none exists.
 func (f *fitter) target(ref string) *node {
 	if s, ok := steps(ref); ok && len(s) == 2 && s[0] == "$defs" {
 		return f.defs[s[1]]
@@ -40,13 +40,13 @@ func (f *fitter) target(ref string) *node {
 	return nil
 }
 
-// hoist makes every reference one to a member of $defs at the root, which is where
-// all vendors look.
+// hoist makes every reference one to a member of $defs at the root, where all vendors expect
+// it.
 func (f *fitter) hoist() {
 	f.defs = map[string]*node{}
 	defs := f.root.get("$defs")
 	old := f.root.get("definitions")
-	moved := map[string]string{} // names in definitions that $defs has too
+	moved := map[string]string{} // names in definitions that also occur in $defs
 	switch {
 	case old.is('{') && defs == nil:
 		f.root.rename("definitions", "$defs")
@@ -63,7 +63,7 @@ func (f *fitter) hoist() {
 		}
 		f.root.remove("definitions")
 	case defs != nil && !defs.is('{'):
-		return // refused for its shape
+		return // refused because of its shape
 	case defs == nil:
 		defs = &node{kind: '{'}
 	}
@@ -84,14 +84,14 @@ func (f *fitter) hoist() {
 type hoister struct {
 	f     *fitter
 	defs  *node             // $defs of the root
-	moved map[string]string // names in definitions that are others in $defs
-	done  map[string]string // names in $defs by the pointer to what is copied there
+	moved map[string]string // names in definitions that are different in $defs
+	done  map[string]string // names in $defs by the pointer to the copied value
 }
 
-// maxHoisted is how many schemas are copied to $defs because something refers to them.
+// maxHoisted is the maximum number of schemas that are copied to $defs because of references.
 const maxHoisted = 256
 
-// visit rewrites the references in a schema, but for those in $defs of the root.
+// visit rewrites the references in a schema, except those in $defs of the root.
 func (h *hoister) visit(n *node) {
 	if ref := n.get("$ref"); ref.is('"') {
 		h.point(ref)
@@ -130,7 +130,7 @@ func (h *hoister) point(ref *node) {
 	name, done := h.done[pointer]
 	if !done {
 		n := h.find(to)
-		if !n.is('{') || len(h.done) == maxHoisted || !f.take(n.size(f.budget)) {
+		if !n.is('{') || len(h.done) == maxHoisted || !f.spend(n.size(f.budget)) {
 			return
 		}
 		n = n.copy()
@@ -143,10 +143,10 @@ func (h *hoister) point(ref *node) {
 	setDefinition(ref, name)
 }
 
-// setDefinition makes a reference, in its place, one to a member of $defs.
+// setDefinition makes a reference point to a member of $defs.
 func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
 
-// nameOf returns a name for what is copied from the end of a pointer.
+// nameOf returns a name for the copied target of a pointer.
 func nameOf(pointer string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -156,8 +156,8 @@ func nameOf(pointer string) string {
 	}, "at_"+pointer[max(0, len(pointer)-48):])
 }
 
-// find returns the value at the steps from the root, nil if there is none. What was in
-// definitions is in $defs by now.
+// find returns the value at the steps from the root, nil if none exists. The content of
+// definitions is in $defs by then.
 func (h *hoister) find(to []string) *node {
 	n := h.f.root
 	if len(to) > 1 && to[0] == "definitions" && !n.has("definitions") {
@@ -175,8 +175,7 @@ func (f *fitter) fresh(name string) string {
 	return name
 }
 
-// inlineRoot puts the definition that the root refers to in its place: vendors want
-// an object there.
+// inlineRoot replaces a root reference by its definition: vendors require an object there.
 func (f *fitter) inlineRoot() {
 	f.reform(f.root)
 	f.mergeOne(f.root)
@@ -193,8 +192,8 @@ func (f *fitter) inlineRoot() {
 	}
 }
 
-// inline puts a copy of a definition in the place of a reference, where the vendor
-// takes no other keywords beside it, and reports whether it did.
+// inline replaces a reference by a copy of its definition, if the vendor does not accept
+// other keywords next to a reference, and reports whether it did.
 func (f *fitter) inline(n *node) bool {
 	if !n.get("$ref").is('"') || n == f.root || !f.force[n] && (!f.rules.refAlone || len(n.keys) == 1) {
 		return false
@@ -219,14 +218,14 @@ func (f *fitter) inline(n *node) bool {
 	return false
 }
 
-// merge replaces a reference by the members of its definition; what stands beside it
-// goes on applying. It fails for a definition that is around the reference, and for
-// one that is too large.
+// merge replaces a reference by the members of its definition; keywords next to it still
+// apply. It fails for a definition that contains the reference, and for one that is too
+// large.
 func (f *fitter) merge(n *node) bool {
 	ref := n.get("$ref").text
 	to := f.target(ref)
 	s, _ := steps(ref)
-	if to == nil || to.kind != '{' || slices.Contains(f.active, s[1]) || len(f.active) >= maxActive || !f.take(to.size(f.budget)) {
+	if to == nil || to.kind != '{' || slices.Contains(f.active, s[1]) || len(f.active) >= maxActive || !f.spend(to.size(f.budget)) {
 		return false
 	}
 	if n != f.root || len(f.active) > 0 || to.has("$ref") {
@@ -255,11 +254,11 @@ func (f *fitter) merge(n *node) bool {
 	return true
 }
 
-// maxActive is how many definitions may be put into each other.
+// maxActive is the maximum nesting of inlined definitions.
 const maxActive = 16
 
-// references breaks the circles that the vendor does not take, and drops definitions
-// that nothing refers to.
+// references breaks the cycles that the vendor does not accept, and drops unreferenced
+// definitions.
 func (f *fitter) references() {
 	defs := f.root.get("$defs")
 	if f.rules.keywords == nil || !defs.is('{') {
@@ -323,7 +322,7 @@ func (f *fitter) references() {
 type edge struct {
 	from     *node // the schema with $ref
 	to       string
-	optional bool // it is in a member that may be missing
+	optional bool // it is in an optional member
 	alone    bool // it is the whole definition
 	gone     bool
 }
@@ -331,8 +330,8 @@ type edge struct {
 // edgesOf returns the references in a definition, or in the root.
 func edgesOf(n *node) []edge { return edgesIn(n, false, true, nil) }
 
-// edgesIn adds the references in a schema. optional: it is in a member that may be
-// missing; whole: it is the definition itself.
+// edgesIn adds the references in a schema. optional means that it is in an optional member;
+// whole that it is the definition itself.
 func edgesIn(n *node, optional, whole bool, out []edge) []edge {
 	if ref := n.get("$ref"); ref.is('"') {
 		if s, ok := steps(ref.text); ok && len(s) == 2 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A shape is what the value of a keyword has to be.
+// A shape is the required form of a keyword's value.
 type shape uint8
 
 const (
@@ -17,13 +17,13 @@ const (
 	isNames         // a list of strings
 	isList
 	isNumber
-	isCount // a number that is not negative and has no fraction
+	isCount // a non-negative number without a fraction
 	isBool
 	isText
 )
 
-// keywords are the keywords of JSON Schema (draft 2020-12) that say what a value may
-// be, and those that describe it.
+// keywords are the keywords of JSON Schema (draft 2020-12) that constrain a value, and those
+// that describe it.
 var keywords = map[string]shape{
 	"type": isType, "enum": isList, "const": isAny, "$ref": isText, "$defs": isMap,
 	"title": isText, "description": isText, "default": isAny, "examples": isList, "format": isText,
@@ -39,8 +39,8 @@ var keywords = map[string]shape{
 	"$dynamicRef": isText, "$recursiveRef": isText,
 }
 
-// remarks are keywords that refuse no value: where a vendor does not take them, they
-// go into the description, and strict is none the worse for it.
+// remarks are keywords that do not refuse values: if a vendor does not accept them, they go
+// into the description, and strict mode loses nothing.
 var remarks = []string{"title", "default", "examples", "format"}
 
 // types are the names of the types.
@@ -83,33 +83,33 @@ func (s shape) fits(n *node) bool {
 
 func isSubschema(n *node) bool { return n.kind == '{' || n.kind == 't' || n.kind == 'f' }
 
-// rules are what a vendor takes. The zero value takes everything.
+// rules are the restrictions of a vendor. The zero value accepts everything.
 type rules struct {
-	keywords []string // nil: all, unknown ones too; closed, required and typed need some
-	formats  []string // of the keyword format; nil: all
+	keywords []string // nil means all, including unknown ones; closed, required and typed need some
+	formats  []string // of the keyword format; nil means all
 
 	valid      bool // a keyword with a value of the wrong shape is refused
-	plainRoot  bool // the root is an object without anyOf, oneOf, allOf, not, enum, const
+	plainRoot  bool // the root must be an object without anyOf, oneOf, allOf, not, enum, const
 	closed     bool // additionalProperties must be false
-	required   bool // must name all properties
-	typed      bool // a schema must say a type, a union, values or a reference
-	anyOf      bool // in place of oneOf
-	noConst    bool // enum in place of const
+	required   bool // required must name all properties
+	typed      bool // a schema must have a type, a union, values or a reference
+	anyOf      bool // instead of oneOf
+	noConst    bool // enum instead of const
 	scalars    bool // no objects and arrays in enum and const
-	plainEnum  bool // enum has strings and numbers only
-	oneItem    bool // minItems is 0 or 1
-	simple     bool // pattern has no groups with a question mark, references and word boundaries
-	refAlone   bool // a reference has no other keyword beside it
-	refInUnion bool // no reference is a branch of a union
-	refInAllOf bool // allOf may have a reference
-	noRootRef  bool // no reference to the root
+	plainEnum  bool // enum must have only strings and numbers
+	oneItem    bool // minItems must be 0 or 1
+	simple     bool // pattern must not have groups with a question mark, references and word boundaries
+	refAlone   bool // a reference must not have other keywords next to it
+	refInUnion bool // a branch of a union must not be a reference
+	refInAllOf bool // allOf may contain a reference
+	noRootRef  bool // references to the root are refused
 	recursion  recursion
 
-	// What follows is counted over the whole schema; 0: any number.
+	// Limits over the whole schema; 0 means no limit.
 	optional, unions, levels, properties, values, names int
 }
 
-// A recursion is how a schema may contain itself.
+// A recursion says how a schema may contain itself.
 type recursion uint8
 
 const (
@@ -118,8 +118,8 @@ const (
 	noRecursion
 )
 
-// rulesFor returns the rules of a vendor. The sources are the vendors' pages about
-// structured output and tools; where a page and what servers do differ, the stricter.
+// rulesFor returns the rules of a vendor. The sources are the vendors' pages about structured
+// output and tools; if a page and the servers' behaviour differ, the stricter.
 func rulesFor(v Vendor, strict bool) rules {
 	switch {
 	case v == Compatible:
@@ -157,7 +157,7 @@ func rulesFor(v Vendor, strict bool) rules {
 			valid:   true, plainRoot: true, closed: true, required: true, typed: true, anyOf: true, refAlone: true, refInUnion: true,
 		}
 	}
-	return rules{ // Gemini keeps to its subset whether it enforces a schema or not
+	return rules{ // Gemini uses its subset whether or not it enforces a schema
 		keywords: []string{
 			"type", "enum", "$ref", "$defs", "title", "description", "properties", "required", "additionalProperties",
 			"items", "prefixItems", "anyOf", "oneOf", "minimum", "maximum", "minItems", "maxItems", "format",

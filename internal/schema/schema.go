@@ -1,20 +1,21 @@
-// Package schema rewrites the JSON Schemas of callers into what a vendor accepts.
-// Every vendor has its own subset; see the table in rules.go. What a subset cannot
-// express is moved into the descriptions, where the model reads it.
+// Package schema rewrites the JSON Schemas of callers into the form that a vendor accepts.
+// Every vendor has its own subset; see the table in rules.go. Parts that a subset cannot
+// express are moved into the descriptions, where the model reads them.
 //
-// It also checks the arguments of tool calls by the schema of the tool.
+// It also checks the arguments of tool calls against the schema of the tool.
 //
-// It never follows an address, and never changes the order of properties. The same
-// schema always gives the same bytes, and its own output is left as it is. Work and
-// output are bounded whatever a schema holds.
+// It never follows an address, and never changes the order of properties. The same schema
+// always yields the same bytes, and its own output is not changed again. Work and output are
+// bounded for any schema.
 //
 // Start with [Fit], and with [ReadParameters] for arguments.
 package schema
 
-// A Vendor is whose subset of JSON Schema a schema has to fit.
+// A Vendor identifies a vendor's subset of JSON Schema.
 type Vendor uint8
 
-// The vendors. Compatible servers differ too much for a subset: they get everything.
+// The vendors. Compatible servers differ too much for a common subset: they receive the whole
+// schema.
 const (
 	Compatible  Vendor = iota
 	OpenAI             // the wire responses, and chat of the same vendor
@@ -26,31 +27,31 @@ const (
 
 // A Misfit is a part of a schema that a vendor cannot express.
 type Misfit struct {
-	Pointer string // JSON pointer to the schema that has the keyword; empty: the whole schema
-	Keyword string // empty: the text is no schema, or beyond the limits of this package
-	// Hard: even without the keyword the schema does not fit, since it is the number
-	// or the depth of what it has that the vendor limits.
+	Pointer string // JSON pointer to the schema with the keyword; empty means the whole schema
+	Keyword string // empty if the text is not a schema, or exceeds the limits of this package
+	// Hard means that the schema does not fit even without the keyword, because the vendor
+	// limits the number or the depth of its parts.
 	Hard bool
 }
 
-// Limits of a schema. What vendors limit is in rules.go.
+// Limits of a schema. The limits of vendors are in rules.go.
 const (
 	MaxBytes  = 512 << 10
-	maxDepth  = 96      // levels of values in values
+	maxDepth  = 96      // levels of nesting
 	maxNodes  = 100_000 // values
 	maxGrown  = 1 << 20 // bytes that rewriting may add by copies and notes
 	maxNote   = 400     // bytes of a keyword's value in a description
 	maxNotes  = 2_000   // bytes of all of them in one description
-	maxPasses = 6       // until nothing is left to rewrite: one rewrite may make another possible
+	maxPasses = 6       // maximum number of passes: one rewrite may enable another
 )
 
-// nothing is the schema of a text that cannot be read as one.
+// nothing is the schema used for a text that cannot be read as one.
 const nothing = `{"type":"object"}`
 
-// Fit rewrites a schema for a vendor. strict says that the vendor enforces it: then
-// out keeps within what it enforces, and misfit is the first part that had to leave.
-// Otherwise out keeps within what it accepts, and misfit is set only for a text that
-// is no schema, or beyond the limits of this package.
+// Fit rewrites a schema for a vendor. strict means that the vendor enforces it: then out is
+// limited to what the vendor enforces, and misfit is the first part that had to be removed.
+// Otherwise out is limited to what the vendor accepts, and misfit is only set if the text is
+// not a schema, or exceeds the limits of this package.
 func Fit(schema string, v Vendor, strict bool) (out string, misfit *Misfit) {
 	out, misfit, ok := fit(schema, v, strict)
 	for range maxPasses {
@@ -70,7 +71,7 @@ func Fit(schema string, v Vendor, strict bool) (out string, misfit *Misfit) {
 	return out, &Misfit{Hard: true}
 }
 
-// fit is [Fit]; ok is false for what cannot be read, before or after.
+// fit is [Fit]; ok is false if the text cannot be read before or after rewriting.
 func fit(schema string, v Vendor, strict bool) (out string, misfit *Misfit, ok bool) {
 	root, ok := parse(schema)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fitted is what a schema becomes, and what did not fit ("" if all did).
+// fitted is the rewritten schema, and its misfit ("" if it fits).
 type fitted struct {
 	vendor Vendor
 	strict bool
@@ -194,7 +194,7 @@ func TestSchemasAreRewrittenForVendors(t *testing.T) {
 	}
 }
 
-// manyValues returns n different texts of that many characters.
+// manyValues returns n different texts of the given number of characters.
 func manyValues(n, characters int) string {
 	var all []string
 	for i := range n {

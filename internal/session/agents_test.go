@@ -153,7 +153,7 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 			}
 		}
 		select {
-		case <-r.RunsChanged(): // the scheduler forgets its tasks
+		case <-r.RunsChanged(): // the scheduler drops its tasks
 		default:
 			t.Error("the scheduler does not hear of it")
 		}
@@ -163,7 +163,8 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 		if _, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "x"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 			t.Errorf("start: %v", err)
 		}
-		// Its worker stops, then the sweep removes everything. Watching tells when.
+		// Its worker stops, then the sweep removes everything. Watching shows when that has
+		// happened.
 		for _, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.Account.ID, SessionID: s.ID, Follow: true}) {
 			if err != nil {
 				if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
@@ -188,7 +189,7 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 		if left != 0 {
 			t.Errorf("%d rows are left", left)
 		}
-		stop() // what memory holds is given back a moment after the commit
+		stop() // memory is released shortly after the commit
 		if b, err := h.Ledger.Balance(t.Context(), h.Account.ID); err != nil || b.Spent == 0 || b.Held != 0 {
 			t.Errorf("the receipts are gone: %+v, %v", b, err)
 		}
@@ -331,8 +332,8 @@ func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
 	}
 }
 
-// The default cap ends a turn where neither agent nor session has one, and gives way
-// to theirs, which may be higher.
+// The default cap ends a turn if neither agent nor session sets one. Their caps override it
+// and may be higher.
 func TestATurnWithoutACapHasTheDefault(t *testing.T) {
 	t.Parallel()
 	h := sessiontest.Build(t, storetest.New(t), nil)

@@ -13,17 +13,17 @@ import (
 
 // Limits of approvals.
 const (
-	ApprovalTime    = 24 * time.Hour // that a call waits for its approval, at most
+	ApprovalTime    = 24 * time.Hour // longest wait of a call for its approval
 	MaxComment      = 2_000          // characters of a comment
 	RememberSession = "session"      // see [CallDecision]
 )
 
-// ScopeApprovals is what a key needs to decide about calls.
+// ScopeApprovals is the scope that a key needs to decide about calls.
 const ScopeApprovals = "approvals:write"
 
-// AskApproval stops the turn until people of the account have decided about calls, which
-// are neighbours in their step. A call whose PreviousOutcome is set may have been carried
-// out once already; an approval that it had then is used up.
+// AskApproval stops the turn until people of the account have decided about calls, which are
+// neighbours in their step. A call with a PreviousOutcome may have been carried out already,
+// so it needs a new approval.
 func (t *Transition) AskApproval(step stoa.Step, calls []stoa.ExternalCall) {
 	in, ok := t.newCallInput(step, stoa.InputToolApproval)
 	if !ok {
@@ -42,8 +42,8 @@ func (t *Transition) AskApproval(step stoa.Step, calls []stoa.ExternalCall) {
 	t.askForCalls(in, ReasonApproval)
 }
 
-// newCallInput returns an input about calls of a step, unless the turn has to end
-// instead, which it does then.
+// newCallInput returns an input about calls of a step. If the turn has waited too often it
+// ends the turn and returns false.
 func (t *Transition) newCallInput(step stoa.Step, kind string) (in stoa.Input, ok bool) {
 	if !t.Row.CancelAt.IsZero() {
 		t.Cancel()
@@ -55,7 +55,7 @@ func (t *Transition) newCallInput(step stoa.Step, kind string) (in stoa.Input, o
 		return err
 	})
 	if waits >= WaitsPerTurn {
-		t.Fail(stoa.Failure{Code: codeTooManyWaits, Message: fmt.Sprintf("The turn has waited %d times for outputs or approvals of tools, which is as often as it may. Ask for less at once.", waits)})
+		t.Fail(stoa.Failure{Code: codeTooManyWaits, Message: fmt.Sprintf("The turn has waited %d times for outputs or approvals of tools, which is the maximum. Split the task into smaller ones.", waits)})
 		return in, false
 	}
 	in = stoa.Input{Kind: kind, Step: step.Number, AccountID: t.Row.AccountID, AgentID: t.Row.AgentID}
@@ -63,7 +63,7 @@ func (t *Transition) newCallInput(step stoa.Step, kind string) (in stoa.Input, o
 	return in, true
 }
 
-// askForCalls writes an input about calls, which are written, and stops the turn for it.
+// askForCalls writes an input about calls, writes the calls, and stops the turn for it.
 func (t *Transition) askForCalls(in stoa.Input, reason string) {
 	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
 	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, ExpiresAt: timeText(in.ExpiresAt), Calls: callData(in.Calls), Confirmation: ConfirmationOf(&in)})
@@ -87,9 +87,8 @@ func ruleOf(rules []store.SessionRule, tool, sha256 string) (store.SessionRule, 
 	return rules[i], true
 }
 
-// Remember gives planned calls that need an approval, and whose tools nobody is asked
-// about any more, the decision that was made then; but not those that may have been
-// carried out once already.
+// Remember applies remembered decisions to planned calls that need an approval, except to
+// calls that may have been carried out already.
 func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	for i := range calls {
 		c := &calls[i]
@@ -102,19 +101,19 @@ func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	}
 }
 
-// A CallDecision is what a person has decided about a call.
+// A CallDecision is a person's decision about a call.
 type CallDecision struct {
 	CallID   string // of the row: cal_…
 	Decision stoa.Decision
-	Comment  string // at most MaxComment characters; the model is told that of a rejection
-	Remember string // RememberSession: nobody is asked about this tool in this session any more
+	Comment  string // at most MaxComment characters; sent to the model with a rejection
+	Remember string // RememberSession: later calls of this tool in this session are approved without a question
 }
 
-// decisions takes decisions about calls of an input, which need not be all of them. It
-// reports whether anything was new.
+// decisions applies decisions about calls of an input, which may be only some of them. It
+// reports whether any was new.
 func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest) (changed bool, err error) {
 	if !c.Key.Has(ScopeApprovals) {
-		return false, stoa.Errorf(stoa.CodeScope, "The key does not carry the scope %q, which decisions about calls need.", ScopeApprovals)
+		return false, stoa.Errorf(stoa.CodeScope, "The key does not have the scope %q, which decisions about calls require.", ScopeApprovals)
 	}
 	list, err := listed(in, req)
 	if err != nil {
@@ -133,11 +132,11 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		seen[d.CallID] = true
 		switch {
 		case call.Decision == d.Decision:
-			continue // said before
+			continue // already decided
 		case call.Decision == stoa.DecisionExpired || call.Decision == "" && !(call.Open() && t.waitsFor(in)):
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this decision any more: the input was %s.", in.Status).At("inputId")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this decision: the input was %s.", in.Status).At("inputId")
 		case call.Decision != "":
-			return false, stoa.Errorf(stoa.CodeDecided, "Another decision was made about this call already, and counts: %s.", call.Decision).At(at + "decision")
+			return false, stoa.Errorf(stoa.CodeDecided, "Another decision about this call was already made and stays in force: %s.", call.Decision).At(at + "decision")
 		}
 		if d.Decision == stoa.DecisionApprove {
 			t.approve(call, c.Key.ID, d)
@@ -152,14 +151,14 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 	return changed, nil
 }
 
-// waitsFor reports whether an input is the one that the session waits for.
+// waitsFor reports whether the session waits for this input.
 func (t *Transition) waitsFor(in *stoa.Input) bool {
 	return t.Row.Pending != nil && t.Row.Pending.ID == in.ID
 }
 
-// listed returns the decisions of a request: one for each call that it names, or one for
-// all that nobody has decided about; where there is none of these, for all of the same
-// decision, or for all.
+// listed returns the decisions of a request: one for each call that it names, or the single
+// decision for all undecided calls. If all calls are decided, the single decision applies to
+// the calls with the same decision or, if none exists, to all.
 func listed(in *stoa.Input, req AnswerRequest) (list []CallDecision, err error) {
 	switch {
 	case req.Answer+req.Choice != "" || len(req.Outputs) > 0 || req.Decision != "" && len(req.Decisions) > 0:
@@ -194,7 +193,7 @@ func checkDecision(d CallDecision, call *stoa.ExternalCall, seen bool, at string
 	case seen:
 		return stoa.Errorf(stoa.CodeInvalidValue, "The call has two decisions in this request. Send one.").At(at + "callId")
 	case d.Decision != stoa.DecisionApprove && d.Decision != stoa.DecisionReject:
-		return stoa.Errorf(stoa.CodeInvalidValue, "The decision is \"approve\" or \"reject\".").At(at + "decision")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The decision must be \"approve\" or \"reject\".").At(at + "decision")
 	case utf8.RuneCountInString(d.Comment) > MaxComment:
 		return stoa.Errorf(stoa.CodeInvalidValue, "The comment is longer than %d characters.", MaxComment).At(at + "comment")
 	case d.Remember == RememberSession && d.Decision != stoa.DecisionApprove:
@@ -203,7 +202,8 @@ func checkDecision(d CallDecision, call *stoa.ExternalCall, seen bool, at string
 	return nil
 }
 
-// approve plans a call again, which its turn then carries out without a question.
+// approve returns a call to the planned state. Its turn then carries it out without a
+// question.
 func (t *Transition) approve(c *stoa.ExternalCall, by string, d CallDecision) {
 	c.Status, c.ExpiresAt = stoa.CallPlanned, time.Time{}
 	c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = stoa.DecisionApprove, by, t.tx.Now, d.Comment
@@ -215,7 +215,7 @@ func (t *Transition) approve(c *stoa.ExternalCall, by string, d CallDecision) {
 	}
 }
 
-// deny ends a call that was not approved. The model is told why.
+// deny ends a call that was not approved, and passes the reason to the model.
 func (t *Transition) deny(c *stoa.ExternalCall, decision stoa.Decision, by, comment, why string) {
 	c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = decision, by, t.tx.Now, comment
 	text := "Not approved: nothing was done."
@@ -228,7 +228,7 @@ func (t *Transition) deny(c *stoa.ExternalCall, decision stoa.Decision, by, comm
 	t.notDone(c, text, why)
 }
 
-// notDone ends a call that is not carried out, or not once more.
+// notDone ends a call that is not carried out or not repeated.
 func (t *Transition) notDone(c *stoa.ExternalCall, text, why string) {
 	outcome := stoa.OutcomeDenied
 	if c.PreviousOutcome == stoa.OutcomeUnknown {
@@ -237,7 +237,7 @@ func (t *Transition) notDone(c *stoa.ExternalCall, text, why string) {
 	t.finishCall(c, outcome, text+why)
 }
 
-// denyAll ends all calls that nobody has decided about.
+// denyAll ends all undecided calls.
 func (t *Transition) denyAll(decision stoa.Decision, by, why string) {
 	in := t.Row.Pending
 	for i := range in.Calls {
@@ -247,14 +247,14 @@ func (t *Transition) denyAll(decision stoa.Decision, by, why string) {
 	}
 }
 
-// refuse takes a message as the refusal of all calls that nobody has decided about. No
-// text of a message is an approval.
+// refuse treats a message as the refusal of all undecided calls. The text of a message is
+// never an approval.
 func (t *Transition) refuse(by, message string) {
 	t.denyAll(stoa.DecisionReject, by, message)
 	t.saidInstead(message)
 }
 
-// CutRunes keeps at most so many characters of a text.
+// CutRunes returns the first n characters of a text.
 func CutRunes(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text

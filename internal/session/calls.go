@@ -16,14 +16,14 @@ import (
 	"stoa/internal/webhook"
 )
 
-// Limits of the calls of tools that are carried out outside of the service.
+// Limits of calls to external tools, which are carried out outside of the service.
 const (
 	CallsPerStep    = 16
 	CallsPerTurn    = 100
-	CallsPerChat    = 50 // of a chat of a visitor, in all its turns
+	CallsPerChat    = 50 // external calls of a visitor's chat, over all its turns
 	WaitsPerTurn    = 20
 	MaxOutput       = 256 << 10 // bytes of an output
-	ShownOutput     = 16 << 10  // bytes of a tool's answer that the model is shown
+	ShownOutput     = 16 << 10  // bytes of a tool's result in the prompt
 	eventArguments  = 4 << 10   // bytes of the arguments in an event
 	longestLease    = 600 * time.Second
 	maxResolveNote  = 2_000 // characters
@@ -31,7 +31,8 @@ const (
 	resolvedNotDone = "not_done"
 )
 
-// WithheldTools returns the tools of programs that a session does not offer, and why.
+// WithheldTools returns the tools of programs that a session does not offer, with the
+// reasons.
 func WithheldTools(tools []stoa.AgentTool, req StartRequest) (list []stoa.Withheld) {
 	for _, t := range tools {
 		if t.Type != stoa.ToolClient {
@@ -53,12 +54,11 @@ func WithheldTools(tools []stoa.AgentTool, req StartRequest) (list []stoa.Withhe
 	return list
 }
 
-// triggerEmbed is the type of the trigger of a visitor's chat.
+// triggerEmbed is the trigger type of a visitor's chat.
 const triggerEmbed = "embed"
 
-// Plan records the external calls of a step, and returns them as they are recorded. It
-// is part of the transaction that records the step. A turn with too many calls fails,
-// which stopped reports.
+// Plan records the external calls of a step and returns them as recorded. It is part of the
+// transaction that records the step. A turn with too many calls fails, which stopped reports.
 func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []stoa.ExternalCall, stopped bool) {
 	if len(calls) == 0 {
 		return nil, false
@@ -69,7 +69,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 		return err
 	})
 	if made+len(calls) > CallsPerTurn || t.Row.Trigger.Type == triggerEmbed && t.Row.ToolCalls+len(calls) > CallsPerChat {
-		t.Fail(stoa.Failure{Code: codeToolLimit, Message: "The turn has called as many tools as it may. Ask for less at once."})
+		t.Fail(stoa.Failure{Code: codeToolLimit, Message: "The turn has reached the maximum number of tool calls. Split the task into smaller ones."})
 		return nil, true
 	}
 	var rules []store.SessionRule
@@ -93,8 +93,8 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	return planned, false
 }
 
-// HandOut stops the turn until programs of the account have given the outputs of
-// planned calls, which are neighbours in their step.
+// HandOut stops the turn until programs of the account have returned the outputs of planned
+// calls, which are neighbours in their step.
 func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 	in, ok := t.newCallInput(step, stoa.InputToolCall)
 	if !ok {
@@ -122,7 +122,7 @@ func (t *Transition) called(c stoa.ExternalCall) {
 	})
 }
 
-// nextExpiry returns when the first of the open calls expires.
+// nextExpiry returns the time when the first of the open calls expires.
 func nextExpiry(calls []stoa.ExternalCall) (at time.Time) {
 	for _, c := range calls {
 		if c.Open() {
@@ -132,13 +132,12 @@ func nextExpiry(calls []stoa.ExternalCall) (at time.Time) {
 	return at
 }
 
-// finishCall records the outcome of a call, and what the model is told of it.
+// finishCall records the outcome of a call and its result for the model.
 func (t *Transition) finishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, text string) {
 	t.finishCallAs(c, outcome, text, Shown(text, ShownOutput))
 }
 
-// finishCallAs is finishCall where the model is told something else than the text that
-// is kept.
+// finishCallAs is finishCall with a result for the model that differs from the stored text.
 func (t *Transition) finishCallAs(c *stoa.ExternalCall, outcome stoa.CallOutcome, text, told string) {
 	c.Status, c.Outcome, c.Result, c.ResultBytes, c.FinishedAt = stoa.CallDone, outcome, text, len(text), t.tx.Now
 	result := stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: outcome != stoa.OutcomeOK}
@@ -147,7 +146,7 @@ func (t *Transition) finishCallAs(c *stoa.ExternalCall, outcome stoa.CallOutcome
 	t.completed(c)
 }
 
-// completed adds the event of a call that is done, and a line to the log.
+// completed adds the event of a finished call, and logs it.
 func (t *Transition) completed(c *stoa.ExternalCall) {
 	isError := c.Outcome != stoa.OutcomeOK
 	data := ToolData{
@@ -179,15 +178,15 @@ func (t *Transition) completed(c *stoa.ExternalCall) {
 	})
 }
 
-// An Output is what a program has answered to a call.
+// An Output is a program's result of a call.
 type Output struct {
 	CallID  string // of the row: cal_…
 	Text    string
 	IsError bool
 }
 
-// outputs takes outputs for an input, which need not be all of them. It reports
-// whether anything was new.
+// outputs stores outputs for an input, which may be only some of them. It reports whether any
+// was new.
 func (t *Transition) outputs(in *stoa.Input, list []Output) (changed bool, err error) {
 	seen := map[string]bool{}
 	for i, o := range list {
@@ -199,13 +198,13 @@ func (t *Transition) outputs(in *stoa.Input, list []Output) (changed bool, err e
 		case seen[o.CallID]:
 			return false, stoa.Errorf(stoa.CodeInvalidValue, "The call has two outputs in this request. Send one.").At(at + "callId")
 		case len(o.Text) > MaxOutput:
-			return false, stoa.Errorf(stoa.CodeInvalidValue, "The output has %d bytes; at most %d are taken. Send the part that matters.", len(o.Text), MaxOutput).At(at + "output")
+			return false, stoa.Errorf(stoa.CodeInvalidValue, "The output has %d bytes; the maximum is %d. Send the part that matters.", len(o.Text), MaxOutput).At(at + "output")
 		case given(c):
 			if c.Result != o.Text || (c.Outcome == stoa.OutcomeError) != o.IsError {
-				return false, stoa.Errorf(stoa.CodeOutputGiven, "Another output was given for this call already, and counts.").At(at + "output")
+				return false, stoa.Errorf(stoa.CodeOutputGiven, "A different output was already stored for this call and stays in force.").At(at + "output")
 			}
 		case !c.Open():
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this call any more: it was %s. The output is kept with the call.", c.Outcome).At(at + "callId")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this call: it was %s. The output is stored with the call.", c.Outcome).At(at + "callId")
 		default:
 			outcome := stoa.OutcomeOK
 			if o.IsError {
@@ -222,7 +221,7 @@ func (t *Transition) outputs(in *stoa.Input, list []Output) (changed bool, err e
 	return changed, nil
 }
 
-// given reports whether a call has the output of a program.
+// given reports whether a program has returned the output of a call.
 func given(c *stoa.ExternalCall) bool {
 	return c.Outcome == stoa.OutcomeOK || c.Outcome == stoa.OutcomeError
 }
@@ -236,8 +235,8 @@ func callOf(calls []stoa.ExternalCall, id string) *stoa.ExternalCall {
 	return nil
 }
 
-// goOn queues the turn when all calls of its input are done. Until then it waits for
-// the next of them to expire.
+// goOn queues the turn when all calls of its input are finished. Until then it waits for the
+// next of them to expire.
 func (t *Transition) goOn(in *stoa.Input, status stoa.InputStatus) {
 	t.changedInputs()
 	if next := nextExpiry(in.Calls); !next.IsZero() {
@@ -256,7 +255,7 @@ func (t *Transition) goOn(in *stoa.Input, status stoa.InputStatus) {
 	t.resume()
 }
 
-// noAnswer is what the model is told of a call that has expired.
+// noAnswer is the result sent to the model for an expired call.
 const noAnswer = "No answer came in time. It may or may not have been done: look before you try again."
 
 // expireCalls ends the calls whose time is over.
@@ -289,7 +288,7 @@ func (t *Transition) expireCalls() {
 	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
 	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
 	t.changedInputs()
-	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program gave the output of %s in time. Whether it was done is not known.", fails), Retryable: true})
+	t.Fail(stoa.Failure{Code: codeToolTimeout, Message: fmt.Sprintf("No program returned the output of %s in time. It is unknown whether the call was carried out.", fails), Retryable: true})
 }
 
 // cancelCalls ends the calls of the turn that have no outcome.
@@ -310,8 +309,8 @@ func (t *Transition) cancelCalls() {
 	}
 }
 
-// KeepLate keeps outputs of calls that are done without one: what a program did may
-// have had its effect. It is for [Sessions.Answer], which refuses them.
+// KeepLate stores outputs of calls that ended without one, since the program may have carried
+// them out. [Sessions.Answer] rejects such outputs and calls it.
 func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, req AnswerRequest) error {
 	late := map[string]string{}
 	err := s.read(ctx, accountID, agentID, id, func(tx *store.Tx, row stoa.Session) error {
@@ -344,16 +343,16 @@ func (s *Sessions) KeepLate(ctx context.Context, accountID, agentID, id string, 
 type ClaimRequest struct {
 	InputID string
 	Lease   time.Duration // at most 600 s
-	ClaimID string        // of the claim to be made longer; empty: a new one
+	ClaimID string        // of the claim to extend; empty means a new one
 }
 
-// ClaimInput has an executor work on an input alone, for the time of the lease. It fails
-// with [stoa.CodeNotFound], with [stoa.CodeNotWaiting] where the input has its
-// outputs, and with [stoa.CodeInputClaimed] while another executor has it. Outputs
-// are taken from anybody.
+// ClaimInput reserves an input for one executor until the lease ends. It fails with
+// [stoa.CodeNotFound], with [stoa.CodeNotWaiting] if the input has its outputs, and with
+// [stoa.CodeInputClaimed] while another executor holds it. Outputs are accepted from any
+// executor.
 func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, req ClaimRequest) (stoa.Input, error) {
 	if req.Lease <= 0 || req.Lease > longestLease {
-		return stoa.Input{}, stoa.Errorf(stoa.CodeInvalidValue, "A lease has 1 to %d seconds.", int(longestLease.Seconds())).At("leaseSeconds")
+		return stoa.Input{}, stoa.Errorf(stoa.CodeInvalidValue, "A lease must be between 1 and %d seconds.", int(longestLease.Seconds())).At("leaseSeconds")
 	}
 	in, err := tx.OpenInput(ctx, c.Account.ID, req.InputID)
 	if err != nil {
@@ -364,14 +363,14 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 			return false, err
 		}
 		if in.Kind != stoa.InputToolCall {
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for people to decide: there is nothing to be carried out yet.")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for decisions of people: there is nothing to carry out yet.")
 		}
 		if in.Status != stoa.InputPending {
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this input any more: it was %s.", in.Status)
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this input: it was %s.", in.Status)
 		}
 		mine := req.ClaimID != "" && req.ClaimID == in.ClaimID
 		if left := in.ClaimedUntil.Sub(tx.Now); left > 0 && !mine {
-			return false, stoa.Errorf(stoa.CodeInputClaimed, "Another executor works on this input, for %d seconds at most.", (left+time.Second-1)/time.Second).After(left)
+			return false, stoa.Errorf(stoa.CodeInputClaimed, "Another executor has claimed this input, for at most %d seconds.", (left+time.Second-1)/time.Second).After(left)
 		}
 		in.ClaimedUntil = tx.Now.Add(req.Lease)
 		if !mine {
@@ -391,13 +390,13 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 	return in, err
 }
 
-// inputsChecked is how often a wait for inputs reads the rows: a lease may have ended,
-// or another process have written them.
+// inputsChecked is the polling interval of a wait for inputs: a lease may have ended, or
+// another process may have written the rows.
 const inputsChecked = time.Second
 
 // OpenInputs lists the inputs of an account that wait for outputs of tools or approvals; see
-// [store.Tx.OpenInputs]. Where there is none it waits for one until timeout has passed
-// or ctx ends.
+// [store.Tx.OpenInputs]. If there is none it waits for one until timeout has passed or ctx
+// ends.
 func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.InputFilter, p store.Page, timeout time.Duration) (list []stoa.Input, next store.Cursor, err error) {
 	sub := s.inputs.subscribe(accountID)
 	defer sub.close()
@@ -431,14 +430,14 @@ func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.Inp
 	}
 }
 
-// changedInputs has those who wait for inputs of the account look again.
+// changedInputs wakes the waits for inputs of the account.
 func (t *Transition) changedInputs() {
 	inputs, account := t.s.inputs, t.Row.AccountID
 	t.tx.AfterCommit(func() { inputs.invalidate(account) })
 }
 
-// ResolveCall writes down what a person has found out about a call that has no output:
-// whether it was done. It changes no turn.
+// ResolveCall records whether a call without an output was carried out, as a person has found
+// out. It changes no turn.
 func (s *Sessions) ResolveCall(ctx context.Context, tx *store.Tx, c stoa.Caller, id, outcome, note string) (stoa.ExternalCall, error) {
 	call, err := tx.ToolCall(ctx, c.Account.ID, id)
 	if err != nil {
@@ -446,11 +445,11 @@ func (s *Sessions) ResolveCall(ctx context.Context, tx *store.Tx, c stoa.Caller,
 	}
 	switch {
 	case outcome != resolvedDone && outcome != resolvedNotDone:
-		return call, stoa.Errorf(stoa.CodeInvalidValue, "The outcome is %q or %q.", resolvedDone, resolvedNotDone).At("outcome")
+		return call, stoa.Errorf(stoa.CodeInvalidValue, "The outcome must be %q or %q.", resolvedDone, resolvedNotDone).At("outcome")
 	case utf8.RuneCountInString(note) > maxResolveNote:
 		return call, stoa.Errorf(stoa.CodeInvalidValue, "The note is longer than %d characters.", maxResolveNote).At("note")
 	case call.Status != stoa.CallDone:
-		return call, stoa.Errorf(stoa.CodeSessionBusy, "The call is %s: its outcome is not known yet. Give its output, or cancel the session.", call.Status)
+		return call, stoa.Errorf(stoa.CodeSessionBusy, "The call is %s: its outcome is not known yet. Send its output, or cancel the session.", call.Status)
 	}
 	call.Resolution, call.Note, call.ResolvedBy, call.ResolvedAt = outcome, note, c.Key.ID, tx.Now
 	return call, tx.ResolveToolCall(ctx, call)
@@ -465,8 +464,8 @@ func (s *Sessions) SessionCalls(ctx context.Context, accountID, agentID, id stri
 	return list, more, err
 }
 
-// Shown returns a tool's answer as the model gets it: whole lines where it is longer
-// than limit, in bytes, and a note.
+// Shown returns a tool's result as the model receives it: whole lines if it is longer than
+// limit, in bytes, and a note.
 func Shown(text string, limit int) string {
 	const note = " [cut: the answer was longer]"
 	if len(text) <= limit {
@@ -479,7 +478,8 @@ func Shown(text string, limit int) string {
 	return text + note
 }
 
-// Cut keeps at most so many bytes of a text, and whole characters.
+// Cut returns the longest prefix of a text that has at most n bytes and ends with a whole
+// character.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -12,8 +12,8 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// TestMetricsKnowTheCodesOfTurns compares the codes of failed turns that this package
-// has with those that metrics count by themselves.
+// TestMetricsKnowTheCodesOfTurns compares this package's codes of failed turns with the codes
+// that have their own metric label.
 func TestMetricsKnowTheCodesOfTurns(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "transition.go", nil, 0)

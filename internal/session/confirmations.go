@@ -6,11 +6,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// ConfirmationTime is how long a call waits for its visitor, at most.
+// ConfirmationTime is the longest wait of a call for its visitor.
 const ConfirmationTime = 15 * time.Minute
 
-// AskVisitor stops the turn until the visitor of the chat has confirmed or declined a
-// call, or does neither in time. What was decided about the call before is used up. See
+// AskVisitor stops the turn until the visitor of the chat has confirmed or declined a call,
+// or the time for that is over. An earlier decision about the call no longer counts. See
 // docs/decisions/0052-a-visitor-confirms-each-tool-call.md.
 func (t *Transition) AskVisitor(step stoa.Step, c stoa.ExternalCall) {
 	in, ok := t.newCallInput(step, stoa.InputToolConfirmation)
@@ -27,31 +27,31 @@ func (t *Transition) AskVisitor(step stoa.Step, c stoa.ExternalCall) {
 	t.askForCalls(in, ReasonVisitor)
 }
 
-// confirmation takes what a visitor says to the call of an input. It reports whether that
-// was new. Nobody else can say it.
+// confirmation applies a visitor's decision about the call of an input. It reports whether
+// the decision was new. Only the visitor can make it.
 func (t *Transition) confirmation(in *stoa.Input, req AnswerRequest) (changed bool, err error) {
 	d := stoa.Decision(req.Decision)
-	over := stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this confirmation any more.").At("inputId")
+	over := stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this confirmation.").At("inputId")
 	switch {
 	case req.EmbedID == "":
-		return false, stoa.Errorf(stoa.CodeNotWaiting, "The session waits for its visitor, who alone can confirm this call. To end the wait, cancel the session.").At("inputId")
+		return false, stoa.Errorf(stoa.CodeNotWaiting, "The session waits for its visitor, and only the visitor can confirm this call. To end the wait, cancel the session.").At("inputId")
 	case req.Answer+req.Choice != "" || len(req.Outputs)+len(req.Decisions) > 0:
 		return false, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes one \"decision\", and nothing else.", in.Kind).At("decision")
 	case d == "":
 		return false, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"decision\".", in.Kind).At("decision")
 	case d != stoa.DecisionApprove && d != stoa.DecisionReject:
-		return false, stoa.Errorf(stoa.CodeInvalidValue, "The decision is \"approve\" or \"reject\".").At("decision")
-	case len(in.Calls) != 1: // the visitor was asked anew, with another input
+		return false, stoa.Errorf(stoa.CodeInvalidValue, "The decision must be \"approve\" or \"reject\".").At("decision")
+	case len(in.Calls) != 1: // a newer input asks the visitor again
 		return false, over
 	}
 	c := &in.Calls[0]
 	switch {
 	case c.Confirmed == d:
-		return false, nil // said before
+		return false, nil // already decided
 	case c.Confirmed == stoa.DecisionExpired || c.Confirmed == "" && !(c.Open() && t.waitsFor(in)):
 		return false, over
 	case c.Confirmed != "":
-		return false, stoa.Errorf(stoa.CodeDecided, "Another decision was made about this already, and counts: %s.", c.Confirmed).At("decision")
+		return false, stoa.Errorf(stoa.CodeDecided, "Another decision was already made and stays in force: %s.", c.Confirmed).At("decision")
 	}
 	if d == stoa.DecisionReject {
 		t.decline(c, d, req.EmbedID, "")
@@ -64,7 +64,7 @@ func (t *Transition) confirmation(in *stoa.Input, req AnswerRequest) (changed bo
 	return true, nil
 }
 
-// decline ends a call that its visitor has not confirmed. The model is told why.
+// decline ends a call that its visitor has not confirmed, and passes the reason to the model.
 func (t *Transition) decline(c *stoa.ExternalCall, decision stoa.Decision, by, why string) {
 	c.Confirmed, c.ConfirmedBy, c.ConfirmedAt = decision, by, t.tx.Now
 	text := "The user did not confirm this: nothing was done."
@@ -77,8 +77,8 @@ func (t *Transition) decline(c *stoa.ExternalCall, decision stoa.Decision, by, w
 	t.notDone(c, text, why)
 }
 
-// declineBy takes a message of a visitor as the refusal of the call that waits for the
-// visitor. No text of a message confirms anything.
+// declineBy treats a visitor's message as the refusal of the call that waits for the visitor.
+// The text of a message never confirms a call.
 func (t *Transition) declineBy(embedID, message string) {
 	in := t.Row.Pending
 	for i := range in.Calls {
@@ -89,7 +89,7 @@ func (t *Transition) declineBy(embedID, message string) {
 	t.saidInstead(message)
 }
 
-// saidInstead adds a message that ends what the session waits for, and queues the turn.
+// saidInstead adds a message that ends the session's wait, and queues the turn.
 func (t *Transition) saidInstead(message string) {
 	in := t.Row.Pending
 	t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: message})

@@ -6,11 +6,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// What the model is told of a call of which nobody knows whether it was carried out.
+// Result sent to the model for a call of which it is unknown whether it was carried out.
 const unknownText = "It is not known whether this was done. Look before you try again."
 
-// StartCall records that the server of a connection is about to be asked for a call. An
-// approval of it is used up. Nothing may leave the service before this is committed.
+// StartCall records that a call is about to be sent to the server of a connection. It
+// consumes an approval of the call. No request may leave the service before this is
+// committed.
 func (t *Transition) StartCall(c *stoa.ExternalCall) {
 	c.Status = stoa.CallClaimed
 	c.Attempts++
@@ -21,7 +22,8 @@ func (t *Transition) StartCall(c *stoa.ExternalCall) {
 	t.called(*c)
 }
 
-// attempt returns which attempt a call of a connection's tool is at; 0 for others.
+// attempt returns the number of the current attempt of a call of a connection's tool; 0 for
+// other calls.
 func attempt(c stoa.ExternalCall) int {
 	if c.Type != stoa.ToolConnection {
 		return 0
@@ -29,30 +31,29 @@ func attempt(c stoa.ExternalCall) int {
 	return c.Attempts
 }
 
-// ReplanCall records that a call which was started was not carried out, or may be
-// carried out again.
+// ReplanCall records that a started call was not carried out, or may be repeated.
 func (t *Transition) ReplanCall(c *stoa.ExternalCall) {
 	c.Status = stoa.CallPlanned
 	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
 }
 
-// FinishCall records what came of a call: the whole result, and what the model is told
-// of it.
+// FinishCall records the outcome of a call: the whole result, and the part of it that is sent
+// to the model.
 func (t *Transition) FinishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, text, told string) {
-	if c.StartedAt.IsZero() { // its server was not asked, so its event is not written yet
+	if c.StartedAt.IsZero() { // it was not sent to its server, so its event is not written yet
 		t.called(*c)
 	}
 	t.finishCallAs(c, outcome, text, told)
 }
 
-// LoseCall records that nobody knows whether a call was carried out. It returns what the
-// model is told. ended: the turn has ended with it, as the settings of the tool say; a
-// turn that its caller cancels is cancelled all the same.
+// LoseCall records that it is unknown whether a call was carried out. It returns the result
+// for the model. ended means that the turn has ended with it, as the settings of the tool
+// require; a turn that its caller cancels is cancelled nevertheless.
 //
-// The setting is kept with the row of the call, so that every end of a turn knows it: the
-// process that made the call, the next one, a sweep or a stop. An attempt with an unknown
-// outcome leaves a mark (`previousOutcome`): where a repetition is refused, the outcome
-// stays unknown, since the last attempt says nothing about the first.
+// The setting is stored with the row of the call, so that everything that ends a turn can
+// apply it: the process that made the call, its successor, a sweep or a shutdown. An attempt
+// with an unknown outcome leaves a mark (`previousOutcome`): if a repetition is refused, the
+// outcome stays unknown, since the last attempt says nothing about the first.
 func (t *Transition) LoseCall(c *stoa.ExternalCall) (told string, ended bool) {
 	t.finishCall(c, stoa.OutcomeUnknown, unknownText)
 	switch {
@@ -66,17 +67,17 @@ func (t *Transition) LoseCall(c *stoa.ExternalCall) (told string, ended bool) {
 	return unknownText, true
 }
 
-// unknownFailure is that of a turn which may not go on after a call of which nobody knows
-// whether it was carried out.
+// unknownFailure is the failure of a turn that must not continue after a call with an unknown
+// outcome.
 func unknownFailure(tool string) stoa.Failure {
 	return stoa.Failure{
 		Code: codeToolUnknown, Retryable: true,
-		Message: fmt.Sprintf("It is not known whether a call of %s was carried out, and then its turn fails. Look whether it was, and then retry the turn or send another message.", tool),
+		Message: fmt.Sprintf("It is unknown whether a call of %s was carried out, and its settings require that the turn then fails. Check whether it was, and then retry the turn or send another message.", tool),
 	}
 }
 
-// failureWith returns the failure of a turn that ends with f, and with calls which
-// servers may be carrying out: that of such a call where its tool says so.
+// failureWith returns the failure of a turn that ends with f while servers may be carrying
+// out calls: the failure of such a call if its tool requires that, otherwise f.
 func (t *Transition) failureWith(f stoa.Failure) stoa.Failure {
 	if t.Row.ToolCalls == 0 || f.Code == codeToolUnknown {
 		return f
@@ -110,8 +111,8 @@ func (t *Transition) giveUpCalls() {
 	}
 }
 
-// mayBeDone reports whether it would matter that the server has carried out a call which
-// is under way: one that only reads is as if it had not been.
+// mayBeDone reports whether a call in progress may have had an effect. A read-only call
+// counts as not carried out.
 func mayBeDone(c stoa.ExternalCall) bool {
 	return c.Effects != stoa.EffectsRead || c.PreviousOutcome == stoa.OutcomeUnknown
 }

@@ -9,11 +9,10 @@ import (
 	"stoa/internal/store"
 )
 
-// Delete removes a session with its messages and its log; its receipts
-// stay. A turn that has not ended is cancelled first, and is over with that: what its
-// worker does not write down within [cancelWait] is not waited for, and a call that a
-// server may be carrying out becomes one of which nobody knows, which logs and webhooks
-// tell of. One that does not exist, or is another agent's, is [stoa.CodeSessionNotFound].
+// Delete removes a session with its messages and its log; its receipts stay. A turn that has
+// not ended is cancelled first: after [cancelWait] Delete no longer waits for its worker. A
+// call that a server may be carrying out gets the outcome unknown, which logs and webhooks
+// report. A missing session, or one of another agent, is [stoa.CodeSessionNotFound].
 func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string) error {
 	row, err := s.Cancel(ctx, c, agentID, id)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	return err
 }
 
-// endNow cancels the turn of a session whose row goes, if it has not ended.
+// endNow cancels the turn, if it has not ended, of a session whose row is removed.
 func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionRow, reason string) error {
 	if row.Status.Stopped() && row.Status != stoa.SessionWaiting {
 		return nil
@@ -49,21 +48,21 @@ func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionR
 	return t.Save()
 }
 
-// forget stops what this process does for a session that is gone.
+// forget stops the work of this process for a session that is gone.
 func (s *Sessions) forget(id string) {
 	s.stop(id, ErrLost)
 	s.hub.invalidate(id)
 	s.store.Hint(cluster.HintSession, id, "")
 }
 
-// maxWaitingEnded is how many sessions that wait for input one transaction cancels, which
-// an agent may have any number of.
+// maxWaitingEnded is the maximum number of sessions waiting for input that one transaction
+// cancels. Their number per agent is unlimited.
 const maxWaitingEnded = 50
 
-// DeleteAgent removes an agent: once tx has committed nobody finds it, its tasks
-// have stopped and its turns are cancelled. [Sessions.RemoveHidden] removes the rows of
-// what it had, and cancels those that wait for input if there are more than
-// [maxWaitingEnded]. One that does not exist is [stoa.CodeAgentNotFound].
+// DeleteAgent removes an agent: once tx has committed, the agent cannot be found, its tasks
+// have stopped and its turns are cancelled. [Sessions.RemoveHidden] removes its rows, and
+// cancels its sessions that wait for input beyond the first [maxWaitingEnded]. A missing
+// agent is [stoa.CodeAgentNotFound].
 func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, agentID string) error {
 	if err := tx.HideAgent(ctx, accountID, agentID); err != nil {
 		return err
@@ -96,12 +95,13 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	return nil
 }
 
-// maxSpaceAgents is how many agents one transaction deletes with their space.
+// maxSpaceAgents is the maximum number of agents that one transaction deletes with their
+// space.
 const maxSpaceAgents = 100
 
-// DeleteSpace removes a space, and with force the agents in it too; without, a
-// space that has agents is [stoa.CodeSpaceNotEmpty]. One that does not exist is
-// [stoa.CodeSpaceNotFound]. The account's default space is made anew when it is next asked for.
+// DeleteSpace removes a space and, with force, its agents; without force, a space that has
+// agents is [stoa.CodeSpaceNotEmpty]. A missing space is [stoa.CodeSpaceNotFound]. The
+// account's default space is created again on its next use.
 func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
 	agents, err := tx.AgentsOf(ctx, accountID, spaceID, maxSpaceAgents+1)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has agents. Delete them first, or delete the space with force=true.")
 	}
 	if len(agents) > maxSpaceAgents {
-		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has more than %d agents, and at most so many are deleted with it. Delete some of them first.", maxSpaceAgents)
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has more than %d agents, which is the maximum that can be deleted with it. Delete some of them first.", maxSpaceAgents)
 	}
 	for _, id := range agents {
 		err := s.DeleteAgent(ctx, tx, accountID, id)
@@ -129,12 +129,12 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 	return tx.DeleteSpace(ctx, accountID, spaceID)
 }
 
-// removeEvents is how many events one transaction deletes, so that no other
-// writer waits for a long log.
+// removeEvents is the maximum number of events that one transaction deletes, so that a long
+// log does not block other writers.
 const removeEvents = 5000
 
-// removeSession removes a session that does not run, or a part of its log: it
-// reports whether the whole session is gone.
+// removeSession removes a session that does not run, or a part of its log. It reports whether
+// the whole session is gone.
 func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (whole bool, err error) {
 	n, err := tx.PurgeEvents(ctx, id, tx.Now.Add(time.Hour), removeEvents)
 	if err != nil || n == removeEvents {
@@ -143,8 +143,8 @@ func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (who
 	return true, tx.RemoveSession(ctx, accountID, id)
 }
 
-// RemoveHidden removes rows of deleted agents, a bounded number at a time, and
-// reports whether there may be more to do at once.
+// RemoveHidden removes rows of deleted agents, a bounded number at a time, and reports
+// whether more can be removed immediately.
 func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 	const batch = 20
 	err = s.store.Write(ctx, func(tx *store.Tx) error {

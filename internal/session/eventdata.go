@@ -7,7 +7,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The types of events. What each carries is the struct beside it, as JSON.
+// The types of events. The data of each is the struct named next to it, as JSON.
 const (
 	EventCreated        = "session.created"   // [CreatedData]
 	EventStatus         = "session.status"    // [StatusData]
@@ -29,7 +29,7 @@ const (
 	EventError          = "error"             // [ErrorData]
 )
 
-// CreatedData is what session.created carries.
+// CreatedData is the data of session.created.
 type CreatedData struct {
 	SessionID    string `json:"sessionId"`
 	AgentID      string `json:"agentId"`
@@ -37,14 +37,14 @@ type CreatedData struct {
 	Mode         string `json:"mode"`
 }
 
-// StatusData is what session.status carries.
+// StatusData is the data of session.status.
 type StatusData struct {
 	Status       string `json:"status"`
 	StatusReason string `json:"statusReason,omitzero"`
 	Turn         int64  `json:"turn"`
 }
 
-// TurnData is what turn.started and turn.recovered carry.
+// TurnData is the data of turn.started and turn.recovered.
 type TurnData struct {
 	TurnID     string `json:"turnId"`
 	Turn       int64  `json:"turn"`
@@ -52,8 +52,8 @@ type TurnData struct {
 	DeadlineAt string `json:"deadlineAt"`
 }
 
-// MessageData is what message.created and message.completed carry. Text is
-// there once the message is whole.
+// MessageData is the data of message.created and message.completed. Text is set once the
+// message is complete.
 type MessageData struct {
 	MessageID string  `json:"messageId"`
 	Role      string  `json:"role"`
@@ -63,17 +63,16 @@ type MessageData struct {
 	Text      *string `json:"text,omitzero"`
 }
 
-// DeltaData is what message.delta carries. Offset counts characters (Unicode
-// code points) from the start of the message; a reader who has joined more than
-// that cuts back to it first.
+// DeltaData is the data of message.delta. Offset counts characters (Unicode code points) from
+// the start of the message; a reader that has more text first truncates it to Offset.
 type DeltaData struct {
 	MessageID string `json:"messageId"`
 	Offset    int    `json:"offset"`
 	Text      string `json:"text"`
 }
 
-// StepData is what step.started and step.completed carry; usage and credits
-// only the latter.
+// StepData is the data of step.started and step.completed; only the latter has usage and
+// credits.
 type StepData struct {
 	StepID       string     `json:"stepId"`
 	Turn         int64      `json:"turn"`
@@ -91,16 +90,15 @@ type UsageData struct {
 	TotalTokens  int64 `json:"totalTokens"`
 }
 
-// ToolData is what tool.called and tool.completed carry: arguments and effects the
-// former, what came of the call the latter. ToolCallID is that of a call which is
-// carried out outside of the service.
+// ToolData is the data of tool.called, with arguments and effects, and of tool.completed,
+// with the outcome. ToolCallID is set for external calls.
 type ToolData struct {
 	StepID    string `json:"stepId"`
 	CallID    string `json:"callId"`
 	Name      string `json:"name"`
-	Arguments string `json:"arguments,omitzero"` // as the model wrote them; of an external call at most 4 KiB
+	Arguments string `json:"arguments,omitzero"` // as the model wrote them; at most 4 KiB for an external call
 	IsError   *bool  `json:"isError,omitzero"`
-	Bytes     *int   `json:"bytes,omitzero"` // of the answer
+	Bytes     *int   `json:"bytes,omitzero"` // of the result
 
 	ToolCallID   string `json:"toolCallId,omitzero"`
 	ConnectionID string `json:"connectionId,omitzero"`
@@ -110,7 +108,7 @@ type ToolData struct {
 	DurationMS   *int64 `json:"durationMs,omitzero"` // since it was handed out
 }
 
-// WithheldData is what tools.withheld carries.
+// WithheldData is the data of tools.withheld.
 type WithheldData struct {
 	Turn  int64           `json:"turn"`
 	Tools []stoa.Withheld `json:"tools"`
@@ -131,7 +129,7 @@ func callData(calls []stoa.ExternalCall) (list []CallData) {
 	return list
 }
 
-// DriveData is what drive.read and drive.written carry.
+// DriveData is the data of drive.read and drive.written.
 type DriveData struct {
 	StepID   string `json:"stepId"`
 	Path     string `json:"path"`
@@ -142,7 +140,7 @@ type DriveData struct {
 	Outcome  string `json:"outcome,omitzero"` // created, replaced or unchanged
 }
 
-// InputData is what the events of an input carry.
+// InputData is the data of the events of an input.
 type InputData struct {
 	InputID      string     `json:"inputId"`
 	Kind         string     `json:"kind"`
@@ -158,14 +156,14 @@ type InputData struct {
 	Confirmation *ConfirmationData `json:"confirmation,omitzero"` // of a call that a visitor has to confirm
 }
 
-// ConfirmationData is what a visitor is shown who has to confirm a call.
+// ConfirmationData is the data shown to a visitor who has to confirm a call.
 type ConfirmationData struct {
 	stoa.Confirmation
 	PreviousOutcome string `json:"previousOutcome,omitzero"` // unknown: it may have been carried out already
 }
 
-// ConfirmationOf returns what a visitor is shown of the call that an input is about; nil:
-// the input is of another kind, or its call is asked about with another one by now.
+// ConfirmationOf returns the data shown to the visitor about the call of an input; nil if the
+// input is of another kind or a newer input is about that call.
 func ConfirmationOf(in *stoa.Input) *ConfirmationData {
 	if in == nil || in.Kind != stoa.InputToolConfirmation || len(in.Calls) != 1 || in.Calls[0].Confirmation == nil {
 		return nil
@@ -173,7 +171,7 @@ func ConfirmationOf(in *stoa.Input) *ConfirmationData {
 	return &ConfirmationData{*in.Calls[0].Confirmation, string(in.Calls[0].PreviousOutcome)}
 }
 
-// ErrorData is what error carries.
+// ErrorData is the data of error.
 type ErrorData struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
@@ -191,7 +189,7 @@ func messageData(m stoa.SessionMessage, whole bool) MessageData {
 	return d
 }
 
-// statusOf reads the status, and its reason, out of a session.status event.
+// statusOf returns the status and its reason from a session.status event.
 func statusOf(e stoa.SessionEvent) (status stoa.SessionStatus, reason string) {
 	var d StatusData
 	if e.Type != EventStatus || jsonx.Unmarshal([]byte(e.Data), &d) != nil {
@@ -200,7 +198,7 @@ func statusOf(e stoa.SessionEvent) (status stoa.SessionStatus, reason string) {
 	return stoa.SessionStatus(d.Status), d.StatusReason
 }
 
-// joinDeltas puts a message's text together as a reader would.
+// joinDeltas assembles a message's text as a reader would.
 func joinDeltas(events []stoa.SessionEvent, messageID string) string {
 	var text []byte
 	runes := 0

@@ -11,17 +11,17 @@ import (
 
 // An EventsRequest selects events of a session.
 type EventsRequest struct {
-	AccountID, AgentID, SessionID string        // AgentID may be empty: any
-	After                         int64         // number of the last event that is known; 0: from the first
-	Follow                        bool          // go on after a stopping status
-	ThroughTools                  bool          // go on while outputs of tools are waited for
-	Heartbeat                     time.Duration // yield an event with Seq 0 after so long a silence; 0: never
+	AccountID, AgentID, SessionID string        // AgentID may be empty: any agent
+	After                         int64         // number of the last event that the reader has; 0 means from the first
+	Follow                        bool          // continue after a stopping status
+	ThroughTools                  bool          // continue while the session waits for outputs of tools
+	Heartbeat                     time.Duration // yield an event with Seq 0 after this much silence; 0 means never
 }
 
 const eventBatch = 200
 
-// Log returns at most limit events of a session after a number, and whether there
-// are more by now.
+// Log returns at most limit events of a session after the given number, and whether there are
+// more.
 func (s *Sessions) Log(ctx context.Context, accountID, agentID, id string, after int64, limit int) (list []stoa.SessionEvent, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, row stoa.Session) (err error) {
 		list, err = tx.Events(ctx, id, after, limit)
@@ -31,10 +31,10 @@ func (s *Sessions) Log(ctx context.Context, accountID, agentID, id string, after
 	return list, more, err
 }
 
-// Events ranges over a session's log from any point, and waits for more. It ends
-// by itself once the session has stopped and all of the log was yielded, unless
-// Follow is set; when the session is deleted; or with ctx, whose error is the
-// last thing yielded. Every event yielded is committed.
+// Events ranges over a session's log from any point, and waits for more. Unless Follow is
+// set, the range ends once the session has stopped and the whole log was yielded. It also
+// ends when the session is deleted, or with ctx, whose error is the last value yielded. Every
+// yielded event is committed.
 func (s *Sessions) Events(ctx context.Context, req EventsRequest) iter.Seq2[stoa.SessionEvent, error] {
 	return func(yield func(stoa.SessionEvent, error) bool) {
 		sub := s.hub.subscribe(req.SessionID)
@@ -68,13 +68,13 @@ type watcher struct {
 	sub     *subscription
 	req     EventsRequest
 	after   int64
-	stopped bool // by the newest status that was sent or read
-	gone    bool // the range ended, or there is nothing left to range over
+	stopped bool // according to the newest status that was sent or read
+	gone    bool // the range ended, or the session is gone
 	yield   func(stoa.SessionEvent, error) bool
 }
 
-// catchUp yields what is there: from memory where the hub has it, so that many
-// watchers of one session do not ask the database for the same rows.
+// catchUp yields the events that exist: from memory if the hub has them, so that many
+// watchers of one session do not query the database for the same rows.
 func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err error) {
 	if !first {
 		if events, ok := w.sub.since(w.after); ok {
@@ -111,7 +111,7 @@ func (w *watcher) stops(status stoa.SessionStatus, reason string) bool {
 	return status.Stopped() && !(w.req.ThroughTools && (reason == ReasonTool || reason == ReasonApproval))
 }
 
-// send yields events to the reader and remembers how far it is.
+// send yields events to the reader and records its position.
 func (w *watcher) send(events []stoa.SessionEvent) error {
 	for _, e := range events {
 		if s, reason := statusOf(e); s != "" {
@@ -126,7 +126,7 @@ func (w *watcher) send(events []stoa.SessionEvent) error {
 	return nil
 }
 
-// wait returns when there may be more, and reports whether to go on.
+// wait returns when there may be more events, and reports whether to continue.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	var heartbeat <-chan time.Time
 	if w.req.Heartbeat > 0 {

@@ -14,13 +14,13 @@ import (
 	"stoa/internal/storetest"
 )
 
-// reader joins a session's answer as a client does.
+// reader assembles a session's answer as a client does.
 type reader struct {
 	after int64
 	text  map[string]string
 }
 
-func (r *reader) take(t testing.TB, e stoa.SessionEvent) {
+func (r *reader) join(t testing.TB, e stoa.SessionEvent) {
 	t.Helper()
 	if e.Seq != r.after+1 {
 		t.Errorf("event %d follows event %d", e.Seq, r.after)
@@ -38,7 +38,7 @@ func request(h *sessiontest.Fixture, s stoa.Session, after int64) session.Events
 	return session.EventsRequest{AccountID: h.Account.ID, AgentID: s.AgentID, SessionID: s.ID, After: after}
 }
 
-// Whoever is cut off after any event and comes back has the same text in the end.
+// A reader that is cut off after any event and reconnects ends up with the same text.
 func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
@@ -47,13 +47,13 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 		sessiontest.Run(t, r)
 		s := h.Begin(r, a, "slow: 20ms\nsay: one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty größer 漢字 🙂 end")
 		cut := &reader{text: map[string]string{}}
-		for done := false; !done; { // one event a visit
+		for done := false; !done; { // one event per connection
 			done = true
 			for e, err := range r.Events(t.Context(), request(h, s, cut.after)) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cut.take(t, e)
+				cut.join(t, e)
 				done = false
 				break
 			}
@@ -64,7 +64,7 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole.take(t, e)
+			whole.join(t, e)
 		}
 		for name, rd := range map[string]*reader{"cut off": cut, "afterwards": whole} {
 			if rd.after != got.LastSeq {
@@ -82,7 +82,7 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 		if took := got.FinishedAt.Sub(got.StartedAt); deltas < 2 || deltas > 2+int(took/(time.Second/3)) {
 			t.Errorf("%d deltas in %v", deltas, took)
 		}
-		// A step done again tells to cut back first.
+		// A repeated step first tells readers to truncate.
 		for after := int64(1); after <= got.LastSeq; after++ {
 			n := after
 			for e := range r.Events(t.Context(), request(h, s, after)) {
@@ -158,7 +158,7 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 					t.Errorf("watcher %d: %v", i, err)
 					return
 				}
-				rd.take(t, e)
+				rd.join(t, e)
 			}
 			for _, text := range rd.text {
 				texts[i] += text
@@ -191,7 +191,7 @@ func TestASlowReaderMissesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rd.take(t, e); e.Seq == 5 { // asleep until all is over
+		if rd.join(t, e); e.Seq == 5 { // asleep until everything is over
 			h.Until(r, s, stoa.SessionCompleted)
 		}
 	}

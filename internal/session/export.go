@@ -21,15 +21,14 @@ const (
 
 const exportBatch = 200
 
-// Export writes a whole session: as lines of JSON (the session, then its
-// messages, the tool calls of its steps, its sources and receipts, each with a
-// "type"), or as Markdown to read. It reads in pieces, so that a long session
-// costs no more memory than a short one; what is added while it reads may or may
-// not be there. Errors before the first byte have their code; later ones cut the
-// export off.
+// Export writes a whole session: as lines of JSON (the session, then its messages, the tool
+// calls of its steps, its sources and receipts, each with a "type"), or as readable Markdown.
+// It reads in pieces, so that a long session uses no more memory than a short one; data added
+// during the export may be missing. Errors before the first byte have their code; later ones
+// truncate the export.
 func (s *Sessions) Export(ctx context.Context, accountID, agentID, id, format string, w io.Writer) error {
 	if format != ExportJSONL && format != ExportMarkdown {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The format is %q or %q.", ExportJSONL, ExportMarkdown).At("format")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The format must be %q or %q.", ExportJSONL, ExportMarkdown).At("format")
 	}
 	row, err := s.Get(ctx, accountID, agentID, id)
 	if err != nil {
@@ -54,18 +53,18 @@ type exporter struct {
 	s       stoa.Session
 	agentID string
 	out     *bufio.Writer
-	turns   int64 // the session's, as far as steps has gone
+	turns   int64 // number of the last turn that steps has exported
 }
 
-// maxTurnSources is far more than the tool calls of one turn can show.
+// maxTurnSources is far above the number of sources that the tool calls of one turn can show.
 const maxTurnSources = 10_000
 
-// sources returns what the answers of a turn could rest on.
+// sources returns the sources available to the answers of a turn.
 func (e *exporter) sources(ctx context.Context, turn int64) ([]stoa.Source, error) {
 	return e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, turn, turn, maxTurnSources)
 }
 
-// messages hands over all messages, in order.
+// messages calls fn with all messages, in order.
 func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) error) error {
 	after := int64(0)
 	for {
@@ -85,7 +84,7 @@ func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) 
 	}
 }
 
-// steps hands over all recorded steps, in order.
+// steps calls fn with all recorded steps, in order.
 func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
 	after := int64(0)
 	for {
@@ -115,7 +114,7 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 	}
 }
 
-// calls returns the calls of a step that are carried out outside of the service.
+// calls returns the external calls of a step.
 func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.ExternalCall, err error) {
 	if e.s.ToolCalls == 0 || len(st.Calls) == 0 {
 		return nil, nil
@@ -127,8 +126,8 @@ func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.Externa
 	return list, err
 }
 
-// exportSession is the first line of an export. The types of lines below are
-// part of the documented format: members are added, never renamed.
+// exportSession is the first line of an export. The types of the lines are part of the
+// documented format: fields are added, never renamed.
 type exportSession struct {
 	Type           string            `json:"type"`
 	ID             string            `json:"id"`
@@ -163,22 +162,22 @@ type exportTool struct {
 	CallID    string  `json:"callId"`
 	Name      string  `json:"name"`
 	Arguments string  `json:"arguments"`
-	Result    *string `json:"result"` // null: there is none (yet)
+	Result    *string `json:"result"` // null if none exists yet
 	IsError   bool    `json:"isError"`
 
-	// Of one that is carried out outside of the service alone.
+	// Only of an external call.
 	ToolCallID string `json:"toolCallId,omitzero"`
 	Effects    string `json:"effects,omitzero"`
 	Outcome    string `json:"outcome,omitzero"`
 	Attempts   int    `json:"attempts,omitzero"`
 
-	// Of one that a person had to approve, once it was decided about.
+	// Only of a call that needed an approval, once it was decided.
 	Approval *exportApproval `json:"approval,omitempty"`
-	// Of one that a visitor had to confirm, once the visitor has said something.
+	// Only of a call that a visitor had to confirm, once the visitor has decided.
 	Confirmation *exportConfirmation `json:"confirmation,omitempty"`
 }
 
-// exportApproval is what was decided about a call.
+// exportApproval is the decision about a call.
 type exportApproval struct {
 	Decision string `json:"decision"`
 	By       string `json:"by,omitzero"`
@@ -186,7 +185,7 @@ type exportApproval struct {
 	Comment  string `json:"comment,omitzero"`
 }
 
-// exportConfirmation is what a visitor said to a call.
+// exportConfirmation is a visitor's decision about a call.
 type exportConfirmation struct {
 	Decision string `json:"decision"`
 	EmbedID  string `json:"embedId,omitzero"`
@@ -224,8 +223,8 @@ func (e *exporter) line(v any) error {
 	return e.out.WriteByte('\n')
 }
 
-// jsonl writes the session, its messages, tool calls, sources and receipts, a
-// line each, in that order.
+// jsonl writes the session, its messages, tool calls, sources and receipts, one per line, in
+// that order.
 func (e *exporter) jsonl(ctx context.Context) error {
 	s := e.s
 	err := e.line(exportSession{
@@ -301,9 +300,8 @@ func (e *exporter) jsonl(ctx context.Context) error {
 	}
 }
 
-// markdown writes what was said, each speaker under a heading, and what the
-// answers of a turn could rest on. The texts stand as they are: whoever shows
-// them as HTML has to see to it that nothing in them runs.
+// markdown writes the messages, each under a heading with its author, and the sources of each
+// turn. The texts are not escaped: a program that shows them as HTML must sanitize them.
 func (e *exporter) markdown(ctx context.Context) error {
 	title := strings.Join(strings.Fields(e.s.Title), " ")
 	if title == "" {
@@ -326,7 +324,7 @@ func (e *exporter) markdown(ctx context.Context) error {
 		return err
 	}
 	err := e.messages(ctx, func(m stoa.SessionMessage) error {
-		if m.Turn == 0 { // never taken up
+		if m.Turn == 0 { // never started
 			return nil
 		}
 		if m.Turn != turn {

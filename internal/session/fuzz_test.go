@@ -8,8 +8,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// FuzzCursors reads a session's log, messages and turns after any number: what
-// comes follows that number, in order, and never more than was asked for.
+// FuzzCursors reads a session's log, messages and turns after any number: the results follow
+// that number, in order, and never exceed the limit.
 func FuzzCursors(f *testing.F) {
 	h := sessiontest.Build(f, storetest.New(f), nil)
 	a, r := h.Agent(), h.Service()

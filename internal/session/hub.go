@@ -6,11 +6,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// tailLength is how many events of a watched session stay in memory.
+// tailLength is the maximum number of events of a watched session that stay in memory.
 const tailLength = 256
 
-// hub publishes to the watchers of sessions what this process has committed. It
-// keeps nothing of sessions without watchers.
+// hub publishes this process's committed events to the watchers of sessions. It keeps no
+// state of sessions without watchers.
 type hub struct {
 	mu     sync.Mutex
 	topics map[string]*topic
@@ -20,7 +20,7 @@ type hub struct {
 type topic struct {
 	watchers int
 	tail     []stoa.SessionEvent // the newest, without gaps
-	last     int64               // number of the newest event known of; the tail may end before it
+	last     int64               // number of the newest known event; the tail may end before it
 	changed  chan struct{}       // closed when there is more
 }
 
@@ -53,15 +53,15 @@ func (s *subscription) close() {
 	}
 }
 
-// changed is closed when there is more. Take it before reading the rows, so that
-// nothing is missed in between.
+// changed returns a channel that is closed when there is more. Get it before reading the
+// rows, so that no event in between is missed.
 func (s *subscription) changed() <-chan struct{} {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	return s.t.changed
 }
 
-// since returns the events after a number, if memory holds all of them.
+// since returns the events after the given number, if memory has all of them.
 func (s *subscription) since(after int64) ([]stoa.SessionEvent, bool) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -76,8 +76,8 @@ func (s *subscription) since(after int64) ([]stoa.SessionEvent, bool) {
 	return t.tail[from:len(t.tail):len(t.tail)], true
 }
 
-// publish takes events that were committed. On PostgreSQL two commits may arrive
-// in the wrong order; then the tail is dropped, and watchers read the rows.
+// publish adds committed events. On PostgreSQL two commits may arrive in the wrong order;
+// then the tail is dropped, and watchers read the rows.
 func (h *hub) publish(id string, events []stoa.SessionEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *topic) notify() {
 	t.changed = make(chan struct{})
 }
 
-// invalidate has all watchers of a session read the rows.
+// invalidate makes all watchers of a session read the rows.
 func (h *hub) invalidate(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,8 +112,8 @@ func (h *hub) invalidate(id string) {
 	}
 }
 
-// lacks reports whether a session has watchers that have not been told of the event
-// with that number.
+// lacks reports whether a session has watchers that have not received the event with number
+// seq.
 func (h *hub) lacks(id string, seq int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,8 +121,8 @@ func (h *hub) lacks(id string, seq int64) bool {
 	return t != nil && seq > t.last
 }
 
-// behind returns, for each watched session of which the rows have more than was
-// published, after which event to read: at most tailLength events follow.
+// behind returns, for each watched session whose rows have events that were not published,
+// the number of the event after which to read: at most tailLength events follow.
 func (h *hub) behind(seqs map[string]int64) map[string]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,9 +135,9 @@ func (h *hub) behind(seqs map[string]int64) map[string]int64 {
 	return after
 }
 
-// observe takes the numbers of the newest events that the rows of these sessions
-// have; what was not published is read by the watchers. A session without a number
-// was deleted: its watchers read the rows and find none.
+// observe records the numbers of the newest events in the rows of these sessions; watchers
+// read unpublished events themselves. A session without a number was deleted: its watchers
+// read the rows and find none.
 func (h *hub) observe(ids []string, seqs map[string]int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +157,7 @@ func (h *hub) observe(ids []string, seqs map[string]int64) {
 	}
 }
 
-// followers returns how many watchers there are.
+// followers returns the number of watchers.
 func (h *hub) followers() (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,9 +167,9 @@ func (h *hub) followers() (n int64) {
 	return n
 }
 
-// known takes the number of the newest event that the only watcher found in the
-// rows, so that those before it are not read again. With others the publication of
-// that event may still come, and has to reach them.
+// known records the number of the newest event that the only watcher found in the rows, so
+// that earlier events are not read again. If there are other watchers, the publication of
+// that event may still follow and must reach them.
 func (s *subscription) known(seq int64) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()

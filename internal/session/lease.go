@@ -8,26 +8,26 @@ import (
 	"stoa/internal/store"
 )
 
-// Why a turn in this process is stopped from outside: the cause of its context.
+// Why a turn in this process is stopped from outside: causes of its context.
 var (
 	// ErrCancelled means that a caller cancelled the turn.
 	ErrCancelled = errors.New("session: the turn was cancelled")
 
-	// ErrLost means that the lease is gone: write nothing. It has a code so that
-	// the gateway does not take it for a database failure that may pass.
+	// ErrLost means that the lease is gone and nothing may be written. It has a code so that
+	// the gateway does not mistake it for a transient database failure.
 	ErrLost error = stoa.Errorf(stoa.CodeInternal, "The lease of this turn is lost.")
 )
 
-// A Lease is the right of one worker to write for one running session. It ends
-// when the row names another owner or fence, or another status.
+// A Lease is a worker's right to write to a running session. It ends when the row names
+// another owner or fence, or another status.
 type Lease struct {
 	AccountID, SessionID string
 	Owner                string // id of the worker
 	Fence                int64  // counts the claims of the session
 }
 
-// IfOwned changes a session in a transaction of its own, if the lease holds;
-// otherwise it fails with [ErrLost]. fn may run more than once.
+// IfOwned changes a session in a separate transaction if the lease holds; otherwise it fails
+// with [ErrLost]. fn may run more than once.
 func (s *Sessions) IfOwned(ctx context.Context, l Lease, fn func(t *Transition)) error {
 	return s.store.Write(ctx, func(tx *store.Tx) error {
 		t, err := s.LockOwned(ctx, tx, l)
@@ -39,8 +39,8 @@ func (s *Sessions) IfOwned(ctx context.Context, l Lease, fn func(t *Transition))
 	})
 }
 
-// LockOwned locks a session's row and returns a transition of it, or [ErrLost]
-// where the lease does not hold. The caller ends with [Transition.Save].
+// LockOwned locks a session's row and returns a transition of it, or [ErrLost] if the lease
+// does not hold. The caller must finish with [Transition.Save].
 func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Transition, error) {
 	row, err := tx.LockSession(ctx, l.AccountID, "", l.SessionID)
 	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
@@ -55,8 +55,8 @@ func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Trans
 	return s.transition(ctx, tx, &row), nil
 }
 
-// Claim assigns queued sessions to a worker, in the order given, and returns the
-// rows of those that are still queued.
+// Claim assigns queued sessions to a worker, in the given order, and returns the rows of
+// those that are still queued.
 func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, owner string) (claimed []store.SessionRow, err error) {
 	for _, ref := range refs {
 		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
@@ -66,7 +66,7 @@ func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, ow
 		if err != nil {
 			return nil, err
 		}
-		if row.Status != stoa.SessionQueued { // cancelled before its lock was ours
+		if row.Status != stoa.SessionQueued { // cancelled before we had its lock
 			continue
 		}
 		t := s.transition(ctx, tx, &row)
@@ -79,9 +79,8 @@ func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, ow
 	return claimed, nil
 }
 
-// ForEach locks sessions one after the other and hands each to fn, all in one
-// transaction; fn reports whether it changed anything. Sessions that are gone
-// are passed over.
+// ForEach locks sessions one after the other and calls fn with each, all in one transaction;
+// fn reports whether it changed anything. Missing sessions are skipped.
 func (s *Sessions) ForEach(ctx context.Context, tx *store.Tx, refs []store.Ref, fn func(t *Transition) (changed bool, err error)) error {
 	for _, ref := range refs {
 		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)

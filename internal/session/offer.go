@@ -11,21 +11,22 @@ import (
 	"stoa/internal/tool"
 )
 
-// AudienceOf returns for whom a session to be started offers the tools of connections.
+// AudienceOf returns the audience to which a session about to start offers the tools of
+// connections.
 func AudienceOf(a stoa.Agent, req StartRequest) tool.Audience {
 	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: req.Trigger.Type == triggerEmbed, Own: req.Credentials}
 }
 
-// Audience returns for whom a session offers the tools of connections, for which it has
-// secrets of its own.
+// Audience returns the audience to which a session, with secrets of its own, offers the tools
+// of connections.
 func Audience(ctx context.Context, tx *store.Tx, s stoa.Session, own tool.Credentials) (tool.Audience, error) {
 	visitor, err := IsVisitors(ctx, tx, s)
 	return tool.Audience{AccountID: s.AccountID, SpaceID: s.SpaceID, Once: s.Mode == stoa.ModeOnce, Visitor: visitor, Own: own}, err
 }
 
-// IsVisitors reports whether a session is a visitor's. One that began otherwise is, too,
-// once an embed shows it: what the visitor says would be done with the authority of the
-// account.
+// IsVisitors reports whether a session is a visitor's. That includes a session that began
+// otherwise and is now shown by an embed: the visitor's messages would be executed with the
+// authority of the account.
 func IsVisitors(ctx context.Context, tx *store.Tx, s stoa.Session) (bool, error) {
 	if s.Trigger.Type == triggerEmbed {
 		return true, nil
@@ -38,8 +39,8 @@ func hasConnections(tools []stoa.AgentTool) bool {
 	return slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection })
 }
 
-// Credentials returns the secrets that a session has of its own for the connections of
-// its agent's tools; empty where there are none.
+// Credentials returns the session's own secrets for the connections of its agent's tools; it
+// may be empty.
 func Credentials(ctx context.Context, tx *store.Tx, s stoa.Session, tools []stoa.AgentTool) (tool.Credentials, error) {
 	if !hasConnections(tools) {
 		return tool.Credentials{}, nil
@@ -47,7 +48,7 @@ func Credentials(ctx context.Context, tx *store.Tx, s stoa.Session, tools []stoa
 	return ownCredentials(ctx, tx, s.AccountID, s.ID)
 }
 
-// ownCredentials is store.Tx.OwnCredentials that is never nil.
+// ownCredentials is store.Tx.OwnCredentials, but never returns nil.
 func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string) (tool.Credentials, error) {
 	own, err := tx.OwnCredentials(ctx, accountID, ownerID)
 	if own == nil {
@@ -56,8 +57,8 @@ func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string
 	return own, err
 }
 
-// takeCredentials checks the secrets that a session is to have of its own, and adds
-// those of what starts it.
+// takeCredentials checks the secrets of a new session, and adds those of the task, script tag
+// or link that starts it.
 func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *StartRequest) error {
 	if len(req.Credentials) > 0 {
 		if err := tool.CheckCredentials(ctx, tx, a.AccountID, req.ExternalUserID, req.Credentials); err != nil {
@@ -73,7 +74,8 @@ func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *Start
 	return err
 }
 
-// inDraft returns an error about a member of an agent as one about the draft of it.
+// inDraft converts an error about a field of an agent into one about the same field of its
+// draft.
 func inDraft(err error) error {
 	if e, ok := errors.AsType[*stoa.Error](err); ok && e.Param != "" {
 		return e.At("draft." + e.Param)
@@ -81,8 +83,8 @@ func inDraft(err error) error {
 	return err
 }
 
-// Withhold records which tools the turn does not offer. The event of the turn is
-// written the first time, if there is any.
+// Withhold records the tools that the turn does not offer. The first time, it adds the event
+// if there are any.
 func (t *Transition) Withhold(list []stoa.Withheld) {
 	t.Row.Withheld = list
 	t.do(func() error {

@@ -14,18 +14,18 @@ import (
 	"stoa/internal/store"
 )
 
-// maxHeard is how many sessions with news wait to be read; what is beyond is found
-// by the next look at all that are watched.
+// maxHeard is the maximum number of sessions whose news waits to be read; the rest is found
+// by the next poll of all watched sessions.
 const maxHeard = 4096
 
-// peers is what other nodes have said of the sessions that are watched here.
+// peers collects the hints of other nodes about sessions that are watched here.
 type peers struct {
 	mu    sync.Mutex
-	heard map[string]bool // sessions whose rows have more than the hub knows of
+	heard map[string]bool // sessions whose rows have more events than the hub
 	wake  chan struct{}
 }
 
-// hear begins to take hints of other nodes.
+// hear subscribes to the hints of other nodes.
 func (s *Sessions) hear() {
 	s.peers.heard, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
 	s.store.OnHint(cluster.HintSession, func(text string) {
@@ -46,10 +46,9 @@ func (s *Sessions) hear() {
 	})
 }
 
-// FollowPeers publishes to this process's watchers what other processes have
-// written, until ctx ends: soon after a hint of it, and within every in any case.
-// Only a shared store needs it. Each session that has news is read once, however
-// many watch it.
+// FollowPeers publishes to this process's watchers the events that other processes write,
+// until ctx ends: soon after a hint, and at least once per interval. Only a shared store
+// needs it. Each session with news is read once, regardless of the number of its watchers.
 func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -61,7 +60,7 @@ func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 			ids = s.hub.watched()
 		case <-s.peers.wake:
-			ids = s.peers.take()
+			ids = s.peers.drain()
 		}
 		if err := s.follow(ctx, ids); err != nil && ctx.Err() == nil {
 			s.log.LogAttrs(ctx, slog.LevelError, "the logs of watched sessions could not be read", slog.Any("error", err))
@@ -69,7 +68,7 @@ func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (p *peers) take() (ids []string) {
+func (p *peers) drain() (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.heard {
@@ -79,7 +78,7 @@ func (p *peers) take() (ids []string) {
 	return ids
 }
 
-// follow reads the news of sessions and publishes them.
+// follow reads new events of sessions and publishes them.
 func (s *Sessions) follow(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil

@@ -75,7 +75,7 @@ func TestFollowersOnAnotherNode(t *testing.T) {
 							t.Errorf("follower %d: %v", i, err)
 							return
 						}
-						if rd.take(t, e); rd.after == 1 {
+						if rd.join(t, e); rd.after == 1 {
 							first.Done()
 						}
 					}
@@ -93,8 +93,8 @@ func TestFollowersOnAnotherNode(t *testing.T) {
 	}
 }
 
-// A follower on another node learns of a deletion, also one whose events came from
-// memory and not from the rows.
+// A follower on another node observes a deletion, even if its events came from memory and not
+// from the rows.
 func TestADeletedSessionEndsItsFollowersElsewhere(t *testing.T) {
 	t.Parallel()
 	t.Run("read from rows", func(t *testing.T) { followDeleted(t, false) })

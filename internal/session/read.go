@@ -8,8 +8,8 @@ import (
 	"stoa/internal/store"
 )
 
-// read runs fn with a session of an account's agent. An empty agentID stands
-// for any agent; the session of a deleted one is not found.
+// read runs fn with a session of an account's agent. An empty agentID means any agent;
+// sessions of a deleted agent are not found.
 func (s *Sessions) read(ctx context.Context, accountID, agentID, id string, fn func(tx *store.Tx, row stoa.Session) error) error {
 	return s.store.Read(ctx, func(tx *store.Tx) error {
 		if agentID != "" {
@@ -25,8 +25,8 @@ func (s *Sessions) read(ctx context.Context, accountID, agentID, id string, fn f
 	})
 }
 
-// Get reads a session. It fails with [stoa.CodeAgentNotFound] or
-// [stoa.CodeSessionNotFound]; so do all that read one.
+// Get reads a session. Like all methods that read one, it fails with [stoa.CodeAgentNotFound]
+// or [stoa.CodeSessionNotFound].
 func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.read(ctx, accountID, agentID, id, func(_ *store.Tx, row stoa.Session) error {
@@ -36,8 +36,8 @@ func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa
 	return out, err
 }
 
-// Find reads a session of whichever agent of the account. It fails with
-// [stoa.CodeSessionNotFound], also where the agent is deleted.
+// Find reads a session of any agent of the account. It fails with [stoa.CodeSessionNotFound],
+// also if the agent is deleted.
 func (s *Sessions) Find(ctx context.Context, accountID, id string) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.store.Read(ctx, func(tx *store.Tx) error {
@@ -54,8 +54,8 @@ func (s *Sessions) Find(ctx context.Context, accountID, id string) (stoa.Session
 	return out, err
 }
 
-// Wait reads a session as soon as it has stopped, or as it is when timeout has
-// passed or ctx ends.
+// Wait returns a session as soon as it has stopped, or as it is when timeout has passed or
+// ctx ends.
 func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, timeout time.Duration) (stoa.Session, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -108,8 +108,8 @@ func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFi
 	return list, next, err
 }
 
-// Turns lists a session's turns by number, or the newest first with desc. after
-// is the number of the last one that is known.
+// Turns lists a session's turns by number, or newest first with desc. after is the number of
+// the last turn that the caller has.
 func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []stoa.Turn, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
 		list, more, err = tx.Turns(ctx, id, after, limit, desc)
@@ -118,8 +118,8 @@ func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, aft
 	return list, more, err
 }
 
-// Messages lists a session's messages in their order, or newest first with
-// desc. after is the Place of the last one that is known.
+// Messages lists a session's messages in order, or newest first with desc. after is the Place
+// of the last message that the caller has.
 func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []store.MessageRow, more bool, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
 		list, more, err = tx.Messages(ctx, id, after, limit, desc)
@@ -128,8 +128,8 @@ func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, 
 	return list, more, err
 }
 
-// Sources lists what the answers of a session could rest on, at most limit passages
-// of the turns from first to last.
+// Sources lists the sources available to the answers of a session: at most limit passages of
+// the turns from first to last.
 func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, first, last int64, limit int) (list []stoa.Source, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
 		list, err = tx.Sources(ctx, id, first, last, limit)

@@ -1,13 +1,13 @@
-// Package session says what a session is: its statuses and the transitions
-// between them, the verbs that start, feed and stop it, and its event log. It is
-// the only writer of the rows of sessions, turns, messages, steps and inputs.
+// Package session defines sessions: their statuses and the transitions between them, the
+// verbs that start, feed and stop them, and their event log. It is the only writer of the
+// rows of sessions, turns, messages, steps and inputs.
 //
 // It never calls a model and never runs a turn: package agent does, through
-// [Sessions.LockOwned] and the [Transition] that it returns. It knows no HTTP.
-// The rows are the queue; no other state has to survive a process.
+// [Sessions.LockOwned] and the [Transition] that it returns. It does not use HTTP. The rows
+// are the queue; no other state has to survive a process.
 //
-// Start at [Sessions.Start] and verbs.go for what callers do, at transition.go
-// for every change of a status, at [Sessions.Events] for reading the log.
+// Start at [Sessions.Start] and verbs.go for the operations of callers, at transition.go for
+// every change of a status, at [Sessions.Events] for reading the log.
 package session
 
 import (
@@ -22,7 +22,7 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// Config configures [New]. Store is required; zeros of the rest mean the
+// Config configures [New]. Store is required; zero values of the other fields mean the
 // defaults in brackets.
 type Config struct {
 	Store   *store.Store
@@ -31,16 +31,16 @@ type Config struct {
 	Metrics *telemetry.Metrics // [none]
 }
 
-// Limits bound what sessions may take. All are required: [LimitsOf] takes them
-// from the settings in parentheses.
+// Limits bound what sessions may use. All are required: [LimitsOf] reads them from the
+// settings in parentheses.
 type Limits struct {
 	Queued         int           // queued sessions of an account (limits.queuedSessions)
-	QueueTime      time.Duration // that a turn waits for its first claim (limits.queueWait)
-	QueuedMessages int           // waiting in one session (limits.queuedMessages)
+	QueueTime      time.Duration // longest wait of a turn for its first claim (limits.queueWait)
+	QueuedMessages int           // waiting messages of one session (limits.queuedMessages)
 	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
 	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
-	TurnCredits    stoa.Credits  // of a turn where neither agent nor session has a cap; 0: none (limits.defaultTurnCreditsMicro)
-	InputTime      time.Duration // that a turn waits for its user (limits.inputWait)
+	TurnCredits    stoa.Credits  // of a turn if neither agent nor session has a cap; 0 means no cap (limits.defaultTurnCreditsMicro)
+	InputTime      time.Duration // longest wait of a turn for its user (limits.inputWait)
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
 
@@ -52,14 +52,14 @@ func LimitsOf(l config.Limits) Limits {
 	}
 }
 
-// Sessions are the sessions of a store. It is safe for use by many goroutines.
+// Sessions gives access to the sessions of a store. It is safe for use by many goroutines.
 type Sessions struct {
 	store   *store.Store
 	limits  Limits
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	hub     *hub
-	inputs  *hub // whose topics are accounts, for those who wait for inputs
+	inputs  *hub // its topics are accounts, for waits for inputs
 	peers   peers
 	alarm   Alarm
 	runs    chan struct{}
@@ -80,21 +80,20 @@ func New(cfg Config) *Sessions {
 	return s
 }
 
-// Limits returns the limits in force.
+// Limits returns the limits.
 func (s *Sessions) Limits() Limits { return s.limits }
 
-// Followers returns how many readers follow the events of sessions in this process.
+// Followers returns the number of readers that follow the events of sessions in this process.
 func (s *Sessions) Followers() int64 { return s.hub.followers() }
 
-// Store returns the store that the sessions are in.
+// Store returns the store that contains the sessions.
 func (s *Sessions) Store() *store.Store { return s.store }
 
-// OnStop registers the function that stops the turn of a session in this
-// process, if it runs here; cause is [ErrCancelled] or [ErrLost]. There is one,
-// set before the first verb is called.
+// OnStop registers the function that stops the turn of a session if it runs in this process;
+// cause is [ErrCancelled] or [ErrLost]. It must be called once, before the first verb.
 func (s *Sessions) OnStop(stop func(sessionID string, cause error)) { s.stop = stop }
 
-// Alarm returns what wakes the loop that claims queued sessions.
+// Alarm returns the alarm that wakes the loop claiming queued sessions.
 func (s *Sessions) Alarm() *Alarm { return &s.alarm }
 
 // RunsChanged returns a channel that holds a value after the session of a
@@ -117,23 +116,23 @@ type Alarm struct {
 	planned atomic.Int64 // microseconds since 1970
 }
 
-// C holds a value when the loop has to look now.
+// C returns a channel that holds a value when the loop must read the rows now.
 func (a *Alarm) C() <-chan struct{} { return a.wake }
 
-// Wake has the loop look now.
+// Wake wakes the loop.
 func (a *Alarm) Wake() { signal(a.wake) }
 
-// WakeAt has the loop look now if it has planned to sleep beyond t; it then
-// plans anew. A zero t is ignored.
+// WakeAt wakes the loop if it has planned to sleep beyond t, so that it plans again. A zero t
+// is ignored.
 func (a *Alarm) WakeAt(t time.Time) {
 	if !t.IsZero() && t.UnixMicro() < a.planned.Load() {
 		a.Wake()
 	}
 }
 
-// Plan records when the loop will look by itself.
+// Plan records the time until which the loop will sleep.
 func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
 
-// Looking records that the loop is about to read the rows: what commits from here
-// on may be missed, so every WakeAt wakes it until the next Plan.
+// Looking records that the loop is about to read the rows. It may miss later commits, so
+// every WakeAt wakes it until the next Plan.
 func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }

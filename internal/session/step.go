@@ -8,20 +8,19 @@ import (
 	"stoa/internal/store"
 )
 
-// A Draft is the message of a step while the step is running: how much of it
-// readers have. Its zero value is a message that nobody has seen.
+// A Draft is the message of a step while the step is running, and the part of it that readers
+// have. Its zero value is a message that no reader has.
 type Draft struct {
 	Turn, Step int64
 	MessageID  string // empty: none yet
-	Created    bool   // readers know the message
+	Created    bool   // readers have the message
 	Stale      bool   // readers may have text of an earlier attempt
-	Offset     int    // characters that this attempt has written
+	Offset     int    // number of characters written by this attempt
 	Pending    string // text that is not written yet; Finish writes it
 }
 
-// BeginStep records that a step begins, and what of the drive its prompt holds.
-// It returns the draft of the step's message, which an earlier attempt may have
-// begun.
+// BeginStep records that a step begins, and the parts of the drive in its prompt. It returns
+// the draft of the step's message, which an earlier attempt may have begun.
 func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source) (Draft, error) {
 	turn := t.Row.Turn.Number
 	d := Draft{Turn: turn, Step: number}
@@ -40,10 +39,9 @@ func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source
 	return d, t.err
 }
 
-// AppendDelta commits a piece of a draft's text, and the message's beginning
-// before the first. It returns the draft as it is then. It fails with [ErrLost]
-// where the lease does not hold. It does not lock the session's row for longer
-// than it takes to count its events.
+// AppendDelta commits a piece of a draft's text, preceded by the beginning of the message if
+// it is the first. It returns the new draft. It fails with [ErrLost] if the lease does not
+// hold. It locks the session's row only while it numbers its events.
 func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text string) (Draft, error) {
 	next := d
 	err := s.store.Write(ctx, func(tx *store.Tx) error {
@@ -70,8 +68,8 @@ func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text strin
 	return next, nil
 }
 
-// fencedEvent adds to the log without the session's row being locked: the lease
-// is checked in the statement that takes the event's number.
+// fencedEvent adds to the log without locking the session's row: the statement that assigns
+// the event's number also checks the lease.
 func (t *Transition) fencedEvent(l Lease, typ string, data any) {
 	t.do(func() error {
 		seq, ok, err := t.tx.NextSeq(t.ctx, l.AccountID, l.SessionID, l.Owner, l.Fence)
@@ -84,7 +82,7 @@ func (t *Transition) fencedEvent(l Lease, typ string, data any) {
 	t.event(typ, data)
 }
 
-// message is the draft as a message that is being written.
+// message returns the draft as an unfinished message.
 func (d *Draft) message(sessionID string) stoa.SessionMessage {
 	return stoa.SessionMessage{
 		ID: d.MessageID, SessionID: sessionID, Turn: d.Turn, Step: d.Step,
@@ -92,8 +90,8 @@ func (d *Draft) message(sessionID string) stoa.SessionMessage {
 	}
 }
 
-// RecordStep writes a step, its message and what it cost. It runs after the
-// charge in the same transaction; the step's id is the charge's.
+// RecordStep writes a step, its message and its cost. It runs after the charge in the same
+// transaction; the id of the step is the id of the charge.
 func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
 	id := stoa.StepID(st.SessionID, st.Turn, st.Number)
 	t.do(func() error { return t.tx.InsertStep(t.ctx, st) })
@@ -177,15 +175,15 @@ func (t *Transition) Reply(d *Draft, st stoa.Step) {
 	t.end(stoa.SessionCompleted, reason)
 }
 
-// A ToolEffect is what a tool call did.
+// A ToolEffect is the effect of a tool call.
 type ToolEffect struct {
 	Result  stoa.ToolResult
-	Sources []stoa.Source      // without their turn
-	Written *DriveData         // nil: no file
-	Input   *stoa.Input        // the user is to be asked; there is no Result yet
-	Call    *stoa.ExternalCall // of a tool that is carried out elsewhere; nil: here
-	// HandOut: the Call is to be carried out, and there is no Result yet. Without it the
-	// Result is why it is not.
+	Sources []stoa.Source      // Turn is not set
+	Written *DriveData         // nil if no file was written
+	Input   *stoa.Input        // the question to the user; there is no Result yet
+	Call    *stoa.ExternalCall // an external call; nil for a built-in tool
+	// HandOut means that the Call is to be carried out, and there is no Result yet. Otherwise
+	// the Result says why it is not.
 	HandOut bool
 	Ask     bool // a person has to approve the Call first; there is no Result yet
 	Confirm bool // the visitor has to confirm the Call first; there is no Result yet
@@ -223,7 +221,7 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 	t.event(EventToolDone, ToolData{StepID: id, CallID: call.ID, Name: call.Name, IsError: &out.Result.IsError, Bytes: &size})
 }
 
-// sources records what of the drive the model was shown.
+// sources records the parts of the drive that the model received.
 func (t *Transition) sources(stepID string, list []stoa.Source) {
 	for i := range list {
 		s := &list[i]

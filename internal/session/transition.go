@@ -14,28 +14,29 @@ import (
 	"stoa/internal/webhook"
 )
 
-// Why a session has the status it has, where that is not obvious.
+// Reasons for a status, if they are not obvious.
 const (
 	reasonAnswered   = "answered"    // queued: its input was answered
-	reasonRetrying   = "retrying"    // queued: a passing failure
+	reasonRetrying   = "retrying"    // queued: a transient failure
 	reasonLost       = "worker_lost" // queued or failed: its worker was gone
-	reasonHandedBack = "handed_back" // queued: its worker stops
+	reasonHandedBack = "handed_back" // queued: its worker shuts down
 	reasonLength     = "length"      // completed: a token limit cut the answer
 	reasonFilter     = "content_filter"
 	reasonDeleted    = "agent_deleted"
 
-	// ReasonTool is that of a session that waits for outputs of tools: not for its user.
+	// ReasonTool is the reason of a session that waits for outputs of tools, not for its
+	// user.
 	ReasonTool = "waiting_for_tool"
 
-	// ReasonApproval is that of a session that waits for people to decide about calls of
-	// tools.
+	// ReasonApproval is the reason of a session that waits for people to decide about calls
+	// of tools.
 	ReasonApproval = "waiting_for_approval"
 
-	// ReasonVisitor is that of a session whose visitor has to confirm a call of a tool.
+	// ReasonVisitor is the reason of a session whose visitor has to confirm a call of a tool.
 	ReasonVisitor = "waiting_for_visitor"
 )
 
-// Codes of failed turns that no HTTP reply carries.
+// Codes of failed turns that do not occur in HTTP replies.
 const (
 	codeQueueTimeout stoa.Code = "queue_timeout"
 	codeTurnTimeout  stoa.Code = "turn_timeout"
@@ -50,22 +51,22 @@ const (
 	codeTooManyWaits stoa.Code = "too_many_waits"
 )
 
-// sweepGrace is what a worker has to notice a deadline or a cancel before the
-// sweep acts without it.
+// sweepGrace is the time that a worker has to react to a deadline or a cancellation before
+// the sweep ends the turn.
 const sweepGrace = 5 * time.Second
 
-// A Transition is what one transaction does to one session: a change of its
-// status, and the events that tell of it. Its methods write at once and keep the
-// first error, which [Transition.Save] returns; whoever got it must call Save.
-// It is built anew whenever its transaction runs again.
+// A Transition is the change that one transaction makes to one session: a change of its
+// status, and the events that report it. Its methods write immediately and keep the first
+// error, which [Transition.Save] returns; Save must always be called. If the transaction runs
+// again, the Transition must be created again.
 type Transition struct {
-	Row *store.SessionRow // to be read; only this package changes it
+	Row *store.SessionRow // for reading; only this package changes it
 
 	s      *Sessions
 	ctx    context.Context
 	tx     *store.Tx
 	events []stoa.SessionEvent
-	stored int       // how many of events have been written
+	stored int       // number of events that have been written
 	turn   stoa.Turn // as it is stored
 	became moves
 	err    error
@@ -75,14 +76,14 @@ func (s *Sessions) transition(ctx context.Context, tx *store.Tx, row *store.Sess
 	return &Transition{Row: row, s: s, ctx: ctx, tx: tx, turn: row.Turn}
 }
 
-// do runs fn unless something has failed before.
+// do runs fn unless an earlier operation has failed.
 func (t *Transition) do(fn func() error) {
 	if t.err == nil {
 		t.err = fn()
 	}
 }
 
-// event adds to the log; writeEvents writes what was added.
+// event adds an event to the log; writeEvents writes it.
 func (t *Transition) event(typ string, data any) {
 	t.do(func() error {
 		text, err := jsonx.Marshal(data)
@@ -95,7 +96,7 @@ func (t *Transition) event(typ string, data any) {
 	})
 }
 
-// writeEvents writes the events that are not written yet, in one statement.
+// writeEvents writes the unwritten events in one statement.
 func (t *Transition) writeEvents() {
 	t.do(func() error {
 		rest := t.events[t.stored:]
@@ -104,8 +105,8 @@ func (t *Transition) writeEvents() {
 	})
 }
 
-// Save writes the row and the events, which are published once they are committed.
-// The turn is written if it has changed.
+// Save writes the row and the events, which are published after the commit. It writes the
+// turn if it has changed.
 func (t *Transition) Save() error {
 	t.do(func() error {
 		if t.Row.Turn == t.turn {
@@ -135,8 +136,8 @@ func (t *Transition) saved() error {
 	return nil
 }
 
-// moves are the statuses that a transition has brought a session to; there are never
-// more than three: a turn ends, its session is queued for the next message.
+// moves are the statuses that a transition has brought a session to. There are at most three:
+// a turn ends, and its session is queued for the next message.
 type moves struct {
 	n       int
 	to      [4]stoa.SessionStatus
@@ -153,7 +154,7 @@ func (m *moves) add(to stoa.SessionStatus, reason string) {
 	}
 }
 
-// count counts what has been committed.
+// count records committed statuses in the metrics.
 func (s *Sessions) count(m moves) {
 	for _, to := range m.to[:m.n] {
 		s.metrics.Became(to, m.failure)
@@ -166,7 +167,7 @@ func (t *Transition) insertTurn() {
 	t.turn = t.Row.Turn
 }
 
-// publish tells watchers of the events, once they are committed.
+// publish sends the events to watchers after the commit.
 func (t *Transition) publish() {
 	s, id, events := t.s, t.Row.ID, t.events
 	t.tx.AfterCommit(func() {
@@ -202,7 +203,7 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	}
 }
 
-// message adds a whole message of this turn, or one that is queued.
+// message adds a complete message, of this turn or queued.
 func (t *Transition) message(m stoa.SessionMessage) stoa.SessionMessage {
 	m.ID, m.SessionID, m.CreatedAt = stoa.NewID("msg"), t.Row.ID, t.tx.Now
 	t.do(func() error {
@@ -215,7 +216,7 @@ func (t *Transition) message(m stoa.SessionMessage) stoa.SessionMessage {
 	return m
 }
 
-// newTurn queues a turn for a message. The session is new, or stopped.
+// newTurn queues a turn for a message. The session is new or has stopped.
 func (t *Transition) newTurn(messageID string, retryOf int64) {
 	t.Row.Turn = stoa.Turn{
 		ID: stoa.NewID("trn"), SessionID: t.Row.ID, Number: t.Row.Turn.Number + 1, Status: stoa.SessionQueued,
@@ -225,15 +226,15 @@ func (t *Transition) newTurn(messageID string, retryOf int64) {
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
 }
 
-// queueTurn is newTurn of a session that exists.
+// queueTurn is newTurn for an existing session.
 func (t *Transition) queueTurn(messageID string, retryOf int64) {
 	t.newTurn(messageID, retryOf)
 	t.insertTurn()
 	t.status(stoa.SessionQueued, "")
 }
 
-// claim assigns the session to a worker. Going on after an answer or a hand-back
-// is no new attempt.
+// claim assigns the session to a worker. Continuing after an answer or a hand-back is not a
+// new attempt.
 func (t *Transition) claim(owner string) {
 	turn := &t.Row.Turn
 	why := turn.Reason
@@ -271,20 +272,20 @@ func (t *Transition) requeue(reason string, after time.Duration) {
 	}
 }
 
-// HandBack returns the session to the queue because its worker stops. It costs
-// no attempt.
+// HandBack returns the session to the queue because its worker shuts down. It does not count
+// as an attempt.
 func (t *Transition) HandBack() { t.requeue(reasonHandedBack, 0) }
 
-// How many attempts in a row may end without a finished step. A failure that
-// comes back is the turn's own; a process that dies takes down whoever is in it,
-// so that counts against a turn only when it happens again and again.
+// The maximum numbers of consecutive attempts without a finished step. A repeated failure is
+// the fault of the turn; a dying process stops all its turns, so that counts against a turn
+// only after several repetitions.
 const (
 	strikesFailed = 3
 	strikesLost   = 5
 )
 
-// Strike requeues the session after a failure that may pass. After too many in a
-// row, without a step between them, the turn fails.
+// Strike requeues the session after a failure that may be transient. After too many
+// consecutive failures without a finished step, the turn fails.
 func (t *Transition) Strike(after time.Duration, f stoa.Failure) {
 	t.strike(strikesFailed, reasonRetrying, after, f)
 }
@@ -298,8 +299,8 @@ func (t *Transition) strike(most int, reason string, after time.Duration, f stoa
 	t.requeue(reason, after)
 }
 
-// Fail ends the turn with a failure. Where that leaves a call of which nobody knows
-// whether it was carried out, and whose tool says so, the failure is about that call.
+// Fail ends the turn with a failure. If that leaves a call whose outcome is unknown and whose
+// tool requires it, the failure is about that call.
 func (t *Transition) Fail(f stoa.Failure) {
 	f = t.failureWith(f)
 	t.event(EventError, ErrorData{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable, Turn: t.Row.Turn.Number})
@@ -307,12 +308,12 @@ func (t *Transition) Fail(f stoa.Failure) {
 	t.finish(stoa.SessionFailed, string(f.Code))
 }
 
-// Cancel ends the turn as cancelled. Messages that wait are dropped.
+// Cancel ends the turn as cancelled. Waiting messages are dropped.
 func (t *Transition) Cancel() { t.finish(stoa.SessionCancelled, "") }
 
 // Timeout ends the turn because its time is over.
 func (t *Transition) Timeout() {
-	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn took longer than it may. Retry it, ask for less at once, or raise the limit of its time.", Retryable: true})
+	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn took longer than it may. Retry it, split the task into smaller ones, or raise the limit of its time.", Retryable: true})
 }
 
 // finish stops the turn for good, and starts the next one if a message waits.
@@ -321,7 +322,7 @@ func (t *Transition) finish(status stoa.SessionStatus, reason string) {
 	t.end(status, reason)
 }
 
-// end is finish for a turn whose messages are whole.
+// end is finish for a turn whose messages are complete.
 func (t *Transition) end(status stoa.SessionStatus, reason string) {
 	t.cancelCalls()
 	if in := t.Row.Pending; in != nil && in.Status == stoa.InputPending {
@@ -337,8 +338,8 @@ func (t *Transition) end(status stoa.SessionStatus, reason string) {
 	}
 }
 
-// takeUp begins a turn with the first message that waits. After a cancel it
-// drops them all: a caller who stops a session does not want it to go on.
+// takeUp begins a turn with the first waiting message. After a cancellation it drops them
+// all: a caller who stops a session does not expect it to continue.
 func (t *Transition) takeUp(status stoa.SessionStatus) {
 	var waiting []store.MessageRow
 	t.do(func() (err error) {
@@ -369,8 +370,7 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 	t.status(stoa.SessionQueued, "")
 }
 
-// closeMessages ends what the turn was still writing, with the text that
-// readers have seen of it.
+// closeMessages ends the unfinished messages of the turn with the text that readers have.
 func (t *Transition) closeMessages(status stoa.SessionStatus) {
 	var open []store.MessageRow
 	t.do(func() (err error) {
@@ -402,20 +402,20 @@ func (t *Transition) ask(in stoa.Input) {
 	t.wait(in, "")
 }
 
-// newInput sets what every input has.
+// newInput sets the fields that all inputs have.
 func (t *Transition) newInput(in *stoa.Input) {
 	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
 	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)
 }
 
-// wait stops the turn for an input. No time of the turn passes meanwhile.
+// wait stops the turn for an input. The wait does not count towards the turn's time.
 func (t *Transition) wait(in stoa.Input, reason string) {
 	t.Row.Pending = &in
 	t.Row.DueAt, t.Row.Turn.DeadlineAt, t.Row.Strikes = in.ExpiresAt, time.Time{}, 0
 	t.status(stoa.SessionWaiting, reason)
 }
 
-// resume queues the turn that has waited.
+// resume queues the turn after its wait.
 func (t *Transition) resume() {
 	t.Row.Pending = nil
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
@@ -453,14 +453,14 @@ func (t *Transition) answer(value string, byDefault bool) {
 	t.resume()
 }
 
-// placeOf finds the place of a call in its step.
+// placeOf returns the index of a call in its step.
 func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
 	for _, s := range steps {
 		if s.Number != step {
 			continue
 		}
-		// Calls are answered in order, so the one that waits is the first without
-		// an answer; ids of vendors are not always unique.
+		// Calls are answered in order, so the waiting call is the first without an answer;
+		// vendors do not always use unique ids.
 		if place, open := s.Open(); open && s.Calls[place].ID == callID {
 			return place, nil
 		}
@@ -468,7 +468,7 @@ func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
 	return 0, fmt.Errorf("session: no open call %q in step %d", callID, step)
 }
 
-// Lost takes a running turn back from a worker that is gone.
+// Lost requeues a running turn of a worker that is gone.
 func (t *Transition) Lost() {
 	switch turn := t.Row.Turn; {
 	case !t.Row.CancelAt.IsZero():
@@ -480,8 +480,8 @@ func (t *Transition) Lost() {
 	}
 }
 
-// Due ends what has waited, run or asked for too long. It reports whether the
-// row's time has come at all.
+// Due ends a session that has waited in the queue, run, or waited for an answer too long. It
+// reports whether the row was due.
 func (t *Transition) Due() bool {
 	if t.Row.DueAt.IsZero() || t.Row.DueAt.After(t.tx.Now) {
 		return false
@@ -528,7 +528,7 @@ func (t *Transition) expire() {
 // is recorded as the result of that call.
 const AskTool = "ask_user"
 
-// askResult is what the model is told of an input's answer.
+// askResult returns an input's answer as a result for the model.
 func askResult(in stoa.Input, byDefault bool) (stoa.ToolResult, error) {
 	var content struct {
 		Answer string `json:"answer"`
@@ -544,7 +544,7 @@ func askResult(in stoa.Input, byDefault bool) (stoa.ToolResult, error) {
 
 func runeCount[T ~string | ~[]byte](s T) int { return utf8.RuneCountInString(string(s)) }
 
-// byteOffset is where a text's character of that number begins.
+// byteOffset returns the byte offset of the character with index runes.
 func byteOffset(text []byte, runes int) int {
 	at := 0
 	for range runes {

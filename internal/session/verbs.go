@@ -14,34 +14,33 @@ import (
 
 // A StartRequest describes a session to start. AgentID and Message are required.
 type StartRequest struct {
-	ID             string // of the session; empty: a new one
+	ID             string // of the session; empty means a new one
 	AgentID        string
 	Message        string
-	Mode           stoa.SessionMode // empty: chat
+	Mode           stoa.SessionMode // empty means chat
 	ExternalID     string
 	ExternalUserID string
-	Title          string // empty: the beginning of the message
+	Title          string // empty means the beginning of the message
 	Metadata       map[string]string
-	Limits         stoa.TurnLimits // lower than the agent's, or zero
-	Trigger        stoa.Trigger    // empty type: api
-	WithholdTools  bool            // offer none of the tools that programs of the account carry out
-	// Credentials are secrets that the session has of its own for connections.
-	// CredentialsOf is the id of the task, script tag or link whose it has too.
+	Limits         stoa.TurnLimits // only lower than the agent's, or zero
+	Trigger        stoa.Trigger    // an empty type means api
+	WithholdTools  bool            // do not offer tools of programs of the account
+	// Credentials are the session's own secrets for connections. CredentialsOf is the id of
+	// the task, script tag or link whose secrets it has too.
 	Credentials   tool.Credentials
 	CredentialsOf string
-	// Draft changes instructions, model, drive access or limits of the agent, as this
-	// session alone sees it; nil: nothing. Start returns its error.
+	// Draft changes instructions, model, drive access or limits of the agent for this session
+	// only; nil means no change. Start returns its error.
 	Draft func(*stoa.Agent) error
 }
 
-// Start begins a session. Once tx has committed it is stored and will be run,
-// whatever happens to this process. Whether it can be paid is not looked at
-// (agent's Worker.CheckCredits does): a session that cannot be paid fails, with
-// its reason.
+// Start begins a session. Once tx has committed, the session is stored and will be run even
+// if this process dies. Start does not check whether it can be paid (agent's
+// Worker.CheckCredits does): a session that cannot be paid fails and says why.
 //
-// Start fails with [stoa.CodeAgentNotFound]; [stoa.CodeTooManySessions] when too
-// many of the account's are queued; [stoa.CodeConflict] for an external id that
-// is taken; [stoa.CodeInvalidMode] or [stoa.CodeInvalidValue].
+// Start fails with [stoa.CodeAgentNotFound]; [stoa.CodeTooManySessions] if too many sessions
+// of the account are queued; [stoa.CodeConflict] for an external id that is in use;
+// [stoa.CodeInvalidMode] or [stoa.CodeInvalidValue].
 func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req StartRequest) (stoa.Session, error) {
 	if err := s.CheckMessage(req.Message); err != nil {
 		return stoa.Session{}, err
@@ -50,7 +49,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		req.Mode = stoa.ModeChat
 	}
 	if req.Mode != stoa.ModeChat && req.Mode != stoa.ModeOnce {
-		return stoa.Session{}, stoa.Errorf(stoa.CodeInvalidMode, "The mode is %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
+		return stoa.Session{}, stoa.Errorf(stoa.CodeInvalidMode, "The mode must be %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
 	}
 	if req.Trigger.Type == "" {
 		req.Trigger.Type = "api"
@@ -108,7 +107,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	return row.Session, err
 }
 
-// maxTitle is how long a title made from a message is, in characters.
+// maxTitle is the maximum length of a title made from a message, in characters.
 const maxTitle = 80
 
 // titleOf returns the beginning of a message as one line.
@@ -132,16 +131,15 @@ func titleOf(message string) string {
 	return b.String()
 }
 
-// TurnLimits returns the lowest of each limit that is set, and the configured
-// one where none is. The configured cap of credits is a default and no maximum:
-// whoever sets one may set a higher one.
+// TurnLimits returns the lowest of each limit that is set, or the configured one. The
+// configured cap of credits is a default, not a maximum: an agent or a session may set a
+// higher one.
 //
-// The service, the agent and the session can each limit a turn's steps, time
-// and credits; the lowest counts, and is stored with the session when it
-// starts, like the agent's version. If the session's limit replaced the
-// agent's, whoever may start sessions could spend what the agent's owner did
-// not allow. It would be wrong if people raised an agent's limit to help
-// sessions that had started before.
+// The service, the agent and the session can each limit a turn's steps, time and credits; the
+// lowest counts, and is stored with the session when it starts, like the agent's version. If
+// the session's limit replaced the agent's, anyone who may start sessions could spend what
+// the agent's owner did not allow. The drawback: raising an agent's limit does not help
+// sessions that have already started.
 func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
 	l := stoa.TurnLimits{Timeout: s.limits.TurnTime, MaxSteps: s.limits.Steps}
 	for _, o := range all {
@@ -161,32 +159,32 @@ func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
 	return l
 }
 
-// CheckMessage reports whether the text of a message may be sent: it is not
-// empty and not longer than the limit, or the error is [stoa.CodeInvalidValue].
+// CheckMessage checks that a message is not empty and not longer than the limit; otherwise
+// the error is [stoa.CodeInvalidValue].
 func (s *Sessions) CheckMessage(text string) error {
 	if text == "" {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The message is empty.").At("message")
 	}
 	if n := utf8.RuneCountInString(text); n > s.limits.MessageChars {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The message has %d characters; at most %d are taken.", n, s.limits.MessageChars).At("message")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The message has %d characters; the maximum is %d.", n, s.limits.MessageChars).At("message")
 	}
 	return nil
 }
 
-// checkQueue fails with [stoa.CodeTooManySessions] when the account may not queue
-// another turn. On PostgreSQL the count may miss what commits at this moment:
-// the limit may be passed by that much.
+// checkQueue fails with [stoa.CodeTooManySessions] when the account may not queue another
+// turn. On PostgreSQL the count does not include concurrent commits, so the limit may be
+// slightly exceeded.
 func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID string) error {
 	limit := s.limits.Queued
 	n, err := tx.QueuedSessions(ctx, accountID, limit)
 	if err == nil && n >= limit {
-		err = stoa.Errorf(stoa.CodeTooManySessions, "%d sessions of this account wait to be run already. Try again when some have finished.", n).After(10 * time.Second)
+		err = stoa.Errorf(stoa.CodeTooManySessions, "%d sessions of this account are already queued. Try again when some have finished.", n).After(10 * time.Second)
 	}
 	return err
 }
 
-// edit changes a session: fn sees its locked row, and reports whether there is
-// anything to save. An empty agentID stands for any agent.
+// edit changes a session: fn receives its locked row, and reports whether there is anything
+// to save. An empty agentID means any agent.
 func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, fn func(t *Transition) (changed bool, err error)) (stoa.Session, error) {
 	if agentID != "" {
 		if _, err := tx.AgentForShare(ctx, c.Account.ID, agentID); err != nil {
@@ -211,16 +209,19 @@ func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // A SendRequest is a further message to a session.
 type SendRequest struct {
 	Message string
-	Reject  bool   // while the session is busy: refuse, instead of queueing the message
-	EmbedID string // under which a visitor sends it, who decides about no call but its own; empty: it is of the account
+	Reject  bool   // reject the message while the session is busy instead of queueing it
+	EmbedID string // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
 }
 
-// Send adds a message to a chat. A stopped session takes it up as a new
-// turn; one that waits for its user takes it as the answer; one that waits for decisions
-// about calls as the refusal of all of them, and so does one that waits for its visitor,
-// if it is the visitor's; a busy one, or one that waits for anything else,
-// queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
-// ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.
+// Send adds a message to a chat, depending on its state:
+//   - A stopped session starts a new turn with it.
+//   - A session that waits for its user uses it as the answer.
+//   - A session that waits for decisions about calls treats it as the refusal of all of them;
+//     so does one that waits for its visitor, if the visitor sends it.
+//   - Any other session queues it, or rejects it with [stoa.CodeSessionBusy].
+//   - A session of mode once rejects it with [stoa.CodeSessionFinished].
+//
+// See [Sessions.Start] for the queue's limit.
 func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req SendRequest) (stoa.Session, error) {
 	if err := s.CheckMessage(req.Message); err != nil {
 		return stoa.Session{}, err
@@ -228,7 +229,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		row := t.Row
 		if row.Mode == stoa.ModeOnce {
-			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" takes no further message. Start another session.")
+			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" accepts no further messages. Start another session.")
 		}
 		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message}
 		switch {
@@ -243,7 +244,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
 			}
 			if row.QueuedMessages >= s.limits.QueuedMessages {
-				return false, stoa.Errorf(stoa.CodeSessionBusy, "%d messages wait in this session already. Wait until it has taken some of them up.", row.QueuedMessages).After(time.Second)
+				return false, stoa.Errorf(stoa.CodeSessionBusy, "%d messages already wait in this session. Wait until it has processed some of them.", row.QueuedMessages).After(time.Second)
 			}
 			message.Status = stoa.MessageQueued
 			t.message(message)
@@ -265,19 +266,18 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // approval with Decisions or one Decision for all, one that a visitor has to confirm with
 // Decision and EmbedID.
 type AnswerRequest struct {
-	EmbedID                  string // under which a visitor answers; empty: the account does
+	EmbedID                  string // of the visitor who answers; empty means the account
 	InputID                  string
 	Answer, Choice, Decision string
 	Outputs                  []Output
 	Decisions                []CallDecision
 }
 
-// Answer answers what a session waits for. A second answer is
-// [stoa.CodeInputAnswered]; an input that no longer counts, or a session that
-// does not wait, is [stoa.CodeNotWaiting]. Outputs may be some of those that are
-// waited for; the same output of a call again is no error and changes nothing, another
-// is [stoa.CodeOutputGiven]. The same holds of decisions, where another one is
-// [stoa.CodeDecided]; they need a key with [ScopeApprovals].
+// Answer answers the open input of a session. A second answer is [stoa.CodeInputAnswered]; an
+// input that is no longer open, or a session that does not wait, is [stoa.CodeNotWaiting].
+// Outputs may cover some of the calls; repeating the output of a call is accepted and changes
+// nothing, a different one is [stoa.CodeOutputGiven]. The same holds for decisions, where a
+// different one is [stoa.CodeDecided]; they need a key with [ScopeApprovals].
 func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		in, found, err := t.tx.Input(ctx, id, req.InputID)
@@ -300,10 +300,10 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 			return t.outputs(&in, req.Outputs)
 		}
 		if in.Status == stoa.InputAnswered {
-			return false, stoa.Errorf(stoa.CodeInputAnswered, "This input was answered already.").At("inputId")
+			return false, stoa.Errorf(stoa.CodeInputAnswered, "This input was already answered.").At("inputId")
 		}
 		if t.Row.Pending == nil || t.Row.Pending.ID != in.ID {
-			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this input any more: it was %s.", in.Status).At("inputId")
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session no longer waits for this input: it was %s.", in.Status).At("inputId")
 		}
 		value, err := s.value(in, req)
 		if err != nil {
@@ -317,7 +317,7 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 // onlyOutputs returns an error unless a request has outputs and nothing else.
 func onlyOutputs(req AnswerRequest) error {
 	if req.Answer+req.Choice+req.Decision != "" || len(req.Decisions) > 0 {
-		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes \"outputs\" alone.", stoa.InputToolCall).At("outputs")
+		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes only \"outputs\".", stoa.InputToolCall).At("outputs")
 	}
 	if len(req.Outputs) == 0 {
 		return stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"outputs\".", stoa.InputToolCall).At("outputs")
@@ -325,7 +325,7 @@ func onlyOutputs(req AnswerRequest) error {
 	return nil
 }
 
-// value is the answer to an input, if it fits its kind.
+// value returns the answer to an input, or an error if it does not fit the input's kind.
 func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	if len(req.Outputs) > 0 {
 		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no outputs.", in.Kind).At("outputs")
@@ -345,22 +345,22 @@ func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	case value == "":
 		return "", stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes %q.", in.Kind, want).At(want)
 	case in.Kind == stoa.InputChoice && !slices.Contains(in.Options, value):
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "The choice must be one of the options, as they are written: %q.", in.Options).At(want)
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The choice must be one of the options, exactly as written: %q.", in.Options).At(want)
 	case in.Kind == stoa.InputApproval && value != "approve" && value != "reject":
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "The decision is \"approve\" or \"reject\".").At(want)
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The decision must be \"approve\" or \"reject\".").At(want)
 	case utf8.RuneCountInString(value) > s.limits.MessageChars:
 		return "", stoa.Errorf(stoa.CodeInvalidValue, "The answer is longer than %d characters.", s.limits.MessageChars).At(want)
 	}
 	return value, nil
 }
 
-// cancelWait is how long a cancel waits for the worker to stop, so that its
-// reply usually shows the end.
+// cancelWait is the time that a cancellation waits for the worker to stop, so that the reply
+// usually shows the end.
 const cancelWait = 2 * time.Second
 
-// Cancel stops a session's turn: at once where nothing runs, otherwise as soon as
-// its worker sees it, within five seconds. Partial text is kept; messages that
-// are queued are dropped. It is durable, and does nothing to a stopped session.
+// Cancel stops a session's turn: immediately if it does not run, otherwise as soon as its
+// worker reacts, within five seconds. Partial text is kept; queued messages are dropped. A
+// cancellation is durable, and does nothing to a stopped session.
 func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -370,15 +370,15 @@ func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string
 	if err != nil || out.Status.Stopped() {
 		return out, err
 	}
-	// It is stored. Waiting only lets the reply show the end.
+	// The cancellation is stored. Waiting only lets the reply show the end.
 	if waited, err := s.Wait(ctx, c.Account.ID, agentID, id, cancelWait); err == nil {
 		out = waited
 	}
 	return out, nil
 }
 
-// cancel does what a cancel has to, and reports whether there was anything to
-// do. A running turn is ended by its worker, or by the sweep.
+// cancel applies a cancellation, and reports whether there was anything to cancel. A running
+// turn is ended by its worker, or by the sweep.
 func (t *Transition) cancel(reason string) bool {
 	switch {
 	case t.Row.Status == stoa.SessionRunning:
@@ -403,23 +403,23 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Retry does the last message of a failed or cancelled session again, as a new
-// turn. A session in another status is [stoa.CodeSessionBusy] or
-// [stoa.CodeSessionFinished]. A turn whose calls of tools may have changed something is
-// [stoa.CodeTurnHadEffects] unless the caller has acknowledged that.
+// Retry repeats the last message of a failed or cancelled session as a new turn. A session in
+// another status is [stoa.CodeSessionBusy] or [stoa.CodeSessionFinished]. A turn whose calls
+// of tools may have changed something is [stoa.CodeTurnHadEffects] unless the caller has
+// acknowledged that.
 func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, acknowledged bool) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		switch t.Row.Status {
 		case stoa.SessionFailed, stoa.SessionCancelled:
 		case stoa.SessionCompleted:
-			return false, stoa.Errorf(stoa.CodeSessionFinished, "The session has completed: there is nothing to do again. Send a message instead.")
+			return false, stoa.Errorf(stoa.CodeSessionFinished, "The session has completed: there is nothing to retry. Send a message instead.")
 		default:
 			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", t.Row.Status)
 		}
 		if t.Row.ToolCalls > 0 && !acknowledged {
 			had, err := t.tx.HadEffects(ctx, id, t.Row.Turn.Number)
 			if err == nil && had {
-				err = stoa.Errorf(stoa.CodeTurnHadEffects, "The turn has called tools that may have changed something, and may call them again. Look at the calls of the session; to do the turn again all the same, send \"acknowledgeEffects\": true.").At("acknowledgeEffects")
+				err = stoa.Errorf(stoa.CodeTurnHadEffects, "The turn has called tools that may have changed something, and may call them again. Check the calls of the session; to retry the turn nevertheless, send \"acknowledgeEffects\": true.").At("acknowledgeEffects")
 			}
 			if err != nil {
 				return false, err
@@ -433,8 +433,8 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 	})
 }
 
-// Edit has fn change a session's title and metadata. The row that fn sees is
-// locked, so that is the place to compare revisions.
+// Edit lets fn change a session's title and metadata. fn receives the locked row, so it is
+// the place to compare revisions.
 func (s *Sessions) Edit(ctx context.Context, c stoa.Caller, agentID, id string, fn func(*stoa.Session) error) (stoa.Session, error) {
 	var out stoa.Session
 	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {

@@ -20,7 +20,7 @@ import (
 
 func TestVerbsInEveryStatus(t *testing.T) {
 	t.Parallel()
-	// in brings a session into a status and gives it with its runner.
+	// in brings a session into a status and returns it with its runner.
 	in := map[stoa.SessionStatus]string{
 		stoa.SessionQueued: "", stoa.SessionRunning: "wait: 10m", stoa.SessionWaiting: "ask: Well?",
 		stoa.SessionCompleted: "say: done", stoa.SessionFailed: "fail: 400", stoa.SessionCancelled: "say: never",
@@ -90,7 +90,7 @@ func TestVerbsInEveryStatus(t *testing.T) {
 			default:
 				once := sessiontest.Run(t, r)
 				h.Until(r, s, status)
-				once() // what follows is looked at before anybody claims it
+				once() // read before a worker claims it
 			}
 			s, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 			if err != nil || s.Status != status {
@@ -154,7 +154,7 @@ func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
 		}
 		want := []string{`user completed "hello"`, `assistant cancelled "begun"`, `user cancelled "never read"`}
 		if len(said) == 3 && strings.HasPrefix(said[1], "user") {
-			said[1], said[2] = said[2], said[1] // whichever was stored first
+			said[1], said[2] = said[2], said[1] // regardless of which was stored first
 		}
 		if diff := cmp.Diff(want, said); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -368,15 +368,15 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 	}
 }
 
-// Once a cancel is stored, an answer that comes all the same is kept and paid,
-// but the turn is cancelled: that was promised.
+// Once a cancellation is stored, a later answer is kept and paid, but the turn is cancelled:
+// that was promised.
 func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		close(begun)
 		<-ctx.Done()
-		sessiontest.Say(yield, "here it is") // it does not care
+		sessiontest.Say(yield, "here it is") // ignores the context
 	}))
 	a, r := h.Agent(), h.Service()
 	sessiontest.Run(t, r)

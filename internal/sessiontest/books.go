@@ -8,8 +8,8 @@ import (
 	"stoa/internal/store"
 )
 
-// CheckBooks compares what a session says of itself with the ledger and the log:
-// receipts are its spending, one for each recorded step, each turn stopped once.
+// CheckBooks compares a session with the ledger and the log: receipts equal its spending,
+// with one for each recorded step, and each turn stopped once.
 func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
 	f.T.Helper()
 	ctx := context.Background()
@@ -56,7 +56,7 @@ func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
 	f.checkLog(r, s, turns)
 }
 
-// checkLog plays a session's log as a reader does.
+// checkLog replays a session's log as a reader does.
 func (f *Fixture) checkLog(r *Service, s stoa.Session, turns []stoa.Turn) {
 	f.T.Helper()
 	stops := map[int64]int{} // final ones

@@ -1,6 +1,6 @@
-// Package sessiontest wires a service for the tests of sessions, of the worker and
-// of the scheduler: a real store, ledger and drive, and a model that a test
-// scripts. It is for tests alone. Start at [Build].
+// Package sessiontest wires a service for the tests of sessions, of the worker and of the
+// scheduler: a real store, ledger and drive, and a model that a test scripts. It is for tests
+// only. Start at [Build].
 package sessiontest
 
 import (
@@ -30,8 +30,8 @@ import (
 	"stoa/internal/upstream"
 )
 
-// A Fixture is what sessions need to run, with an account in it. Its settler
-// runs; workers are added with [Fixture.Service] and [Run].
+// A Fixture contains the environment of sessions, with an account. Its settler runs; workers
+// are added with [Fixture.Service] and [Run].
 type Fixture struct {
 	T       testing.TB
 	Store   *store.Store
@@ -39,14 +39,14 @@ type Fixture struct {
 	Ledger  *billing.Ledger
 	Gateway *gateway.Gateway
 	Account stoa.Account
-	Tools   *tool.Tools // which reach servers on this machine
+	Tools   *tool.Tools // can reach servers on this machine
 
 	stop    context.CancelFunc
 	ended   chan struct{}
 	closing sync.Once
 }
 
-// A Script is a model that does what a function does.
+// A Script is a model implemented by a function.
 type Script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool)
 
 // Healthy reports that every model can be called.
@@ -82,8 +82,8 @@ func Results(m stoa.Message) (list []stoa.ToolResult) {
 	return list
 }
 
-// Blocking is a model that says "begun", sends the message on begun, and goes on
-// when goOn yields or is closed, or ends with its context.
+// Blocking is a model that says "begun", sends the message on begun, and continues when goOn
+// yields or is closed, or ends with its context.
 func Blocking(begun chan<- string, goOn <-chan struct{}) Script {
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		last := call.Messages[len(call.Messages)-1].Text()
@@ -106,15 +106,14 @@ func Blocking(begun chan<- string, goOn <-chan struct{}) Script {
 	}
 }
 
-// Build opens a fixture that is closed when the test ends. A nil pool is the
-// sandbox.
+// Build opens a fixture that is closed when the test ends. A nil pool means the sandbox.
 func Build(t testing.TB, database storetest.Database, pool gateway.Pool) *Fixture {
 	t.Helper()
 	if pool == nil {
 		pool = upstream.New(upstream.Config{})
 	}
 	if database.Config.Durability == "" {
-		database.Config.Durability = db.Process // no power is lost in a test
+		database.Config.Durability = db.Process // tests do not simulate power loss
 	}
 	f, err := Open(database.Config, pool)
 	if err != nil {
@@ -154,7 +153,7 @@ func Open(cfg store.Config, pool gateway.Pool) (*Fixture, error) {
 	return f, nil
 }
 
-// onMachine lets tool servers of tests be reached.
+// onMachine allows tool servers of tests.
 func onMachine(s *outbound.Settings) {
 	here, err := outbound.ParseDestinations([]string{"127.0.0.1"})
 	if err != nil {
@@ -163,7 +162,7 @@ func onMachine(s *outbound.Settings) {
 	s.Allow = here
 }
 
-// Close settles what is open and closes the stores. It may be called twice.
+// Close settles open calls and closes the stores. It may be called twice.
 func (f *Fixture) Close() {
 	f.closing.Do(func() {
 		f.stop()
@@ -173,21 +172,21 @@ func (f *Fixture) Close() {
 	})
 }
 
-// Plan is the plan of every account in tests: 20 sessions run at a time, and
-// "pro" may use gated models.
+// Plan is the plan of every account in tests: 20 concurrent sessions, and "pro" may use gated
+// models.
 func Plan(id string) stoa.Plan {
 	return stoa.Plan{ID: id, GatedModels: id == "pro", ActiveSessions: 20}
 }
 
-// A Config is what a test may change of a service.
+// A Config contains the settings of a service that a test may change.
 type Config struct {
 	agent.Config
 	Store  *store.Store
 	Limits session.Limits
 }
 
-// A Service keeps sessions and runs them. Its verbs are those of package session,
-// each in a transaction of its own, as a handler calls them.
+// A Service stores sessions and runs them. Its verbs are those of package session, each in a
+// separate transaction, as a handler calls them.
 type Service struct {
 	*session.Sessions
 	*agent.Worker
@@ -236,7 +235,7 @@ func (r *Service) Answer(ctx context.Context, c stoa.Caller, agentID, id string,
 	return r.write(ctx, func(tx *store.Tx) (stoa.Session, error) { return r.Sessions.Answer(ctx, tx, c, agentID, id, req) })
 }
 
-// Retry does the last message again.
+// Retry repeats the last message.
 func (r *Service) Retry(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
 	return r.write(ctx, func(tx *store.Tx) (stoa.Session, error) { return r.Sessions.Retry(ctx, tx, c, agentID, id, false) })
 }
@@ -269,8 +268,8 @@ func (f *Fixture) Config() Config {
 	}
 }
 
-// Service returns a service on this fixture; several stand for several
-// processes. Nothing runs before [Run].
+// Service returns a service on this fixture; several represent several processes. Nothing
+// runs before [Run].
 func (f *Fixture) Service(change ...func(*Config)) *Service {
 	cfg := f.Config()
 	for _, fn := range change {
@@ -298,7 +297,7 @@ func Run(t testing.TB, r *Service) (stop func()) {
 	return stop
 }
 
-// Caller is the account without a key.
+// Caller returns the account without a key.
 func (f *Fixture) Caller() stoa.Caller {
 	return stoa.Caller{Account: f.Account, Plan: Plan(f.Account.Plan)}
 }
@@ -388,7 +387,7 @@ func (f *Fixture) Events(r *Service, s stoa.Session) []stoa.SessionEvent {
 	}
 }
 
-// Log is the log of a session as text.
+// Log returns the log of a session as text.
 func (f *Fixture) Log(r *Service, s stoa.Session) string {
 	text := ""
 	for _, e := range f.Events(r, s) {
@@ -397,7 +396,7 @@ func (f *Fixture) Log(r *Service, s stoa.Session) string {
 	return text
 }
 
-// Decode reads what an event carries, strictly.
+// Decode decodes the data of an event, strictly.
 func Decode[T any](t testing.TB, e stoa.SessionEvent) T {
 	t.Helper()
 	var d T
@@ -407,7 +406,7 @@ func Decode[T any](t testing.TB, e stoa.SessionEvent) T {
 	return d
 }
 
-// Space returns the space that agents are made in.
+// Space returns the space in which agents are created.
 func (f *Fixture) Space() string {
 	f.T.Helper()
 	var id string

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// AppendEvent appends one whole event: its type (none if empty), its data, a
-// blank line. Data of several lines becomes several data lines; a CR in it, or
-// any line end in the type, cannot be represented and is left out.
+// AppendEvent appends one whole event: its type (omitted if empty), its data, a blank line.
+// Data of several lines becomes several data lines; a CR in it, or any line end in the type,
+// cannot be represented and is dropped.
 func AppendEvent[D ~string | ~[]byte](dst []byte, typ string, data D) []byte {
 	dst = AppendHead(dst, typ)
 	dst = appendLine(dst, data, false)
@@ -25,8 +25,8 @@ func AppendHead(dst []byte, typ string) []byte {
 	return append(dst, "data: "...)
 }
 
-// AppendID appends the id of the event whose head follows: where a client that
-// reconnects goes on.
+// AppendID appends the id of the event whose head follows: a client that reconnects continues
+// after it.
 func AppendID(dst []byte, id int64) []byte {
 	return append(strconv.AppendInt(append(dst, "id: "...), id, 10), '\n')
 }
@@ -42,8 +42,8 @@ func AppendComment(dst []byte, text string) []byte {
 	return append(dst, '\n')
 }
 
-// appendLine appends text and a line feed. Line breaks within the text begin a
-// further data line, or are dropped where the field has a single one.
+// appendLine appends text and a line feed. Line breaks within the text begin another data
+// line, or are dropped with single.
 func appendLine[D ~string | ~[]byte](dst []byte, text D, single bool) []byte {
 	from := len(dst)
 	dst = append(dst, text...)

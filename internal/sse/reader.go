@@ -1,7 +1,7 @@
-// Package sse reads and writes server-sent events by the rules of the HTML
-// standard: lines that end with LF, CR or CRLF, comments, a byte order mark,
-// data over several lines. It never interprets what the data says, and it never
-// keeps an "id" or a "retry". Start with [Reader.Next] and [AppendEvent].
+// Package sse reads and writes server-sent events by the rules of the HTML standard: lines
+// that end with LF, CR or CRLF, comments, a byte order mark, data over several lines. It does
+// not interpret the data, and ignores an "id" or a "retry". Start with [Reader.Next] and
+// [AppendEvent].
 package sse
 
 import (
@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// DefaultMaxEvent is the largest event in bytes of a [Reader] that was given no limit.
+// DefaultMaxEvent is the default of a [Reader]'s maximum event size, in bytes.
 const DefaultMaxEvent = 8 << 20
 
-// An Event is one event. Its bytes belong to the reader and are valid until its
-// next call. An empty Type stands for "message".
+// An Event is one event. Its bytes belong to the reader and are valid until its next call. An
+// empty Type means "message".
 type Event struct {
 	Type, Data []byte
 }
 
-// A TooLargeError says that one event (its comments counted) exceeds the limit in bytes.
+// A TooLargeError means that one event, including its comments, exceeds the limit in bytes.
 type TooLargeError struct{ Limit int }
 
 // Error returns the limit in bytes.
@@ -28,24 +28,24 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("server-sent event larger than %d bytes", e.Limit)
 }
 
-// A Reader reads events. It allocates when its buffer has to grow, not per event.
-// While it waits for a source that brings an event now and then, it holds
-// smallBuffer bytes; it takes a larger buffer from a pool for bursts and long events.
+// A Reader reads events. It allocates when its buffer has to grow, not per event. While it
+// waits for a slow source, it keeps only smallBuffer bytes; it borrows a larger buffer from a
+// pool for bursts and long events.
 type Reader struct {
 	src     io.Reader
 	buf     []byte
 	small   *[]byte // the buffer of smallBuffer bytes; nil before the first read
-	lent    *[]byte // buf, when it is not small
-	busy    bool    // the last read brought so much that more has probably arrived
-	start   int     // of what was not consumed
-	end     int     // of what was read
+	lent    *[]byte // buf, if it is not small
+	busy    bool    // the last read returned so much data that more has probably arrived
+	start   int     // of the unconsumed data
+	end     int     // of the data read
 	max     int
 	err     error // of src, returned when the buffer is empty
 	event   scan
 	joined  []byte
 	begun   bool // a byte order mark was skipped, if there was one
 	crs     bool // there may be a CR between start and end
-	swallow bool // a CR ended the last line: an LF that follows belongs to it
+	swallow bool // a CR ended the last line: an immediately following LF belongs to it
 	left    bool // see Leftover
 }
 
@@ -61,15 +61,15 @@ func NewReader(src io.Reader, limit int) *Reader {
 // the buffer's content moves.
 type span struct{ from, to int }
 
-// A scan is how far the next event has been read. Its places are relative to start.
+// A scan is the progress of reading the next event. Its positions are relative to start.
 type scan struct {
-	at     int  // where the next line begins
-	seen   int  // up to where no end of that line was found
+	at     int  // position of the next line
+	seen   int  // position up to which the line has no end
 	typ    span // the value of its event line
 	data   span // of its first data line
-	lines  int  // of data
-	fields bool // it has a line that is no comment
-	whole  bool // its blank line has come
+	lines  int  // number of data lines
+	fields bool // it has a line that is not a comment
+	whole  bool // its blank line has arrived
 }
 
 // Next returns the next event that has data. At the end of the source it returns
@@ -99,8 +99,8 @@ func (r *Reader) Next() (Event, error) {
 // source.
 func (r *Reader) More() bool { return r.begun && r.advance() }
 
-// advance reads the lines of the next event as far as they have come, each byte
-// once. It reports whether the event is complete.
+// advance reads the available lines of the next event, each byte once. It reports whether the
+// event is complete.
 func (r *Reader) advance() bool {
 	e := &r.event
 	for !e.whole {
@@ -117,14 +117,14 @@ func (r *Reader) advance() bool {
 			r.drop()
 		case r.buf[r.start+line.from] != ':':
 			r.field(line)
-		case !e.fields: // nothing before the comment has to be kept
+		case !e.fields: // data before the comment need not be kept
 			r.drop()
 		}
 	}
 	return true
 }
 
-// field reads a line of the event that is no comment.
+// field reads a line of the event that is not a comment.
 func (r *Reader) field(line span) {
 	const data, event = "data:", "event:"
 	e, b := &r.event, r.bytes(line)
@@ -141,7 +141,7 @@ func (r *Reader) field(line span) {
 	}
 }
 
-// afterSpace returns the part of the line from the place at on, without one space.
+// afterSpace returns the part of the line from position at on, without one leading space.
 func afterSpace(b []byte, line span, at int) span {
 	if at < len(b) && b[at] == ' ' {
 		at++
@@ -162,16 +162,16 @@ func (r *Reader) data(value span) {
 	r.joined = append(append(r.joined, r.bytes(value)...), '\n')
 }
 
-// drop forgets the lines that were read.
+// drop discards the lines that were read.
 func (r *Reader) drop() {
 	r.start += r.event.at
 	r.event = scan{}
 }
 
-// Partial returns, after io.EOF, the event inside which the source ended, as if its
-// blank line had come, and false if that has no data. Some servers omit the last
-// blank line, which by the standard makes the event none; the caller must be able to
-// tell a complete event from a cut one by its data.
+// Partial returns, after io.EOF, the event inside which the source ended, as if its blank
+// line had arrived; false if it has no data. Some servers omit the last blank line, so by the
+// standard the event does not count; the caller must be able to distinguish a complete event
+// from a truncated one by its data.
 func (r *Reader) Partial() (Event, bool) {
 	if !r.left {
 		return Event{}, false
@@ -206,8 +206,8 @@ func (r *Reader) First() (byte, error) {
 	}
 }
 
-// Rest reads everything that was not consumed, for a source that turned out to have
-// another format. Beyond limit bytes it fails with a [*TooLargeError].
+// Rest reads all unconsumed data, for a source that turned out to have another format. Beyond
+// limit bytes it fails with a [*TooLargeError].
 func (r *Reader) Rest(limit int) ([]byte, error) {
 	r.max = limit
 	for {
@@ -245,10 +245,10 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// line returns the line that begins at at; up to seen there is no line end.
-// Positions are relative to start; next is where the following line begins or, if
-// the line is not complete, where this one does. A CR ends its line at once, so that
-// an event is complete without waiting for an LF that may belong to it.
+// line returns the line that begins at at; up to seen there is no line end. Positions are
+// relative to start; next is the start of the following line or, if the line is not complete,
+// of this one. A CR ends its line immediately, so that an event is complete without waiting
+// for an LF that may belong to it.
 func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	if r.swallow && r.start+at < r.end {
 		if r.swallow = false; r.buf[r.start+at] == '\n' {
@@ -310,9 +310,9 @@ func (r *Reader) fill() error {
 
 // Sizes in bytes.
 const (
-	smallBuffer = 4 << 10  // holds a short whole reply, or the events that arrive while others are written
-	bigBuffer   = 32 << 10 // the least that is lent: a burst of a hundred events takes one read
-	keepBuffer  = 64 << 10 // the most that is kept for another reader
+	smallBuffer = 4 << 10  // large enough for a short whole reply, or for events that arrive while others are written
+	bigBuffer   = 32 << 10 // minimum size that is borrowed: a burst of a hundred events needs one read
+	keepBuffer  = 64 << 10 // maximum size that is kept for another reader
 	burst       = 3 * smallBuffer / 4
 )
 
@@ -321,7 +321,7 @@ var (
 	smallBuffers = sync.Pool{New: func() any { return new(make([]byte, smallBuffer)) }}
 )
 
-// shrink gives an empty reader its small buffer back.
+// shrink returns an empty reader to its small buffer.
 func (r *Reader) shrink() {
 	r.giveBack()
 	if r.small == nil {
@@ -330,7 +330,7 @@ func (r *Reader) shrink() {
 	r.buf = *r.small
 }
 
-// grow moves what was read to a larger buffer.
+// grow moves the data to a larger buffer.
 func (r *Reader) grow() {
 	size := max(bigBuffer, 2*len(r.buf))
 	larger := buffers.Get().(*[]byte)
@@ -349,8 +349,8 @@ func (r *Reader) giveBack() {
 	r.lent = nil
 }
 
-// Release ends the use of the reader and gives its memory to others. Nothing may be
-// read from it any more, and bytes that it returned are not valid any more.
+// Release ends the use of the reader and returns its memory to the pools. The reader must not
+// be used afterwards, and bytes that it returned become invalid.
 func (r *Reader) Release() {
 	r.giveBack()
 	if r.small != nil {

@@ -279,8 +279,8 @@ func BenchmarkReader(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
 }
 
-// A watched source returns at most one part for each read, and records
-// the size of what each read reads into.
+// A watched source returns at most one part for each read, and records the size of each
+// read's buffer.
 type watched struct {
 	parts []string
 	sizes []int
@@ -306,7 +306,7 @@ func TestAWaitingReaderHoldsASmallBuffer(t *testing.T) {
 	src := &watched{parts: []string{small, small, long, small, small, small, bursts, bursts, small, small}}
 	r := NewReader(src, 0)
 	var got strings.Builder
-	waits := map[string]int{} // by what came after the wait: the size that it was waited with
+	waits := map[string]int{} // by the data after the wait: the buffer size during the wait
 	for {
 		waiting := r.start == r.end
 		reads := len(src.sizes)
@@ -345,7 +345,7 @@ func TestAReleasedReaderHoldsNoBuffer(t *testing.T) {
 	if r.Release(); r.lent != nil || r.buf != nil || r.small != nil {
 		t.Error("a released reader still holds memory")
 	}
-	r.Release() // twice is once
+	r.Release() // releasing twice equals releasing once
 }
 
 func TestReadersDoNotShareABuffer(t *testing.T) {

@@ -11,26 +11,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds of the admin listener.
+// Limits of the admin listener.
 const (
 	AdminConnections = 64 // at a time
 
 	scrapes    = 4 // at a time, then 503
 	scrapeTime = 10 * time.Second
 	readyTime  = 3 * time.Second
-	// A profile takes its time before it is written. Package pprof would take any.
+	// A profile runs for its whole duration before it is written. Package pprof does not
+	// limit the duration.
 	profileTime = 60 * time.Second
 	writeTime   = profileTime + 5*time.Second
 )
 
-// Readiness is why the service takes no requests.
+// Readiness says whether the service accepts requests, and why not.
 type Readiness struct {
 	Status string `json:"status"`           // ok, starting, draining or unavailable
 	Reason string `json:"reason,omitempty"` // a sentence for operators
 }
 
-// Admin returns the server of the admin listener. ready is asked for each request of
-// /readyz; it is not asked for longer than 3 s. profiles switches on /debug/pprof/.
+// Admin returns the server of the admin listener. ready is called for each request of
+// /readyz, with a timeout of 3 s. profiles enables /debug/pprof/.
 func Admin(m *Metrics, ready func(context.Context) Readiness, profiles bool) *http.Server {
 	mux := http.NewServeMux()
 	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, Timeout: scrapeTime})
@@ -61,7 +62,7 @@ func shortProfile(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if text := r.FormValue("seconds"); text != "" {
 			if n, err := strconv.ParseFloat(text, 64); err != nil || n < 0 || n > profileTime.Seconds() {
-				http.Error(w, "seconds is a number from 0 to 60", http.StatusBadRequest)
+				http.Error(w, "seconds must be a number from 0 to 60", http.StatusBadRequest)
 				return
 			}
 		}
@@ -69,7 +70,7 @@ func shortProfile(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// limited refuses bodies and keeps replies out of caches.
+// limited refuses bodies and disables caching of replies.
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 0)
@@ -86,5 +87,5 @@ func writeReadiness(w http.ResponseWriter, r Readiness) {
 	if r.Status != "ok" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(r) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(r) // the client may have disconnected
 }

@@ -9,16 +9,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Call is what became of one model call that had its hold: of a caller or of a step
-// of a session.
+// A Call is the outcome of one model call that had its hold, of a caller or of a step of a
+// session.
 type Call struct {
 	Model     string // that served, or was tried last: an identifier of the catalog
-	Provider  string // that accepted the call; empty: none did
+	Provider  string // that accepted the call; may be empty
 	Account   string
 	Duration  time.Duration
-	FirstText time.Duration // from its beginning; 0: there was none
-	Code      stoa.Code     // why it failed; empty: it did not
-	State     string        // of its charge; empty: nothing was charged
+	FirstText time.Duration // since its beginning; 0 if none exists
+	Code      stoa.Code     // of the failure; empty if it succeeded
+	State     string        // of its charge; empty if nothing was charged
 	Usage     stoa.Usage    // charged
 	Amount    stoa.Credits  // charged
 }
@@ -28,7 +28,7 @@ type Route struct{ Model, Provider string }
 
 type callKey = Route
 
-// A callMeter has the metrics of one model at one provider, bound once.
+// A callMeter contains the metrics of one model at one provider, bound once.
 type callMeter struct {
 	key             callKey
 	duration, first prometheus.Observer
@@ -36,7 +36,7 @@ type callMeter struct {
 	charged         prometheus.Counter
 }
 
-// disconnected is the error_type of a call whose caller did not stay for its end.
+// disconnected is the error_type of a call whose caller disconnected before its end.
 const disconnected = "client_disconnected"
 
 func (m *Metrics) addCalls() {
@@ -66,9 +66,9 @@ func (m *Metrics) bind(k callKey) *callMeter {
 	}
 }
 
-// Learn makes known which models there are at which providers, at the start and when
-// the configuration was read again. Calls of others count as those of "other". What
-// was known stays known, so that its counters go on.
+// Learn registers the models and providers, at the start and when the configuration is
+// reloaded. Calls of others count as those of "other". Known ones stay registered, so that
+// their counters continue.
 func (m *Metrics) Learn(routes []Route) {
 	if m == nil {
 		return
@@ -91,8 +91,7 @@ func (m *Metrics) Learn(routes []Route) {
 	m.calls.Store(&next)
 }
 
-// Call counts a model call that has ended. It allocates nothing unless the call
-// failed.
+// Call counts a finished model call. It only allocates if the call failed.
 func (m *Metrics) Call(c *Call) {
 	if m == nil {
 		return
@@ -113,7 +112,7 @@ func (m *Metrics) Call(c *Call) {
 	} else {
 		kind := string(c.Code)
 		if !m.codes[c.Code] && kind != disconnected {
-			kind = "_OTHER" // as the semantic conventions have it
+			kind = "_OTHER" // as the semantic conventions require
 		}
 		m.duration.WithLabelValues(operation, of.key.Provider, of.key.Model, kind).Observe(c.Duration.Seconds())
 	}
@@ -129,10 +128,10 @@ func (m *Metrics) Call(c *Call) {
 	}
 }
 
-// Disconnected is the code of a call that ended because nobody waited for it.
+// Disconnected is the code of a call that ended because its caller disconnected.
 const Disconnected stoa.Code = disconnected
 
-// accountMeters are the metrics of accounts, which an operator may switch on.
+// accountMeters contains the metrics of accounts, which an operator may enable.
 type accountMeters struct {
 	calls, charged *prometheus.CounterVec
 
@@ -177,7 +176,7 @@ func (a *accountMeters) call(c *Call) {
 	of.charged.Add(float64(c.Amount))
 }
 
-// add gives an account metrics of its own while there are few enough.
+// add registers separate metrics for an account while the limit allows it.
 func (a *accountMeters) add(id string) *accountMeter {
 	a.mu.Lock()
 	defer a.mu.Unlock()

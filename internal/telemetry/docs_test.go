@@ -16,13 +16,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A described metric is one as the registry or docs/metrics.md has it.
+// A described metric is a metric according to the registry or docs/metrics.md.
 type described struct {
 	kind   string
 	labels []string
 }
 
-// everything returns metrics with every source and every setting on, and one value of
+// everything returns metrics with every source and every setting enabled, and one value of
 // each.
 func everything(t *testing.T) *Metrics {
 	t.Helper()
@@ -51,7 +51,7 @@ func everything(t *testing.T) *Metrics {
 	return m
 }
 
-// exposed returns what the registry has, but the metrics of Go and of the process.
+// exposed returns the metrics of the registry, except those of Go and of the process.
 func exposed(t *testing.T, m *Metrics) map[string]described {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -134,7 +134,8 @@ func TestDocsListEveryMetric(t *testing.T) {
 	}
 }
 
-// TestDocsListEveryLabel: the table of labels has each that a metric has, and no other.
+// TestDocsListEveryLabel checks that the table of labels lists exactly the labels of the
+// metrics.
 func TestDocsListEveryLabel(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/metrics.md")
@@ -160,8 +161,8 @@ func TestDocsListEveryLabel(t *testing.T) {
 	}
 }
 
-// TestDashboardAsksForWhatExists: every query of the dashboard names metrics and labels
-// that the registry has.
+// TestDashboardAsksForWhatExists checks that every query of the dashboard names existing
+// metrics and labels.
 func TestDashboardAsksForWhatExists(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/grafana-dashboard.json")
@@ -228,8 +229,8 @@ func TestDashboardAsksForWhatExists(t *testing.T) {
 	}
 }
 
-// series returns the labels of each series that Prometheus stores, those of histograms
-// by the names of their parts, with the labels that a scrape adds.
+// series returns the labels of each series in Prometheus, those of histograms by the names of
+// their parts, with the labels that a scrape adds.
 func series(t *testing.T, m *Metrics) map[string][]string {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -259,9 +260,8 @@ var (
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
 )
 
-// faults returns what a query names that does not exist: metrics, labels in braces, and
-// labels that it groups by and none of its metrics has. Metrics that it names are added
-// to shown.
+// faults returns the names in a query that do not exist: metrics, labels in braces, and
+// grouping labels that none of its metrics has. The metrics of the query are added to shown.
 func faults(expr string, is map[string][]string, shown map[string]bool) (list []string) {
 	text := ranges.ReplaceAllString(expr, "")
 	var groups []string

@@ -16,19 +16,19 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Bounds of an export. The queue before it is the library's: 2,048 spans, then the
+// Limits of an export. The queue in front of it is the library's: 2,048 spans, then the
 // newest are dropped.
 const (
 	exportTime   = 10 * time.Second // of one request
 	exportTries  = 3
-	exportPause  = time.Second // before the second try, doubled for the next
-	exportReply  = 64 << 10    // bytes that are read of a reply
-	exportSilent = time.Minute // between two log lines about failures
+	exportPause  = time.Second // before the second attempt, doubled for the next
+	exportReply  = 64 << 10    // maximum number of bytes read of a reply
+	exportSilent = time.Minute // minimum interval of log lines about failures
 )
 
-// An exporter sends spans to an OTLP receiver: protobuf over HTTP, with nothing but the
-// standard library and the encoding of otlp.go.
-// OpenTelemetry's own exporter brings gRPC: 7 MB for 200 lines.
+// An exporter sends spans to an OTLP receiver: protobuf over HTTP, with only the standard
+// library and the encoding of otlp.go. OpenTelemetry's own exporter depends on gRPC: 7 MB for
+// 200 lines.
 type exporter struct {
 	url    string
 	header http.Header
@@ -37,13 +37,13 @@ type exporter struct {
 	pause  time.Duration
 
 	sent, failed atomic.Uint64 // spans
-	warned       atomic.Int64  // when a failure was last logged, in Unix ns
+	warned       atomic.Int64  // time of the last logged failure, in Unix ns
 }
 
 func newExporter(cfg TraceConfig) (*exporter, error) {
 	u, err := url.Parse(cfg.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("the endpoint for traces is no URL; write the address of an OTLP receiver for HTTP, such as http://127.0.0.1:4318")
+		return nil, errors.New("the endpoint for traces is not a URL; write the address of an OTLP receiver for HTTP, such as http://127.0.0.1:4318")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/v1/traces"
 	e := &exporter{
@@ -62,14 +62,14 @@ func newExporter(cfg TraceConfig) (*exporter, error) {
 		}
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || strings.TrimSpace(name) == "" || err != nil {
-			return nil, errors.New("the headers for traces are not name=value,name=value with percent-encoded values") // they may be secret
+			return nil, errors.New("the headers for traces are not name=value,name=value with percent-encoded values") // the values may be secret
 		}
 		e.header.Set(strings.TrimSpace(name), value)
 	}
 	return e, nil
 }
 
-// ExportSpans sends spans, three times if need be. A failure is logged, at most once a
+// ExportSpans sends spans, in up to three attempts. A failure is logged, at most once a
 // minute, and not returned: the library would write it to standard error.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	body := encode(spans)
@@ -112,7 +112,7 @@ func (e *exporter) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// post sends one request. again reports whether it may be sent once more.
+// post sends one request. again reports whether it may be repeated.
 func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
@@ -124,13 +124,13 @@ func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error
 		return true, err
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, exportReply) // so that the connection is used again
+	_, _ = io.CopyN(io.Discard, res.Body, exportReply) // so that the connection is reused
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true, fmt.Errorf("the receiver of traces answered %s", res.Status)
 	}
 	if res.StatusCode >= 300 {
-		return false, fmt.Errorf("the receiver of traces answered %s; it has to take OTLP over HTTP (protobuf), usually on port 4318", res.Status)
+		return false, fmt.Errorf("the receiver of traces answered %s; it must accept OTLP over HTTP (protobuf), usually on port 4318", res.Status)
 	}
 	return false, nil
 }

@@ -22,8 +22,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestExportsAreTriedAgain: three times where that may help, once where it cannot; a
-// failure is counted and logged, and is no error of the library's.
+// TestExportsAreTriedAgain checks three attempts if that may help, otherwise one; a failure
+// is counted and logged, but not returned to the library.
 func TestExportsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -95,8 +95,8 @@ func TestBadTraceSettingsAreErrors(t *testing.T) {
 	}
 }
 
-// TestSpansAreEncodedWhole compares what is encoded with the types that are generated
-// from the definition of OTLP.
+// TestSpansAreEncodedWhole compares the encoding with the types generated from the definition
+// of OTLP.
 func TestSpansAreEncodedWhole(t *testing.T) {
 	t.Parallel()
 	var body []byte
@@ -148,8 +148,8 @@ func TestSpansAreEncodedWhole(t *testing.T) {
 	}
 }
 
-// TestSamplersDecideBySession: all turns of a session are traced or none, and a caller
-// whose trace is not sampled makes no spans.
+// TestSamplersDecideBySession checks that either all turns of a session are traced or none,
+// and that a caller whose trace is not sampled creates no spans.
 func TestSamplersDecideBySession(t *testing.T) {
 	t.Parallel()
 	tracer, err := NewTracer(TraceConfig{Endpoint: "http://127.0.0.1:1", Sampler: sdk.ParentBased(sdk.TraceIDRatioBased(0.5))})

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A HookResult is what an attempt to send an event to a webhook came to.
+// A HookResult is the result of an attempt to send an event to a webhook.
 type HookResult int
 
 // The results.

@@ -1,20 +1,18 @@
-// Package telemetry shows operators what the service does: metrics for Prometheus,
-// traces over OTLP, and the handler of the listener that serves /metrics, /livez,
-// /readyz and, where it is switched on, profiles.
+// Package telemetry shows operators the activity of the service: metrics for Prometheus,
+// traces over OTLP, and the handler of the listener that serves /metrics, /livez, /readyz
+// and, if enabled, profiles.
 //
-// It holds no text of callers or models, and the values of its labels are bounded:
-// models and providers are those of the configuration, codes those of the contract.
-// It reads no clock and no row for a metric by itself: packages hand over what
-// happened ([Metrics.Call], [Metrics.Request], …), and gauges are read when somebody
-// asks ([Sources]). A nil [*Metrics] and a nil [*Tracer] are both valid and do
-// nothing: that is how they are switched off.
+// It contains no text of callers or models, and the values of its labels are bounded: models
+// and providers are those of the configuration, codes those of the contract. It does not read
+// a clock or a row for a metric by itself: packages report finished events ([Metrics.Call],
+// [Metrics.Request], …), and gauges are read on each scrape ([Sources]). A nil [*Metrics] and
+// a nil [*Tracer] are both valid and do nothing: that is how they are disabled.
 //
 // Start at [NewMetrics], [NewTracer] and [Admin]; docs/metrics.md lists every metric.
 //
-// Other packages hand over a value when something has ended; counters are bound once, so
-// that nothing happens per piece of text. The ids of a session's trace derive from the
-// session's id: its turns belong together although processes die and nothing about traces
-// is stored.
+// Counters are bound once and counted at the end of a call, so that nothing happens per piece
+// of text. The ids of a session's trace derive from the session's id: its turns belong
+// together although processes die and nothing about traces is stored.
 package telemetry
 
 import (
@@ -28,11 +26,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Other stands for whatever is not a known value of a label.
+// Other replaces unknown values of a label.
 const Other = "other"
 
-// None is the provider of a call that none had accepted, and the route of a request
-// that no route fits.
+// None is the provider of a call that no provider accepted, and the route of a request that
+// matches no route.
 const None = "none"
 
 // MetricsConfig configures [NewMetrics].
@@ -40,12 +38,12 @@ type MetricsConfig struct {
 	Version, Commit string
 	Codes           []stoa.Code // of the contract, for the label code
 	Routes          []string    // patterns of the API, for the label route
-	// Accounts is how many accounts get metrics of their own, those that call first; 0:
-	// none. The calls of further ones count as those of "other".
+	// Accounts is the maximum number of accounts with separate metrics: the first ones that
+	// call; 0 disables them. The calls of further ones count as those of "other".
 	Accounts int
 }
 
-// Metrics counts what the service does. It is safe for use by many goroutines. All its
+// Metrics counts the activity of the service. It is safe for use by many goroutines. All its
 // methods may be called on nil, and then do nothing.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -63,7 +61,7 @@ type Metrics struct {
 	others                       *callMeter
 	learning                     sync.Mutex // of calls
 
-	accounts *accountMeters // nil: none
+	accounts *accountMeters // nil if disabled
 
 	batchSize, batchTime prometheus.Observer
 
@@ -79,8 +77,8 @@ type Metrics struct {
 	hookTime prometheus.Observer
 }
 
-// Bounds of the histograms. They are few, so that an observation is a short search and
-// a scrape stays small.
+// Buckets of the histograms. They are few, so that an observation is a short search and a
+// scrape stays small.
 var (
 	secondsBuckets = []float64{0.1, 0.3, 1, 3, 10, 30, 100, 300}
 	firstBuckets   = []float64{0.03, 0.1, 0.3, 1, 3, 10, 30}
@@ -90,13 +88,13 @@ var (
 	lagBuckets     = []float64{0.1, 1, 3, 10, 60, 600, 3600}
 )
 
-// labels of a model call, in the order in which their values are given.
+// callLabels are the labels of a model call, in the order of their values.
 var callLabels = []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"}
 
-// operation is the value of gen_ai_operation_name: every call is one.
+// operation is the value of gen_ai_operation_name of every call.
 const operation = "chat"
 
-// NewMetrics returns metrics with a registry of their own.
+// NewMetrics returns metrics with a separate registry.
 func NewMetrics(cfg MetricsConfig) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), codes: map[stoa.Code]bool{}}
 	m.registry.MustRegister(
@@ -154,7 +152,7 @@ func byCode(v *prometheus.CounterVec, codes []stoa.Code) map[stoa.Code]prometheu
 	return out
 }
 
-// Committed counts a commit of charges that ended, whether or not it succeeded.
+// Committed counts a finished commit of charges, whether or not it succeeded.
 func (m *Metrics) Committed(charges int, took time.Duration) {
 	if m == nil || charges == 0 {
 		return

@@ -24,8 +24,8 @@ func sample() *Metrics {
 	return m
 }
 
-// TestLabelsAreBounded has ten thousand models, providers, codes, routes, tools and
-// accounts counted: the number of series stays what it was.
+// TestLabelsAreBounded counts ten thousand models, providers, codes, routes, tools and
+// accounts: the number of series stays the same.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := sample()
@@ -66,8 +66,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCountingAllocatesNothing: a call, a request, a commit and a transition cost no
-// allocation, with the metrics on and off.
+// TestCountingAllocatesNothing checks that a call, a request, a commit and a transition cause
+// no allocation, with metrics enabled and disabled.
 func TestCountingAllocatesNothing(t *testing.T) {
 	on := sample()
 	on.Call(&Call{Model: "alpha", Provider: "p", Account: "a"})
@@ -109,8 +109,8 @@ func BenchmarkCountingACall(b *testing.B) {
 	}
 }
 
-// TestRowsAreCountedSeldom: whoever asks for the metrics often does not
-// read the rows often, and a failure leaves a gap.
+// TestRowsAreCountedSeldom checks that frequent scrapes do not read the rows often, and that
+// a failure leaves a gap.
 func TestRowsAreCountedSeldom(t *testing.T) {
 	t.Parallel()
 	asked := 0

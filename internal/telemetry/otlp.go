@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of the messages of OTLP, as far as they are written:
-// https://github.com/open-telemetry/opentelemetry-proto, version 1.
-// A test reads what is written with the types that are generated from them.
+// The fields of the OTLP messages that are written:
+// https://github.com/open-telemetry/opentelemetry-proto, version 1. A test reads the result
+// with the generated types.
 const (
 	requestResourceSpans protowire.Number = 1
 
@@ -50,8 +50,8 @@ const (
 	arrayValues      = 1
 )
 
-// encode returns an ExportTraceServiceRequest with the spans, which are of one resource
-// and one scope: there is one tracer.
+// encode returns an ExportTraceServiceRequest with the spans, which have one resource and one
+// scope: there is only one tracer.
 func encode(spans []sdk.ReadOnlySpan) []byte {
 	if len(spans) == 0 {
 		return nil
@@ -110,8 +110,8 @@ func keyValue(kv attribute.KeyValue) []byte {
 	return appendMessage(b, keyValueValue, anyValue(kv.Value))
 }
 
-// anyValue writes the kinds of values that spans and resources have; any other is
-// written as its text.
+// anyValue writes the kinds of values that occur in spans and resources; any other is written
+// as its text.
 func anyValue(v attribute.Value) []byte {
 	switch v.Type() {
 	case attribute.BOOL:

@@ -47,7 +47,7 @@ func classOf(status int) int {
 	return class2xx
 }
 
-// Request counts a request that has ended. It allocates nothing and does not keep r.
+// Request counts a finished request. It does not allocate and does not keep r.
 func (m *Metrics) Request(r *stoa.Request) {
 	if m == nil {
 		return

@@ -9,11 +9,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Tools names the tools of an agent. A test compares it with what package agent has.
+// Tools contains the names of an agent's tools. A test compares it with package agent.
 var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", "ask_user"}
 
-// TurnCodes are the codes of failed turns that no HTTP reply carries. A test compares
-// them with those of package session.
+// TurnCodes are the codes of failed turns that do not occur in HTTP replies. A test compares
+// them with package session.
 var TurnCodes = []stoa.Code{
 	"queue_timeout", "turn_timeout", "step_limit_reached", "credit_limit_reached", "input_expired", "worker_lost", "content_filter",
 	"tool_timeout", "tool_outcome_unknown", "tool_limit_reached", "too_many_waits",
@@ -61,14 +61,14 @@ func (m *Metrics) Became(status stoa.SessionStatus, failure stoa.Code) {
 	c.Inc()
 }
 
-// ServerCall records how long the server of a connection took for a call.
+// ServerCall records the duration of a call to the server of a connection.
 func (m *Metrics) ServerCall(d time.Duration) {
 	if m != nil {
 		m.serverCalls.Observe(d.Seconds())
 	}
 }
 
-// ExternalCall counts a call of a tool that is carried out outside of the service.
+// ExternalCall counts a call of an external tool.
 func (m *Metrics) ExternalCall(outcome stoa.CallOutcome) {
 	if m != nil && m.external[outcome] != nil {
 		m.external[outcome].Inc()
@@ -86,7 +86,7 @@ func (m *Metrics) Step(recorded bool) {
 	}
 }
 
-// Tool counts a tool call of an agent. failed is what the model was told.
+// Tool counts a tool call of an agent. failed means that the model received an error.
 func (m *Metrics) Tool(name string, failed bool) {
 	if m == nil {
 		return
@@ -102,7 +102,7 @@ func (m *Metrics) Tool(name string, failed bool) {
 	}
 }
 
-// Scheduled counts a session that a scheduled task started, so long after its instant.
+// Scheduled counts a session that a scheduled task started, with its delay after the instant.
 func (m *Metrics) Scheduled(late time.Duration) {
 	if m != nil {
 		m.lag.Observe(late.Seconds())

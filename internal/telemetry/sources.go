@@ -8,40 +8,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources are where gauges are read when somebody asks for them. A nil one is left
-// out.
+// Sources are the functions that return the gauges on each scrape. A nil one is left out.
 type Sources struct {
 	Requests     func() int64 // being served
-	Calls        func() int64 // model calls under way
-	BodyBytes    func() int64 // of bodies in memory
+	Calls        func() int64 // model calls in progress
+	BodyBytes    func() int64 // size of bodies in memory
 	Followers    func() int64 // of sessions' events
 	TurnsRunning func() int64 // in this process
 	Connections  func() int64 // open
-	Broken       func() int64 // tool servers that are not called for the moment
+	Broken       func() int64 // tool servers that are temporarily not called
 	Refused      func() (ofAddress, inAll uint64)
-	Latched      func() map[string]bool // by database: it does not commit
+	Latched      func() map[string]bool // databases that do not commit
 	Providers    func() []Provider
-	// Sessions counts those that have not ended by their status. It may read rows, so it
-	// is asked at most every 10 s.
+	// Sessions counts the sessions that have not ended, by status. It may read rows, so it is
+	// called at most every 10 s.
 	Sessions func(context.Context) (map[string]int64, error)
-	// Waiting counts the inputs that sessions wait for by their kind, and says for how long
-	// the oldest of each has waited. It is asked as rarely.
+	// Waiting counts the inputs that sessions wait for, by kind, with the age of the oldest
+	// of each. It is called equally rarely.
 	Waiting func(context.Context) (map[string]Waiting, error)
 	Exports func() (sent, failed uint64) // spans
-	// Outbox counts the deliveries to webhooks that are pending, of all nodes, and says
-	// how long after its time the oldest waits.
+	// Outbox counts the pending deliveries to webhooks of all nodes, and returns the delay of
+	// the oldest.
 	Outbox       func() (pending int, lag time.Duration)
 	LinesDropped func() uint64 // of the log
 }
 
-// Waiting is how many inputs of a kind are waited for, and how long the oldest of them
-// has been.
+// Waiting contains the number of pending inputs of a kind, and the age of the oldest.
 type Waiting struct {
 	Count int64
 	Age   time.Duration
 }
 
-// A Provider is what is counted of a configured provider.
+// A Provider contains the counters of a configured provider.
 type Provider struct {
 	Name     string
 	InFlight int64
@@ -49,22 +47,22 @@ type Provider struct {
 	Models   []ProviderModel
 }
 
-// A ProviderModel is what is counted of one model of a provider, by the provider's own
-// name of it, which comes from the configuration.
+// A ProviderModel contains the counters of one model of a provider, by the provider's own
+// name for it, which comes from the configuration.
 type ProviderModel struct {
 	Name                                  string
 	Requests, Retries, Failures, TimedOut uint64
 	Circuit                               float64 // 0 closed, 1 half-open, 2 open
 }
 
-// Watch has the metrics read the sources. It is called once.
+// Watch makes the metrics read the sources. It must be called once.
 func (m *Metrics) Watch(s Sources) {
 	if m != nil {
 		m.registry.MustRegister(newCollector(s))
 	}
 }
 
-// How long counted rows are good for, and how long counting them may take.
+// How long counted rows stay valid, and the timeout for counting them.
 const (
 	countAgain = 10 * time.Second
 	countTime  = 2 * time.Second
@@ -195,8 +193,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count returns what was counted less than 10 s ago, or counts sessions and inputs. It
-// is empty where that fails, so that a graph shows a gap and not an old number.
+// count returns the cached counts if they are less than 10 s old, otherwise counts sessions
+// and inputs. After a failure it returns nothing, so that a graph shows a gap and not an old
+// number.
 func (c *collector) count() (map[string]int64, map[string]Waiting) {
 	if c.Sessions == nil {
 		return nil, nil

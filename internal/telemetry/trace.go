@@ -25,13 +25,13 @@ type TraceConfig struct {
 	Endpoint string // base address of an OTLP/HTTP receiver; /v1/traces is appended
 	Headers  string // for the receiver: name=value,…, values percent-encoded
 	Version  string // of the service
-	Instance string // of this process; empty: none is named
+	Instance string // of this process; may be empty
 	Logger   *slog.Logger
-	// Sampler replaces that of OTEL_TRACES_SAMPLER, for tests; nil: none.
+	// Sampler replaces the sampler of OTEL_TRACES_SAMPLER, for tests; may be nil.
 	Sampler sdk.Sampler
 }
 
-// A Tracer makes spans. It is safe for use by many goroutines. All its methods may be
+// A Tracer creates spans. It is safe for use by many goroutines. All its methods may be
 // called on nil, and then do nothing.
 //
 // Sampling, batching and the limits of spans follow the variables OTEL_TRACES_SAMPLER,
@@ -68,8 +68,8 @@ func NewTracer(cfg TraceConfig) (*Tracer, error) {
 	return t, nil
 }
 
-// Shutdown sends what has not been sent, for as long as ctx allows. Spans that end
-// later are lost.
+// Shutdown sends the remaining spans, for as long as ctx allows. Spans that end later are
+// lost.
 func (t *Tracer) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -77,15 +77,15 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Exports returns how many spans were sent and how many were lost.
+// Exports returns the numbers of spans that were sent and lost.
 func (t *Tracer) Exports() (sent, failed uint64) {
 	return t.exporter.sent.Load(), t.exporter.failed.Load()
 }
 
-// A Span is a span under way. The zero Span is none, and its methods do nothing.
+// A Span is a span in progress. The methods of the zero Span do nothing.
 type Span struct{ of trace.Span }
 
-// End ends the span; code is why what it stands for failed, empty if it did not.
+// End ends the span; code is the reason of a failure, empty on success.
 func (s Span) End(code stoa.Code) {
 	if s.of == nil {
 		return
@@ -101,8 +101,8 @@ func (s Span) fail(code stoa.Code) {
 	}
 }
 
-// Wrap returns a handler that makes a span of each request of the API. Its parent is
-// the caller's, if the request has a traceparent. On a nil tracer it returns h.
+// Wrap returns a handler that creates a span for each request of the API. Its parent is the
+// caller's span, if the request has a traceparent. On a nil tracer it returns h.
 func (t *Tracer) Wrap(h http.Handler) http.Handler {
 	if t == nil {
 		return h
@@ -150,7 +150,7 @@ func (t *Tracer) Request(ctx context.Context, r *stoa.Request) {
 	switch {
 	case r.Disconnected:
 		Span{span}.fail(Disconnected)
-	case r.Status >= 500 || r.Code != "" && r.Status < 400: // a caller's fault is no error of a server's span
+	case r.Status >= 500 || r.Code != "" && r.Status < 400: // client errors do not mark a server span as failed
 		Span{span}.fail(r.Code)
 	case r.Code != "":
 		span.SetAttributes(attribute.String("error.type", string(r.Code)))
@@ -161,11 +161,12 @@ func usage(u stoa.Usage) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.Int64("gen_ai.usage.input_tokens", u.InputTokens), attribute.Int64("gen_ai.usage.output_tokens", u.OutputTokens)}
 }
 
-// An Attempt is the span of one request to a provider. The zero Attempt is none.
+// An Attempt is the span of one request to a provider. The methods of the zero Attempt do
+// nothing.
 type Attempt struct{ Span }
 
-// Attempt begins the span of a request to a provider. model is the identifier of the
-// catalog, upstream the provider's name of it.
+// Attempt begins the span of a request to a provider. model is the identifier of the catalog,
+// upstream the provider's name for it.
 func (t *Tracer) Attempt(ctx context.Context, provider, host, model, upstream string) (context.Context, Attempt) {
 	if t == nil {
 		return ctx, Attempt{}
@@ -181,8 +182,8 @@ func (t *Tracer) Attempt(ctx context.Context, provider, host, model, upstream st
 	return ctx, Attempt{Span{span}}
 }
 
-// SetParent writes the attempt into the headers of its request, so that the provider's
-// spans, if it makes any, belong to it. Nothing else of the caller is passed on.
+// SetParent writes the attempt into the headers of its request, so that the provider's spans,
+// if any, belong to it. Nothing else of the caller is passed on.
 func (a Attempt) SetParent(h http.Header) {
 	if a.of == nil {
 		return
@@ -190,8 +191,8 @@ func (a Attempt) SetParent(h http.Header) {
 	h["Traceparent"] = []string{parent(a.of.SpanContext())}
 }
 
-// Parent returns the span of ctx in the form of the header traceparent, for a request
-// that belongs to it; empty: there is none.
+// Parent returns the span of ctx in the form of the header traceparent, for a request that
+// belongs to it; empty if none exists.
 func Parent(ctx context.Context) string {
 	sc := trace.SpanContextFromContext(ctx)
 	if !sc.IsValid() {
@@ -204,7 +205,7 @@ func parent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }
 
-// Finished notes a reply that came to its end.
+// Finished records a complete reply.
 func (a Attempt) Finished(ev *stoa.Event) {
 	if a.of == nil {
 		return
@@ -215,26 +216,26 @@ func (a Attempt) Finished(ev *stoa.Event) {
 	}
 }
 
-// Status notes the HTTP status of a refusal.
+// Status records the HTTP status of a refusal.
 func (a Attempt) Status(status int) {
 	if a.of != nil && status != 0 {
 		a.of.SetAttributes(attribute.Int("http.response.status_code", status))
 	}
 }
 
-// A Turn says which turn of which session a span is of.
+// A Turn identifies the turn of a session that a span belongs to.
 type Turn struct {
 	Session, Agent string // ids
 	Created        time.Time
 	Number         int64
 	Attempt        int64
-	Model          string // as the agent has it
+	Model          string // according to the agent
 	First          bool   // nothing of the session has run before
 }
 
-// Turn begins the span of a turn that runs here. All turns of a session are one trace,
-// whichever process runs them: its ids are made from the session's. The span of the
-// session itself covers the time to the end of its first turn.
+// Turn begins the span of a turn that runs here. All turns of a session form one trace,
+// regardless of the process that runs them: its ids derive from the session's. The span of
+// the session itself covers the time to the end of its first turn.
 func (t *Tracer) Turn(ctx context.Context, of Turn) (context.Context, func(stoa.Code)) {
 	if t == nil {
 		return ctx, func(stoa.Code) {}
@@ -248,7 +249,7 @@ func (t *Tracer) Turn(ctx context.Context, of Turn) (context.Context, func(stoa.
 	return ctx, func(code stoa.Code) {
 		Span{turn}.End(code)
 		if of.First {
-			session.End() // only what has ended is sent
+			session.End() // only finished spans are sent
 		}
 	}
 }
@@ -262,8 +263,7 @@ func (t *Tracer) Step(ctx context.Context, number int64) (context.Context, Span)
 	return ctx, Span{span}
 }
 
-// Tool begins the span of a tool call. What the model calls a tool that does not exist
-// is not kept.
+// Tool begins the span of a tool call. A tool name that does not exist is not recorded.
 func (t *Tracer) Tool(ctx context.Context, name string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -285,10 +285,11 @@ func known(tool string) bool {
 	return false
 }
 
-// sessionKey is the key under which a context says of which session a trace is.
+// sessionKey is the context key for the session of a trace.
 type sessionKey struct{}
 
-// An idGenerator makes random ids, but those of a session's trace from its id.
+// An idGenerator creates random ids, except for a session's trace, whose ids derive from the
+// session's.
 type idGenerator struct{}
 
 // NewIDs returns the ids of a trace and of its first span.

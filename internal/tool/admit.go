@@ -8,8 +8,8 @@ import (
 	"stoa/internal/store"
 )
 
-// admit counts a call that somebody tries until done is called, within the limits of the
-// connection, which calls of sessions share, and of its account.
+// admit counts a trial call until done is called, within the limits of the connection, which
+// sessions share, and of its account.
 func (t *Tools) admit(c store.Connection) (done func(), err error) {
 	leave, err := t.enter(c.AccountID)
 	if err != nil {
@@ -18,12 +18,12 @@ func (t *Tools) admit(c store.Connection) (done func(), err error) {
 	g, bounds := &t.gates, []bound{{c.ID, int(c.Limits.MaxConcurrent)}}
 	if ready, _ := g.enter(bounds); !ready {
 		leave()
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "The connection takes %d calls at a time (limits.maxConcurrent). Wait until one has ended.", c.Limits.MaxConcurrent)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The connection allows %d concurrent calls (limits.maxConcurrent). Wait until one has ended.", c.Limits.MaxConcurrent)
 	}
 	done = sync.OnceFunc(func() { g.leave(bounds); leave() })
-	if _, ok := g.rates.Take("connection "+c.ID, int(c.Limits.CallsPerMinute), time.Now()); !ok {
+	if _, ok := g.rates.Allow("connection "+c.ID, int(c.Limits.CallsPerMinute), time.Now()); !ok {
 		done()
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "The connection takes %d calls in a minute (limits.callsPerMinute). Wait a little.", c.Limits.CallsPerMinute)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The connection allows %d calls per minute (limits.callsPerMinute). Wait a little.", c.Limits.CallsPerMinute)
 	}
 	return done, nil
 }

@@ -12,10 +12,9 @@ import (
 	"stoa/internal/store"
 )
 
-// checkArgument reports whether the argument that is to carry the id of a call can do so:
-// it is a property of the schema of arguments, a text, which takes such an id. The tool
-// is reviewed, and what the error is about is the member of that name. nil: it can, or
-// there is none.
+// checkArgument checks that the argument configured to carry the id of a call can do so: it
+// is a property of the arguments' schema, of type string, and accepts such an id. It returns
+// nil if it can or if none is configured.
 func checkArgument(row store.ConnectionTool) *stoa.Error {
 	name := row.IdempotencyArgument
 	if name == "" {
@@ -25,7 +24,7 @@ func checkArgument(row store.ConnectionTool) *stoa.Error {
 		return stoa.Errorf(stoa.CodeInvalidValue, format, args...)
 	}
 	if stoa.Effects(row.Effects) == stoa.EffectsRead {
-		return wrong("A call of %q only reads, so that its id would keep nothing from being done twice. Leave the argument out, or review other effects.", short(row.Name))
+		return wrong("A call of %q is read-only, so its id would not prevent anything from being done twice. Leave the argument out, or review other effects.", short(row.Name))
 	}
 	d := remote.Parse(row.ApprovedDefinition)
 	properties, _ := d.InputSchema["properties"].(map[string]any)
@@ -34,16 +33,16 @@ func checkArgument(row store.ConnectionTool) *stoa.Error {
 		return wrong("The tool %q has no argument %q: name a property of its inputSchema.", short(row.Name), short(name))
 	}
 	if kind, _ := property["type"].(string); kind != "string" {
-		return wrong("The argument %q of %q is not of the type string, which the id of a call is.", short(name), short(row.Name))
+		return wrong("The argument %q of %q does not have the type string, which the id of a call needs.", short(name), short(row.Name))
 	}
 	if format, ok := property["format"].(string); ok {
-		return wrong("The argument %q of %q has the format %q, which the id of a call has not.", short(name), short(row.Name), short(format))
+		return wrong("The argument %q of %q has the format %q, which the id of a call does not have.", short(name), short(row.Name), short(format))
 	}
 	if slices.Contains(row.PublicFields, "/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name)) {
-		return wrong("The argument %q is one of the publicFields: visitors would be shown an id in place of what the model sends. Leave it out there.", short(name))
+		return wrong("The argument %q is one of the publicFields: visitors would be shown an id instead of the model's value. Remove it there.", short(name))
 	}
 	alone := map[string]any{"type": "object", "properties": map[string]any{name: property}}
-	for _, shared := range []string{"$defs", "definitions"} { // that it may refer to
+	for _, shared := range []string{"$defs", "definitions"} { // that it may reference
 		if v := d.InputSchema[shared]; v != nil {
 			alone[shared] = v
 		}
@@ -57,12 +56,12 @@ func checkArgument(row store.ConnectionTool) *stoa.Error {
 		err = parameters.Check(jsonx.WithMember("", name, stoa.NewID("cal")))
 	}
 	if err != nil {
-		return wrong("The argument %q of %q does not take the id of a call, such as %s: %v.", short(name), short(row.Name), stoa.NewID("cal"), err)
+		return wrong("The argument %q of %q does not accept the id of a call, such as %s: %v.", short(name), short(row.Name), stoa.NewID("cal"), err)
 	}
 	return nil
 }
 
-// leaveOut takes an argument out of a schema of arguments; empty: none.
+// leaveOut removes an argument from a schema of arguments; an empty name means none.
 func leaveOut(schema map[string]any, name string) {
 	properties, _ := schema["properties"].(map[string]any)
 	if _, there := properties[name]; !there || name == "" {
@@ -79,5 +78,5 @@ func leaveOut(schema map[string]any, name string) {
 
 // switchedOff is the error for a request to a server whose connection is switched off.
 func switchedOff() error {
-	return stoa.Errorf(stoa.CodeConnectionDisabled, "The connection is switched off, so its server is not asked. Switch it on first (enabled: true).")
+	return stoa.Errorf(stoa.CodeConnectionDisabled, "The connection is disabled, so its server is not called. Enable it first (enabled: true).")
 }

@@ -19,41 +19,41 @@ import (
 	"stoa/internal/store"
 )
 
-// Limits of the calls that sessions make, beside those of each connection.
+// Limits of the calls that sessions make, in addition to those of each connection.
 const (
 	CallsPerMinute = 600 // of an account
-	CallsAccount   = 32  // at a time
-	CallsProcess   = 256 // at a time
-	breakAfter     = 3   // calls in a row that failed
+	CallsAccount   = 32  // concurrent calls of an account
+	CallsProcess   = 256 // concurrent calls of this process
+	breakAfter     = 3   // consecutive failed calls
 	breakTime      = 30 * time.Second
-	longestHint    = 10 * time.Second // of Retry-After that is waited for
+	longestHint    = 10 * time.Second // longest Retry-After that is honoured
 )
 
-// A Target is a tool of a connection as it may be called now.
+// A Target is a tool of a connection as it may currently be called.
 type Target struct {
 	connection store.Connection
 	tool       store.ConnectionTool
 }
 
-// Timeout returns how long a call of the tool may take.
+// Timeout returns the timeout of a call of the tool.
 func (t Target) Timeout() time.Duration {
 	return time.Duration(t.connection.Limits.TimeoutSeconds) * time.Second
 }
 
-// SecretID returns the secret that a call carries of a session with secrets of its own;
-// empty: none that is stored by itself.
+// SecretID returns the id of the secret that a call sends for a session with the given own
+// secrets; empty if it sends none that is stored separately.
 func (t Target) SecretID(own Credentials) string { return secretOf(t.connection, own) }
 
-// A Refusal is why a call is not made: its code, and a sentence for the model.
+// A Refusal is the reason why a call is not made: its code, and a sentence for the model.
 type Refusal struct {
 	Code stoa.Code
 	Text string
 }
 
-// Target returns where a call goes that a session of this audience has planned. refused
-// is why it goes nowhere; nil: it does. The tool has to be as it was when the call was
-// planned: approved, in the same definition, and not reviewed more strictly since, and
-// its connection switched on.
+// Target returns the target of a call that a session of this audience has planned. refused is
+// the reason if the call must not be made, otherwise nil. The tool must be unchanged since
+// the call was planned: approved, with the same definition, and not reviewed more strictly
+// since, and its connection enabled.
 func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, planned stoa.ExternalCall) (to Target, refused *Refusal, err error) {
 	all, err := entries(ctx, tx, who, stoa.AgentTool{ConnectionID: offer.ConnectionID, Allow: []string{offer.Remote}})
 	if err != nil {
@@ -79,8 +79,8 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 	return Target{*e.connection, *e.tool}, nil, nil
 }
 
-// RefusalOf returns why a call of a tool is not made that is withheld for a reason; nil: of
-// that, nothing is said.
+// RefusalOf returns the refusal of a call of a tool that is withheld for a reason; nil for
+// other reasons.
 func RefusalOf(reason string) *Refusal {
 	text := reasons[reason]
 	switch {
@@ -92,7 +92,7 @@ func RefusalOf(reason string) *Refusal {
 	return &Refusal{stoa.CodeToolChanged, text}
 }
 
-// reasons are the sentences for a model whose call goes nowhere.
+// reasons contains the sentences for the model about refused calls.
 var reasons = map[string]string{
 	stoa.WithheldMissing:      "The tool is not there any more; nothing was done.",
 	stoa.WithheldChanged:      "The definition of the tool has changed, and nobody has approved the new one; nothing was done.",
@@ -102,22 +102,22 @@ var reasons = map[string]string{
 	stoa.WithheldUnauthorized: "The server of the tool refuses its credentials, or they cannot be read; nothing was done.",
 }
 
-// gates bound the calls of sessions.
+// gates limit the calls of sessions.
 type gates struct {
 	mu      sync.Mutex
-	now     map[string]int // calls that are going on, by what bounds them
+	now     map[string]int // calls in progress, by the name of the limit
 	changed chan struct{}  // closed when one ends
 	rates   ratelimit.Rates
 	broken  map[string]breaker // by connection
 }
 
-// A breaker counts the failures of a connection in a row.
+// A breaker counts the consecutive failures of a connection.
 type breaker struct {
 	failures int
 	until    time.Time // no call is made before
 }
 
-// A bound is a number of calls at a time.
+// A bound is a limit of concurrent calls.
 type bound struct {
 	name string
 	most int
@@ -127,16 +127,16 @@ func (t Target) bounds() []bound {
 	return []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
 }
 
-// Enter waits until a call may be made: so many go on at a time of a connection, of an
-// account and of this process. leave ends it. refused is why it may not be made at all,
-// for the model; empty: it may.
+// Enter waits until a call may be made, within the limits of concurrent calls of a
+// connection, of an account and of this process. leave ends the call. refused is the reason,
+// for the model, if the call may not be made at all; otherwise empty.
 func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused string, err error) {
 	g := &t.gates
 	if now := time.Now(); !g.permits(to.connection.ID, now) {
 		return nil, unavailable, nil
 	}
 	for _, r := range []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}} {
-		wait, ok := g.rates.Take(r.name, r.most, time.Now())
+		wait, ok := g.rates.Allow(r.name, r.most, time.Now())
 		if !ok {
 			return nil, fmt.Sprintf("At most %d calls are made in a minute, and they were. Nothing was done; try again in %d seconds.", r.most, (wait+time.Second-1)/time.Second), nil
 		}
@@ -185,14 +185,14 @@ func (g *gates) leave(bounds []bound) {
 	g.changed = make(chan struct{})
 }
 
-// permits reports whether the breaker of a connection lets a call through.
+// permits reports whether the breaker of a connection allows a call.
 func (g *gates) permits(connection string, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !now.Before(g.broken[connection].until)
 }
 
-// count counts how a call of a connection ended. It reports whether the breaker opened.
+// count records the end of a call of a connection. It reports whether the breaker opened.
 func (g *gates) count(connection string, failed bool, now time.Time) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,8 +212,8 @@ func (g *gates) count(connection string, failed bool, now time.Time) (opened boo
 	return opened
 }
 
-// Broken returns how many connections are called no more for the moment, since several
-// calls of them in a row have failed.
+// Broken returns the number of connections that are currently not called, because several
+// consecutive calls have failed.
 func (t *Tools) Broken() (n int64) {
 	g := &t.gates
 	g.mu.Lock()
@@ -230,8 +230,8 @@ func (t *Tools) Broken() (n int64) {
 	return n
 }
 
-// A Turn makes the calls of one turn of a session, and shares nothing with another: a
-// session at a server is opened at its first call. It is safe for concurrent use.
+// A Turn makes the calls of one turn of a session, and shares nothing with other turns: a
+// session at a server is opened at the first call. It is safe for concurrent use.
 type Turn struct {
 	tools *Tools
 	own   Credentials // of the session
@@ -243,16 +243,16 @@ type Turn struct {
 // An opened is the session at the server of one connection.
 type opened struct {
 	connection string
-	endpoint   string // hashed, with the secret
+	endpoint   string // a hash that includes the secret
 	server     remote.Server
 	end        func()
 }
 
-// Turn returns what makes the calls of a turn, with the secrets that the session has of
-// its own. It has to be closed.
+// Turn returns a Turn for the calls of a turn, with the session's own secrets. It must be
+// closed.
 func (t *Tools) Turn(own Credentials) *Turn { return &Turn{tools: t, own: own} }
 
-// Close ends the sessions at servers. No call may be under way.
+// Close ends the sessions at servers. No call may be in progress.
 func (t *Turn) Close() {
 	t.mu.Lock()
 	all := t.open
@@ -267,8 +267,8 @@ func (t *Turn) Close() {
 	ending.Wait()
 }
 
-// server returns the server of a connection, with the session of the turn where it has
-// any. A session does not outlive its address or its secret.
+// server returns the server of a connection, with the turn's session if the server has
+// sessions. A session ends with a change of its address or secret.
 func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, error) {
 	made, err := t.tools.server(ctx, c, t.own)
 	if err != nil {
@@ -292,25 +292,25 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, e
 	return o.server, nil
 }
 
-// A Class says what is known of a call.
+// A Class says how far a call got.
 type Class string
 
 // The classes of calls.
 const (
 	Answered Class = "answered" // there is a result
 	NotSent  Class = "not_sent" // nothing reached the server
-	Refused  Class = "refused"  // the server took no notice of it
+	Refused  Class = "refused"  // the server did not process it
 	Unknown  Class = "unknown"  // it may have been carried out
 )
 
-// A Reply is what came of a call.
+// A Reply is the outcome of a call.
 type Reply struct {
 	Class        Class
-	Text         string        // the result, or what went wrong, for the model
-	IsError      bool          // the tool says that it failed
-	Hopeless     bool          // the same call would come to the same
-	Wait         time.Duration // the server wants to be left alone for that long, which may be waited for; 0: it does not
-	Unauthorized bool          // the server refuses the secret
+	Text         string        // the result or the error, for the model
+	IsError      bool          // the tool reported a failure
+	Hopeless     bool          // repeating the call would have the same outcome
+	Wait         time.Duration // the server requested this pause, which is short enough to wait for; 0 if none
+	Unauthorized bool          // the server rejected the secret
 }
 
 // Call makes one request for a call, in at most timeout.
@@ -332,7 +332,7 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	reply := replyOf(result, err)
 	version := spoken(server)
 	t.tools.doubt(ctx, to.connection, version, err)
-	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing of the server
+	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing about the server
 		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
 			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
 		}
@@ -344,14 +344,14 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	if failed, ok := errors.AsType[*remote.Error](err); ok {
 		status = failed.Status
 	}
-	t.tools.logger().LogAttrs(ctx, slog.LevelDebug, "a server was asked for a tool call", slog.String("call", id), slog.String("connection", to.connection.ID),
+	t.tools.logger().LogAttrs(ctx, slog.LevelDebug, "a tool call was sent to a server", slog.String("call", id), slog.String("connection", to.connection.ID),
 		slog.String("tool", to.tool.ModelName), slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.Int("bytes", size),
 		slog.String("era", Era(cmp.Or(version, to.connection.Protocol))), slog.Duration("duration", time.Since(began)))
 	return reply
 }
 
-// spoken returns the version of the protocol that a server spoke in the last call; empty:
-// that is not known, or there is none.
+// spoken returns the protocol version that a server used in the last call; empty if it is
+// unknown or has none.
 func spoken(server remote.Server) string {
 	if r, ok := server.(renewing); ok {
 		server = r.Server
@@ -363,7 +363,7 @@ func spoken(server remote.Server) string {
 }
 
 // Era returns the era of a version of the Model Context Protocol: modern, or legacy for
-// those with sessions; empty where there is no version.
+// versions with sessions; empty without a version.
 func Era(version string) string {
 	switch {
 	case version == "":
@@ -374,7 +374,7 @@ func Era(version string) string {
 	return "legacy"
 }
 
-// replyOf puts an exchange into its class.
+// replyOf classifies an exchange.
 func replyOf(result *remote.Result, err error) Reply {
 	if err == nil {
 		return Reply{Class: Answered, Text: result.Text, IsError: result.IsError}

@@ -15,7 +15,7 @@ import (
 	"stoa/internal/store"
 )
 
-// target returns where a call of a tool goes.
+// target returns the target of a call of a tool.
 func (b *bench) target(name string) (to Target) {
 	b.t.Helper()
 	offered, _ := b.offer(name)
@@ -37,8 +37,8 @@ func plannedBy(o stoa.OfferedTool) stoa.ExternalCall {
 	return stoa.ExternalCall{DefinitionSHA256: o.SHA256, Approval: o.Approval, Effects: o.Effects, OnUnknown: o.OnUnknown, IdempotencyArgument: o.IdempotencyArgument}
 }
 
-// TestAStricterReviewStopsWhatIsPlanned has a person review a tool again while calls of
-// it are planned: those that would go by the laxer review do not leave.
+// TestAStricterReviewStopsWhatIsPlanned has a person review a tool again while calls of it
+// are planned: calls that rely on the laxer review are not sent.
 func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -78,8 +78,8 @@ func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
 	}
 }
 
-// TestATurnHasItsOwnSession has two turns call a server of the era with sessions at the
-// same time: each has one of its own, also when the server forgets them, and ends it.
+// TestATurnHasItsOwnSession lets two turns call a server of the era with sessions at the same
+// time: each has its own session, also when the server drops it, and ends it.
 func TestATurnHasItsOwnSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{Legacy: true})
@@ -126,8 +126,8 @@ func TestATurnHasItsOwnSession(t *testing.T) {
 	}
 }
 
-// TestRepliesHaveAClass has what a session's calls bring, with what is worth another
-// attempt.
+// TestRepliesHaveAClass checks the classes of the replies to a session's calls, and which are
+// worth another attempt.
 func TestRepliesHaveAClass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -170,8 +170,8 @@ func TestRepliesHaveAClass(t *testing.T) {
 	}
 }
 
-// TestACallLogsTheEraOfItsServer has the line of a call say what its server spoke in it,
-// and nothing of what was sent.
+// TestACallLogsTheEraOfItsServer checks that the log line of a call contains the protocol
+// version of its server, and nothing of the content sent.
 func TestACallLogsTheEraOfItsServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})

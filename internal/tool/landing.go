@@ -14,38 +14,38 @@ import (
 	"stoa/internal/store"
 )
 
-// A Landing is what came of an authorization, for the person who comes back from it.
-// Texts of servers and accounts are cut, and have no characters that cannot be seen.
+// A Landing is the outcome of an authorization, for the person who returns from it. Texts of
+// servers and accounts are shortened and contain no invisible characters.
 type Landing struct {
 	Authorized   bool
 	Cancelled    bool
-	of           string // the id of the authorization; empty: it cannot be read
+	of           string // the id of the authorization; empty if unknown
 	Message      string
-	Said         string    // by the authorization server; empty: nothing
-	ConnectionID string    // empty: it is not known
-	Question     *Question // that [Tools.Confirm] answers; nil: the authorization is over
+	Said         string    // by the authorization server; may be empty
+	ConnectionID string    // empty if unknown
+	Question     *Question // that [Tools.Confirm] answers; nil if the authorization is over
 }
 
-// A Question is what a person is asked before the connection is authorized. Whoever
-// opened the address may not be who made it, and so sees here for whom it is.
+// A Question is shown to a person before the connection is authorized. The person who opened
+// the address may not be the one who began the authorization, so it says for whom it is.
 type Question struct {
-	Token                          string // that answers it, once
+	Token                          string // answers it, once
 	Connection, Origin, SpaceName  string
 	AccountID, AccountName, Issuer string
 	Scopes                         []string
 	ExpiresAt                      time.Time
 }
 
-// Limits of what a person brings back.
+// Limits of the data that a person brings back.
 const (
 	maxCode = 4 << 10 // bytes
 	maxSaid = 200     // characters of a server's text, and of a name
 )
 
-const beginAgain = " Begin again with the authorization of the connection."
+const beginAgain = " Start the authorization of the connection again."
 
-// hashed returns what a value that nobody can guess is found by. One of a kind is never
-// taken for one of another.
+// hashed returns the lookup key of an unguessable value. Values of different kinds never have
+// the same key.
 func hashed(kind, value string) string {
 	sum := sha256.Sum256([]byte(kind + " " + value))
 	return hex.EncodeToString(sum[:])
@@ -53,9 +53,9 @@ func hashed(kind, value string) string {
 
 func shown(text string) string { return remote.Visible(remote.Cut(text, maxSaid)) }
 
-// Land takes the answer of an authorization server that a person brings back. The state
-// is used up by it, whatever it says. A code is kept, encrypted, until the time of the
-// authorization is over; it is sent nowhere before the person says so.
+// Land processes the answer of an authorization server that a person brings back. It consumes
+// the state, regardless of the answer. A code is stored, encrypted, until the authorization
+// expires; it is not sent before the person confirms.
 func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
 	var out Landing
 	err := t.taken(ctx, hashed("state", answer.Get("state")), func(tx *store.Tx, was store.OAuthState, c store.Connection) (err error) {
@@ -67,8 +67,8 @@ func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
 	return t.landed(ctx, out, err)
 }
 
-// Confirm takes what a person says to a [Question]: connect, or else forget the code.
-// Either counts once.
+// Confirm processes a person's answer to a [Question]: connect, or discard the code. Only the
+// first answer counts.
 func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing {
 	var out Landing
 	var c store.Connection
@@ -76,7 +76,7 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 	err := t.taken(ctx, hashed("answer", token), func(_ *store.Tx, was store.OAuthState, now store.Connection) (err error) {
 		c, out = now, Landing{ConnectionID: now.ID}
 		if err := t.openJSON(stateRef(was.AccountID, was.Hash), was.Sealed, &p); err != nil {
-			out.Message = "The authorization cannot be read any more." + beginAgain
+			out.Message = "The authorization can no longer be decrypted." + beginAgain
 		}
 		return nil
 	})
@@ -88,8 +88,8 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 	}
 	if !connect {
 		t.Logger.InfoContext(ctx, "the authorization of a connection was cancelled", "account", c.AccountID, "connection", c.ID)
-		t.tellFailure(ctx, c, Landing{of: p.ID, Cancelled: true, Message: "Whoever signed in cancelled the authorization."})
-		return Landing{Cancelled: true, Message: "Nothing was connected, and what you brought back is forgotten. At " + shown(p.Issuer) + " you can take your permission back, too. You can close this page."}
+		t.tellFailure(ctx, c, Landing{of: p.ID, Cancelled: true, Message: "The person who signed in cancelled the authorization."})
+		return Landing{Cancelled: true, Message: "Nothing was connected, and the authorization was discarded. At " + shown(p.Issuer) + " you can also withdraw your permission. You can close this page."}
 	}
 	if err := t.exchange(ctx, c, p, p.Code); err != nil {
 		t.Logger.WarnContext(ctx, "a connection was not authorized", "account", c.AccountID, "connection", c.ID, "error", err)
@@ -102,9 +102,9 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 	return out
 }
 
-// tellOwner writes down what came of an authorization, and at a connection that needs
-// authorization why it still does, as people come back in another window than the
-// owner's, or on another device.
+// tellOwner records the outcome of an authorization and, on a connection that still needs
+// authorization, the reason, because the person may return in a window or on a device that is
+// not the owner's.
 func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landing) error {
 	status, message := store.AuthorizationFailed, strings.TrimSuffix(out.Message, beginAgain)
 	if out.Cancelled {
@@ -129,32 +129,32 @@ func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landin
 	return err
 }
 
-// tellFailure is tellOwner in a transaction of its own. What came of the authorization
-// does not depend on it.
+// tellFailure is tellOwner in a separate transaction. The outcome of the authorization does
+// not depend on it.
 func (t *Tools) tellFailure(ctx context.Context, c store.Connection, out Landing) {
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tellOwner(ctx, tx, c, out) }); err != nil && stoa.CodeOf(err) != stoa.CodeConnectionNotFound {
-		t.Logger.ErrorContext(ctx, "an authorization could not be taken", "error", err)
+		t.Logger.ErrorContext(ctx, "an authorization could not be processed", "error", err)
 	}
 }
 
-// landed returns what a person reads of what was taken.
+// landed returns the landing for the result of a step.
 func (t *Tools) landed(ctx context.Context, out Landing, err error) Landing {
 	if err != nil {
-		t.Logger.ErrorContext(ctx, "an authorization could not be taken", "error", err)
+		t.Logger.ErrorContext(ctx, "an authorization could not be processed", "error", err)
 		return Landing{Message: "Something went wrong on our side." + beginAgain}
 	}
 	if out.ConnectionID == "" {
-		return Landing{Message: "This authorization is over, was used already, or is none of this service." + beginAgain}
+		return Landing{Message: "This authorization has expired, was already used, or does not belong to this service." + beginAgain}
 	}
 	return out
 }
 
-// taken takes an authorization by its hash and hands it to use, with its connection, in
-// one transaction. use is not called where it was used, or is over, or the connection is
-// gone; nothing is written where it never was.
+// taken consumes an authorization by its hash and calls use with it and its connection, in
+// one transaction. use is not called if it was used or has expired, or the connection is
+// gone; an unknown hash writes nothing.
 func (t *Tools) taken(ctx context.Context, hash string, use func(*store.Tx, store.OAuthState, store.Connection) error) error {
 	known := false
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) { // so that what anybody sends writes nothing
+	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) { // so that an arbitrary request writes nothing
 		known, err = tx.HasOAuthState(ctx, hash)
 		return err
 	})
@@ -177,12 +177,12 @@ func (t *Tools) taken(ctx context.Context, hash string, use func(*store.Tx, stor
 	})
 }
 
-// answered checks an answer, and keeps its code for who confirms it.
+// answered checks an answer, and stores its code until a person confirms it.
 func (t *Tools) answered(ctx context.Context, tx *store.Tx, was store.OAuthState, c store.Connection, answer url.Values) (out Landing, err error) {
 	out.ConnectionID = c.ID
 	var p plan
 	if err := t.openJSON(stateRef(was.AccountID, was.Hash), was.Sealed, &p); err != nil {
-		out.Message = "The authorization cannot be read any more." + beginAgain
+		out.Message = "The authorization can no longer be decrypted." + beginAgain
 		return out, nil
 	}
 	out.of = p.ID

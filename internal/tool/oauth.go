@@ -17,10 +17,10 @@ import (
 	"stoa/internal/vault"
 )
 
-// StateTime is how long a person may take to authorize a connection.
+// StateTime is the time within which a person must complete an authorization.
 const StateTime = store.AuthorizationTime
 
-// The paths of the service that authorization servers know.
+// The paths of the service that authorization servers use.
 const (
 	CallbackPath = "/oauth/callback"
 	DocumentPath = "/oauth/client.json"
@@ -28,27 +28,27 @@ const (
 
 const clientName = "Stoa"
 
-// An Authorization is one that has begun.
+// An Authorization is a started authorization.
 type Authorization struct {
 	ID        string
 	URL       string // that a person opens
 	ExpiresAt time.Time
 }
 
-// A plan is what is remembered of an authorization until its answer comes.
+// A plan is the stored state of an authorization until its answer arrives.
 type plan struct {
 	ID                         string // of the authorization
-	Issuer, Resource, Endpoint string // Endpoint gives tokens
+	Issuer, Resource, Endpoint string // Endpoint is the token endpoint
 	SaysIssuer                 bool
 	Origin                     string // of the connection
 	Client                     oauth.ClientID
-	ClientSecretID             string // in place of the secret of Client
+	ClientSecretID             string // replaces the secret of Client
 	RedirectURI, Verifier      string
 	Scopes                     []string
-	Code                       string // that was brought back; empty: nothing was yet
+	Code                       string // of the answer; empty until it arrives
 }
 
-// A holding is what is sealed of the tokens of a connection.
+// A holding is the sealed part of the tokens of a connection.
 type holding struct {
 	Endpoint       string
 	Origin         string // that the access token is sent to
@@ -56,20 +56,19 @@ type holding struct {
 	ClientSecretID string
 	Scopes         []string
 	Access         string
-	Refresh        string // empty: there is none
+	Refresh        string // may be empty
 }
 
-// redirectURI returns where authorization servers send people back to.
+// redirectURI returns the address to which authorization servers redirect.
 func (t *Tools) redirectURI() (string, error) {
 	u, err := url.Parse(t.PublicURL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !oauth.Loopback(u) {
-		return "", stoa.Errorf(stoa.CodePublicURLRequired, "An authorization comes back to an https address of this service. Its operator can set publicUrl.")
+		return "", stoa.Errorf(stoa.CodePublicURLRequired, "An authorization needs an https address of this service to return to. Its operator can set publicUrl.")
 	}
 	return strings.TrimSuffix(t.PublicURL, "/") + CallbackPath, nil
 }
 
-// ClientDocument returns what the service says of itself to authorization servers that
-// read it (Client ID Metadata Document).
+// ClientDocument returns the service's Client ID Metadata Document for authorization servers.
 func (t *Tools) ClientDocument() (map[string]any, error) {
 	redirect, err := t.redirectURI()
 	if err != nil {
@@ -108,7 +107,7 @@ func (t *Tools) openJSON(r vault.Ref, sealed string, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// refusedBy returns the error for callers of an exchange with an authorization server.
+// refusedBy returns the caller's error for a failed exchange with an authorization server.
 func refusedBy(err error) error {
 	e, ok := errors.AsType[*oauth.Error](err)
 	if !ok {
@@ -129,15 +128,15 @@ func (t *Tools) connection(ctx context.Context, accountID, id string) (c store.C
 	return c, err
 }
 
-// Authorize begins the authorization of a connection by a person, who opens the address
-// that it returns.
+// Authorize begins the authorization of a connection by a person, who must open the returned
+// address.
 func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Authorization, err error) {
 	c, err := t.connection(ctx, accountID, id)
 	if err != nil {
 		return out, err
 	}
 	if c.OAuth == nil || c.OAuth.Grant != store.GrantCode {
-		return out, stoa.Errorf(stoa.CodeNotToAuthorize, "The connection is not one that a person authorizes. Give it auth of the type oauth with the grant authorization_code.")
+		return out, stoa.Errorf(stoa.CodeNotToAuthorize, "The connection is not authorized by a person. Give it auth of the type oauth with the grant authorization_code.")
 	}
 	redirect, err := t.redirectURI()
 	if err != nil {
@@ -188,7 +187,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 			return err
 		}
 		if !SameTarget(now, c) {
-			return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile. Authorize it again.")
+			return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed in the meantime. Authorize it again.")
 		}
 		row.ExpiresAt = tx.Now.Add(StateTime)
 		if err := tx.InsertOAuthState(ctx, row); err != nil {
@@ -199,22 +198,22 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 	return Authorization{ID: p.ID, URL: address, ExpiresAt: row.ExpiresAt}, err
 }
 
-// SameTarget reports whether two states of a connection are authorized alike.
+// SameTarget reports whether two states of a connection have the same authorization.
 func SameTarget(a, b store.Connection) bool {
 	return a.URL == b.URL && a.ClientSecretID == b.ClientSecretID && (a.OAuth == nil) == (b.OAuth == nil) &&
 		(a.OAuth == nil || a.OAuth.ClientID == b.OAuth.ClientID && a.OAuth.Grant == b.OAuth.Grant && slices.Equal(a.OAuth.Scopes, b.OAuth.Scopes))
 }
 
-// random returns 256 bits that nobody can guess, as letters and digits.
+// random returns 256 random bits as letters and digits.
 func random() string {
 	var raw [32]byte
 	rand.Read(raw[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// client returns the client that the service is at an authorization server: the one of
-// the connection, or the service's own document, or one that registers itself. That is
-// kept for its issuer alone.
+// client returns the service's client at an authorization server: the connection's, the
+// service's own document, or a newly registered one. A registered client is stored only for
+// its issuer.
 func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connection, s oauth.Server, redirect string) (id oauth.ClientID, err error) {
 	if c.OAuth.ClientID != "" {
 		return oauth.ClientID{ID: c.OAuth.ClientID, Method: method(s)}, nil
@@ -243,7 +242,7 @@ func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connec
 	return id, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.PutOAuthClient(ctx, row) })
 }
 
-// method returns how a client of the connection says its secret to a server.
+// method returns how a client of the connection authenticates at a server.
 func method(s oauth.Server) string {
 	if slices.Contains(s.AuthMethods, "client_secret_post") && !slices.Contains(s.AuthMethods, "client_secret_basic") {
 		return "client_secret_post"
@@ -251,8 +250,8 @@ func method(s oauth.Server) string {
 	return "client_secret_basic"
 }
 
-// clientSecret returns the stored secret of a client, which its endpoint for tokens
-// alone may get; empty: it has none.
+// clientSecret returns the stored secret of a client, which may only be sent to its token
+// endpoint; empty if it does not have one.
 func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -266,20 +265,20 @@ func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string
 		return "", err
 	}
 	if origin := Origin(endpoint, false); s.Kind != store.SecretToken || s.Origin != origin {
-		return "", stoa.Errorf(stoa.CodeSecretOrigin, "The secret of the client has to be of the kind token, and for %s, where tokens come from.", origin).At("auth.clientSecretId")
+		return "", stoa.Errorf(stoa.CodeSecretOrigin, "The secret of the client must have the kind token and the origin %s, which issues tokens.", origin).At("auth.clientSecretId")
 	}
 	value, err := t.Vault.Open(ref(s), s.Sealed)
 	if err != nil {
-		return "", stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the client cannot be read any more. Set its value again.").Because(err)
+		return "", stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the client can no longer be decrypted. Set its value again.").Because(err)
 	}
 	return string(value), nil
 }
 
-// exchange gets the tokens for a code and keeps them, if the connection still is the one
-// that was authorized.
+// exchange exchanges a code for tokens and stores them, if the connection is still the
+// authorized one.
 func (t *Tools) exchange(ctx context.Context, c store.Connection, p plan, code string) error {
 	if c.OAuth == nil || p.Origin != Origin(c.URL, false) || !oauth.Covers(p.Resource, c.URL) {
-		return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile.")
+		return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed in the meantime.")
 	}
 	h := holding{Endpoint: p.Endpoint, Origin: p.Origin, Client: p.Client, ClientSecretID: p.ClientSecretID, Scopes: p.Scopes}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.RedirectURI}, "code_verifier": {p.Verifier}, "resource": {p.Resource}}
@@ -291,7 +290,7 @@ func (t *Tools) exchange(ctx context.Context, c store.Connection, p plan, code s
 	return t.keep(ctx, c, store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: p.Issuer, Resource: p.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}, h, p.ID)
 }
 
-// request asks for tokens.
+// request requests tokens.
 func (t *Tools) request(ctx context.Context, c store.Connection, h holding, form url.Values) (oauth.Tokens, error) {
 	client := h.Client
 	if h.ClientSecretID != "" {
@@ -311,8 +310,8 @@ func expiry(t oauth.Tokens) time.Time {
 	return time.Now().Add(t.ExpiresIn)
 }
 
-// keep keeps new tokens of a connection, which is then asked for its tools anew, with
-// the end of the authorization that they come from; empty: from none.
+// keep stores new tokens of a connection, whose catalog is then refreshed, and ends the
+// authorization that they come from; empty if none.
 func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, h holding, authorization string) (err error) {
 	if row.Sealed, err = t.sealJSON(tokensRef(row), h); err != nil {
 		return err
@@ -320,7 +319,7 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 	return t.Store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
 			if !SameTarget(*now, c) {
-				return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile.")
+				return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed in the meantime.")
 			}
 			if now.ErrorCode == NeedsAuthorization {
 				now.ErrorCode, now.ErrorMessage = "", ""
@@ -334,7 +333,7 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 	})
 }
 
-// Deauthorize forgets the tokens of a connection, and authorizations that have begun.
+// Deauthorize deletes the tokens of a connection, and its pending authorizations.
 func (t *Tools) Deauthorize(ctx context.Context, accountID, id string) (c store.Connection, err error) {
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		c, err = tx.EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.ForgetTokens(ctx, accountID, id) })

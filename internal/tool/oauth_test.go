@@ -24,8 +24,8 @@ import (
 	"stoa/internal/vault"
 )
 
-// authorized is a bench with a connection to a server behind an authorization server,
-// whose first access token lives so long. told counts what is told of it.
+// authorized returns a bench with a connection to a server behind an authorization server
+// whose first access token has the given lifetime. told counts the notifications.
 func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, demo *oauth.Demo, told *int) {
 	t.Helper()
 	demo, told = &oauth.Demo{Life: life, Next: mcp.Demo(false)}, new(int)
@@ -71,8 +71,7 @@ func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, dem
 	return b, demo, told
 }
 
-// answerTo opens the address of an authorization, and returns what the server of it
-// answers.
+// answerTo opens the address of an authorization, and returns the answer of its server.
 func answerTo(t *testing.T, address string) url.Values {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -109,13 +108,13 @@ func (b *bench) use(tools *Tools) error {
 	return err
 }
 
-// TestManyUsesRefreshOnce: a refresh token that is used twice kills its family at most
-// servers, and at this one.
+// TestManyUsesRefreshOnce checks that a refresh token is used once: most servers, and this
+// one, revoke the family of a token that is used twice.
 func TestManyUsesRefreshOnce(t *testing.T) {
 	t.Parallel()
 	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second) // which is less than a minute
 	demo.Life = time.Hour
-	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
+	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as on another node
 	var group sync.WaitGroup
 	errs := make(chan error, 50)
 	for i := range 50 {
@@ -175,13 +174,13 @@ func TestTokensAreBoundToTheirIssuer(t *testing.T) {
 		_, err := tx.Exec(ctx, `UPDATE connection_tokens SET issuer = 'https://evil.example.com'`)
 		return err
 	})
-	if err := b.use(b.Tools); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if err := b.use(b.Tools); err == nil || !strings.Contains(err.Error(), "can no longer be decrypted") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestRekeyCoversTokens: tokens, clients that registered, and authorizations that have
-// begun; also where a run ended halfway.
+// TestRekeyCoversTokens covers tokens, registered clients and pending authorizations, also
+// after a run that ended halfway.
 func TestRekeyCoversTokens(t *testing.T) {
 	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
@@ -220,8 +219,8 @@ func TestRekeyCoversTokens(t *testing.T) {
 	}
 }
 
-// TestAQuestionOutlivesItsProcess: between the page and its button every process may die,
-// and nothing is half authorized.
+// TestAQuestionOutlivesItsProcess checks that every process may die between the page and its
+// button, and that nothing is half authorized.
 func TestAQuestionOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
@@ -252,7 +251,7 @@ func TestAQuestionOutlivesItsProcess(t *testing.T) {
 		t.Errorf("what was authorized before: %v", err)
 	}
 
-	// A code that nobody confirms is removed, and so is what was begun.
+	// A code that is not confirmed is removed, together with the pending authorization.
 	ask()
 	b.write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE oauth_states SET expires_at = 1`)
@@ -267,8 +266,8 @@ func TestAQuestionOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// TestTokensThatCannotBeRead has the key of a connection's tokens, or of its client's
-// secret, be lost: its tools are withheld, and that is told where they are needed.
+// TestTokensThatCannotBeRead loses the key of a connection's tokens, or of its client's
+// secret: its tools are withheld, and the reason is reported where they are needed.
 func TestTokensThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)

@@ -14,29 +14,29 @@ import (
 	"stoa/internal/vault"
 )
 
-// Limits of the tools of an agent, those of programs and those of connections together.
+// Limits of the tools of an agent, of programs and connections together.
 const (
 	MaxOffered   = 64
-	MaxTokens    = 16_000 // of all definitions, as they are estimated
-	shownText    = 2_000  // characters of a description that a model gets
+	MaxTokens    = 16_000 // of all definitions, estimated
+	shownText    = 2_000  // characters of a tool's description for a model
 	shownTitle   = 200
-	shownRemarks = 1_000 // characters of one in a schema
+	shownRemarks = 1_000 // characters of a description inside a schema
 )
 
-// An Audience is for whom a turn offers tools.
+// An Audience describes the session for which a turn offers tools.
 type Audience struct {
 	AccountID, SpaceID string
-	Once               bool // nothing can be waited for
+	Once               bool // the session cannot wait for anything
 	Visitor            bool
-	Own                Credentials // of the session; never nil for one that has begun
+	Own                Credentials // of the session; never nil for a session that has begun
 }
 
-// An entry is an allowed tool of a connection, as its catalog has it.
+// An entry is an allowed tool of a connection, with its catalog row.
 type entry struct {
-	tool       *store.ConnectionTool // nil: the catalog has none of that name
+	tool       *store.ConnectionTool // nil if the catalog has no tool of that name
 	name       string                // at the server
 	modelName  string
-	connection *store.Connection // nil: there is none in the space
+	connection *store.Connection // nil if the space does not have it
 	stricter   stoa.Stricter
 }
 
@@ -71,8 +71,8 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 	return all, nil
 }
 
-// definition returns what a model is told of the tool, as it was approved, and its title
-// for people: nothing of it can be invisible, and no text is longer than it may be.
+// definition returns the approved definition of the tool for a model, and its title for
+// people: without invisible characters, and with bounded texts.
 func (e entry) definition(definition string) (title, description, parameters string, err error) {
 	d := remote.Parse(definition)
 	title = remote.Strip(d.Title, shownTitle)
@@ -83,13 +83,13 @@ func (e entry) definition(definition string) (title, description, parameters str
 	return title, description, string(text), err
 }
 
-// sent returns the schema that the arguments of a call have to fit as they are sent.
+// sent returns the schema that the arguments of a call must fit when they are sent.
 func (e entry) sent() (string, error) {
 	text, err := json.Marshal(remote.Parse(e.tool.ApprovedDefinition).InputSchema)
 	return string(text), err
 }
 
-// tidy strips the texts of a schema that are for readers.
+// tidy cleans up the texts of a schema that are meant for readers.
 func tidy(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -107,7 +107,7 @@ func tidy(v any) {
 	}
 }
 
-// A policy is what counts of a tool for an agent: the stricter settings.
+// A policy contains the effective settings of a tool for an agent: the stricter ones.
 type policy struct {
 	approval  string
 	effects   stoa.Effects
@@ -128,15 +128,15 @@ func (e entry) policy() policy {
 	return p
 }
 
-// alters reports whether a call was planned under settings that are less strict than
-// these, or was to carry its id in another argument.
+// alters reports whether a call was planned under settings that are less strict than these,
+// or with another argument for its id.
 func (e entry) alters(who Audience, planned stoa.ExternalCall) bool {
 	p := e.policy()
 	return p.approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(p.effects) || e.confirmed(who) && planned.Confirmation == nil ||
 		p.onUnknown == stoa.UnknownFails && !planned.FailsUnknown() || e.tool.IdempotencyArgument != planned.IdempotencyArgument
 }
 
-// withheld returns why the tool is not offered; empty: it is.
+// withheld returns why the tool is not offered; empty if it is.
 func (e entry) withheld(who Audience, refused bool) string {
 	switch {
 	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
@@ -161,16 +161,15 @@ func (e entry) withheld(who Audience, refused bool) string {
 	return ""
 }
 
-// confirmed reports whether the visitor has to confirm the calls of the tool.
+// confirmed reports whether the visitor must confirm the calls of the tool.
 func (e entry) confirmed(who Audience) bool {
 	return who.Visitor && e.tool.Visitors == store.VisitorsConfirm
 }
 
-// Offer returns which tools of an agent's connections a turn offers to its model, in
-// the definitions that were approved, and which it withholds. Beside the tools of
-// programs, which count for the limits and are not returned, there are at most
-// [MaxOffered]. keys open secrets: tools whose secret they do not open are withheld; nil:
-// that is not looked at.
+// Offer returns the tools of an agent's connections that a turn offers to its model, in their
+// approved definitions, and those that it withholds. Together with the tools of programs,
+// which count towards the limits and are not returned, there are at most [MaxOffered]. keys
+// decrypt secrets: tools whose secret they cannot decrypt are withheld; nil skips that check.
 func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTool, keys *vault.Vault) (offered []stoa.OfferedTool, withheld []stoa.Withheld, err error) {
 	if !slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection }) {
 		return nil, nil, nil
@@ -237,8 +236,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 	return offered, withheld, nil
 }
 
-// DefinitionTokens returns how many tokens the definition of a tool takes where it is
-// offered, about: that of now.
+// DefinitionTokens estimates the tokens of the current definition of an offered tool.
 func DefinitionTokens(row store.ConnectionTool) int64 {
 	e := entry{tool: &row}
 	_, description, parameters, err := e.definition(row.Definition)
@@ -252,8 +250,8 @@ func tokensOf(name, description, parameters string) int64 {
 	return stoa.EstimateTokens(len(name) + len(description) + len(parameters))
 }
 
-// unauthorized reports whether the server of a connection refuses the secret, as far as
-// is known, or there is none that can be sent.
+// unauthorized reports whether the server of a connection is known to reject the secret, or
+// there is no secret that can be sent.
 func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Connection, keys *vault.Vault) (bool, error) {
 	refused := c.ErrorCode == NeedsAuthorization
 	switch {
@@ -284,13 +282,13 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	if err != nil {
 		return false, err
 	}
-	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // it has another value since
+	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // its value has changed since
 		refused = false
 	}
 	return refused || c.OAuth == nil && s.Expired(tx.Now) || !opens(keys, ref(s), s.Sealed), nil
 }
 
-// opens reports whether keys open a secret; nil: that is not looked at.
+// opens reports whether keys can decrypt a secret; nil skips the check.
 func opens(keys *vault.Vault, r vault.Ref, sealed string) bool {
 	if keys == nil {
 		return true
@@ -299,8 +297,8 @@ func opens(keys *vault.Vault, r vault.Ref, sealed string) bool {
 	return err == nil
 }
 
-// CheckTools reports whether an agent may have these tools: their connections are of its
-// space, have the tools, and none of the settings is laxer than the review. The error
+// CheckTools checks whether an agent may have these tools: their connections belong to its
+// space and have the tools, and none of the settings is laxer than the review. The error
 // names the member at fault.
 func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, tools []stoa.AgentTool) error {
 	count, tokens := 0, int64(0)
@@ -317,17 +315,17 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, to
 		for j, e := range all {
 			at := fmt.Sprintf("tools[%d].", i)
 			if e.connection == nil {
-				return stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection in the space of the agent.").At(at + "connectionId")
+				return stoa.Errorf(stoa.CodeConnectionNotFound, "The space of the agent has no such connection.").At(at + "connectionId")
 			}
 			if e.tool == nil {
-				return stoa.Errorf(stoa.CodeToolNotFound, "The connection %s has no tool %q. Its name is one of the catalog; refresh the connection if it is new.", e.connection.Name, short(e.name)).At(fmt.Sprintf("%sallow[%d]", at, j))
+				return stoa.Errorf(stoa.CodeToolNotFound, "The connection %s has no tool %q. Use a name of the catalog; refresh the connection if the tool is new.", e.connection.Name, short(e.name)).At(fmt.Sprintf("%sallow[%d]", at, j))
 			}
 			_, description, parameters, err := e.definition(cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition))
 			if err != nil {
 				return err
 			}
 			if _, err := schema.ReadParameters(parameters); err != nil {
-				return stoa.Errorf(stoa.CodeInvalidSchema, "The tool %q cannot be offered to a model: its parameters are not taken: %v.", short(e.name), err).At(fmt.Sprintf("%sallow[%d]", at, j))
+				return stoa.Errorf(stoa.CodeInvalidSchema, "The tool %q cannot be offered to a model: its parameters are not supported: %v.", short(e.name), err).At(fmt.Sprintf("%sallow[%d]", at, j))
 			}
 			if err := e.checkPolicy(at, t); err != nil {
 				return err
@@ -337,15 +335,15 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, to
 		}
 	}
 	if count > MaxOffered {
-		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", count, MaxOffered).At("tools")
+		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; the maximum is %d.", count, MaxOffered).At("tools")
 	}
 	if tokens > MaxTokens {
-		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, MaxTokens).At("tools")
+		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools have about %d tokens; the maximum is %d, since the model reads them with every step.", tokens, MaxTokens).At("tools")
 	}
 	return nil
 }
 
-// checkPolicy reports whether what the agent sets is laxer than the review.
+// checkPolicy checks that the agent's settings are not laxer than the review.
 func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 	k := slices.IndexFunc(t.Stricter, func(s stoa.Stricter) bool { return s.Name == e.name })
 	if k < 0 || e.tool.ApprovedSHA256 == "" {
@@ -353,13 +351,13 @@ func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 	}
 	at = fmt.Sprintf("%sstricter[%d].", at, k)
 	if e.stricter.Approval == stoa.ApprovalNever && e.tool.Approval != stoa.ApprovalNever {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has a person approve each call. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "approval")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q requires a person's approval of each call. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "approval")
 	}
 	if e.stricter.Effects != "" && e.stricter.Effects.Laxer(stoa.Effects(e.tool.Effects)) {
 		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent may be stricter, never laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
 	}
 	if e.stricter.OnUnknown == stoa.UnknownTells && e.tool.OnUnknown == stoa.UnknownFails {
-		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the turn fail where nobody knows whether a call was carried out. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q lets the turn fail if it is unknown whether a call was carried out. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 	"stoa/internal/store"
 )
 
-// The events of a connection, as package webhook has them.
+// The events of a connection, as in package webhook.
 const (
 	eventReview        = "connection.review_needed"
 	eventAuthorization = "connection.needs_authorization"
 )
 
-// emit passes on an event of a connection.
+// emit emits an event of a connection.
 func (t *Tools) emit(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
 	if t.Emit == nil {
 		return nil
@@ -30,15 +30,15 @@ func (t *Tools) emit(ctx context.Context, tx *store.Tx, kind string, c store.Con
 const (
 	sweepEvery    = time.Minute
 	refreshEvery  = time.Hour
-	refreshJitter = 10 * time.Minute // up to that much more or less
-	refreshAgain  = 10 * time.Minute // between two of a connection that nobody asks for
-	refreshLate   = 24 * time.Hour   // whatever the server says of its catalog
-	refreshPage   = 40               // connections that one sweep takes up
+	refreshJitter = 10 * time.Minute // maximum deviation in both directions
+	refreshAgain  = 10 * time.Minute // minimum interval for a connection that no call needs
+	refreshLate   = 24 * time.Hour   // maximum, whatever the server's cache settings
+	refreshPage   = 40               // connections per sweep
 	refreshAtOnce = 4
 )
 
-// Run refreshes the connections that agents have tools of, each about once an hour, until
-// ctx ends. The nodes of one database share the work.
+// Run refreshes the connections whose tools agents use, each about once an hour, until ctx
+// ends. The nodes of one database share the work.
 func (t *Tools) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -54,9 +54,9 @@ func (t *Tools) Run(ctx context.Context) error {
 	}
 }
 
-// doubt has a connection refreshed soon where a call shows that what was read at the last
-// refresh is no longer so: the server does not know the tool or its arguments, or speaks
-// another version of the protocol.
+// doubt schedules an early refresh of a connection if a call shows that its catalog is out of
+// date: the server does not recognize the tool or its arguments, or uses another version of
+// the protocol.
 func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, failure error) {
 	failed, _ := errors.AsType[*remote.Error](failure)
 	if (failed == nil || failed.Code != mcp.InvalidParams) && (spoken == "" || spoken == c.Protocol) {
@@ -68,8 +68,8 @@ func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, fa
 	}
 }
 
-// Sweep refreshes the connections that are due now, as [Tools.Run] does each minute. A
-// server that fails is written down with its connection.
+// Sweep refreshes the connections that are due, as [Tools.Run] does each minute. The failure
+// of a server is stored with its connection.
 func (t *Tools) Sweep(ctx context.Context) error {
 	var due []store.Connection
 	err := t.Store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -86,7 +86,7 @@ func (t *Tools) Sweep(ctx context.Context) error {
 		wanted = nil
 		for _, c := range due {
 			if tx.Now.Sub(c.CheckedAt) < refreshAgain {
-				continue // somebody has asked just now
+				continue // another refresh has just begun
 			}
 			agents, err := tx.AgentsUsing(ctx, c, 1)
 			if err != nil {

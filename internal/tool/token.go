@@ -15,25 +15,25 @@ import (
 
 // Times of refreshes.
 const (
-	refreshEarly = 60 * time.Second       // before the access token expires
-	refreshLease = 60 * time.Second       // of who refreshes
-	refreshTime  = 45 * time.Second       // for a refresh, within its lease
-	refreshPoll  = 200 * time.Millisecond // between looks at what another node does
-	idleTime     = 7 * 24 * time.Hour     // after which tokens are refreshed though nobody uses them
-	idlePause    = time.Hour              // between looks for such tokens
-	idleBatch    = 50                     // tokens of one look
-	maxRefusals  = 10                     // of a refresh without a reason, after which the tokens are lost
-	refusalEvery = time.Minute            // counts at most one of them
+	refreshEarly = 60 * time.Second       // time before the access token expires
+	refreshLease = 60 * time.Second       // duration of a refresh lease
+	refreshTime  = 45 * time.Second       // timeout of a refresh, within its lease
+	refreshPoll  = 200 * time.Millisecond // polling interval while another node refreshes
+	idleTime     = 7 * 24 * time.Hour     // age after which unused tokens are refreshed
+	idlePause    = time.Hour              // interval between searches for such tokens
+	idleBatch    = 50                     // tokens per search
+	maxRefusals  = 10                     // refusals of a refresh without a reason after which the tokens are lost
+	refusalEvery = time.Minute            // counts at most one refusal per interval
 )
 
-// token returns the access token of a connection, refreshed if need be. One that its
+// token returns the access token of a connection, refreshed if necessary. A token that its
 // server has refused is not returned again.
 func (t *Tools) token(ctx context.Context, c store.Connection, refused string) (remote.Credential, error) {
 	type result struct {
 		access string
 		err    error
 	}
-	// Whoever comes first refreshes for all; and goes on if that one leaves.
+	// The first caller refreshes for all, and continues if its own request ends.
 	ch := t.refreshes.DoChan(c.ID+" "+refused, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshLease+refreshTime)
 		defer cancel()
@@ -52,8 +52,8 @@ func (t *Tools) token(ctx context.Context, c store.Connection, refused string) (
 	}
 }
 
-// access returns an access token that is valid for a while, and is not the one that was
-// refused. idle: it is refreshed in any case.
+// access returns an access token that stays valid for a while and is not the refused one.
+// idle forces a refresh.
 func (t *Tools) access(ctx context.Context, c store.Connection, refused string, idle bool) (string, error) {
 	for {
 		var row *store.Tokens
@@ -73,13 +73,13 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 		var h holding
 		if err := t.openJSON(tokensRef(*row), row.Sealed, &h); err != nil {
 			t.unread(ctx, c, err)
-			return "", withheld("The tokens of the connection cannot be read any more. Authorize it again.", err)
+			return "", withheld("The tokens of the connection can no longer be decrypted. Authorize it again.", err)
 		}
-		if h.Origin != Origin(c.URL, false) || !oauth.Covers(row.Resource, c.URL) { // which nothing lets happen
+		if h.Origin != Origin(c.URL, false) || !oauth.Covers(row.Resource, c.URL) { // cannot happen
 			return "", withheld("The tokens are for another origin. Authorize the connection again.", nil)
 		}
 		now := time.Now()
-		if refused != "" && h.Access == refused && (row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt)) { // so that no call is sent with it again, on any node
+		if refused != "" && h.Access == refused && (row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt)) { // so that no node sends it with a call again
 			if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SpoilTokens(ctx, *row) }); err != nil {
 				return "", err
 			}
@@ -107,22 +107,22 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 			if done || err != nil {
 				return access, err
 			}
-			continue // another one has taken the lease over
+			continue // another node has acquired the lease
 		}
 		timer := time.NewTimer(refreshPoll)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return "", withheld("The connection's token is being refreshed, which takes too long.", ctx.Err())
+			return "", withheld("The refresh of the connection's token takes too long.", ctx.Err())
 		case <-timer.C:
 		}
 		if idle {
-			return "", nil // somebody does it
+			return "", nil // another node does it
 		}
 	}
 }
 
-// refresh gets new tokens under a lease. They are kept before one is used.
+// refresh gets new tokens under a lease. They are stored before one is used.
 func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Tokens, h holding, lease string, valid bool) (access string, done bool, err error) {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {h.Refresh}, "resource": {row.Resource}}
 	if c.OAuth.Grant == store.GrantClient {
@@ -175,7 +175,7 @@ func clientForm(resource string, scopes []string) url.Values {
 	return form
 }
 
-// first gets the first token of a connection whose client stands for itself.
+// first gets the first token of a connection that uses the client credentials grant.
 func (t *Tools) first(ctx context.Context, c store.Connection) (string, error) {
 	caller := oauth.New(t.Network)
 	found, err := caller.Discover(ctx, c.URL, c.Kind == store.KindMCP)
@@ -198,7 +198,7 @@ func (t *Tools) first(ctx context.Context, c store.Connection) (string, error) {
 	return h.Access, t.keep(ctx, c, row, h, "")
 }
 
-// unfounded returns the error for a connection that has no token, as a server's.
+// unfounded converts the error for a connection without a token into a server's error.
 func (t *Tools) unfounded(err error) error {
 	e := &remote.Error{Class: remote.NotSent, Message: stoa.AsError(refusedBy(err)).Message, Err: err}
 	if known, ok := errors.AsType[*oauth.Error](err); ok {
@@ -207,8 +207,8 @@ func (t *Tools) unfounded(err error) error {
 	return e
 }
 
-// lose forgets tokens that are refused: the connection has to be authorized anew. That
-// is told with the commit.
+// lose deletes refused tokens: the connection must be authorized again. That is reported with
+// the commit.
 func (t *Tools) lose(ctx context.Context, c store.Connection, row store.Tokens, cause error) error {
 	const message = "The connection's authorization has ended. Authorize it again."
 	err := t.Store.Write(ctx, func(tx *store.Tx) error {
@@ -224,8 +224,8 @@ func (t *Tools) lose(ctx context.Context, c store.Connection, row store.Tokens, 
 	return withheld(message, cause)
 }
 
-// A renewing is a server whose access token may be refused before it expires. What was
-// refused was not done, and is sent once more with another token.
+// A renewing is a server whose access token may be refused before it expires. A refused
+// request was not carried out, and is repeated once with another token.
 type renewing struct {
 	remote.Server
 	tools      *Tools
@@ -233,8 +233,8 @@ type renewing struct {
 	access     string
 }
 
-// renewed returns the server with another access token; neither that nor an error where
-// the failure is not about that, or there is no other.
+// renewed returns the server with another access token; neither that nor an error if the
+// failure has another cause, or there is no other token.
 func (r renewing) renewed(ctx context.Context, failure error) (server remote.Server, access string, err error) {
 	e, ok := errors.AsType[*remote.Error](failure)
 	if !ok || e.Status != 401 || e.Class == remote.Unknown {
@@ -242,7 +242,7 @@ func (r renewing) renewed(ctx context.Context, failure error) (server remote.Ser
 	}
 	credential, err := r.tools.token(ctx, r.connection, r.access)
 	if err != nil {
-		if failed, ok := errors.AsType[*remote.Error](err); ok && !failed.Unauthorized { // there may be another one later
+		if failed, ok := errors.AsType[*remote.Error](err); ok && !failed.Unauthorized { // another token may be available later
 			return nil, "", err
 		}
 		return nil, "", nil
@@ -251,7 +251,7 @@ func (r renewing) renewed(ctx context.Context, failure error) (server remote.Ser
 	return r.tools.serverWith(r.connection, credential), access, nil
 }
 
-// note writes down that a server refuses a token that is new.
+// note records that a server refuses a new token.
 func (r renewing) note(ctx context.Context, access string, failure error) {
 	e, ok := errors.AsType[*remote.Error](failure)
 	if !ok || e.Status != 401 {
@@ -269,22 +269,22 @@ func (r renewing) note(ctx context.Context, access string, failure error) {
 				return err
 			}
 		}
-		return t.refuse(ctx, tx, c, "The server refuses a token that is new. Authorize the connection again.")
+		return t.refuse(ctx, tx, c, "The server refuses a newly issued token. Authorize the connection again.")
 	})
 	if err != nil {
 		t.Logger.ErrorContext(ctx, "that a connection needs authorization could not be stored", "account", c.AccountID, "connection", c.ID, "error", err)
 	}
 }
 
-// Forbid writes down that a server refuses the secret of its connection.
+// Forbid records that a server refuses the secret of its connection.
 func (t *Tools) Forbid(ctx context.Context, to Target) error {
 	return t.Store.Write(ctx, func(tx *store.Tx) error {
 		return t.refuse(ctx, tx, to.connection, "The server refused the secret when a tool was called. Give the connection a secret that the server accepts.")
 	})
 }
 
-// refuse writes down that a connection needs authorization, and tells it once. A
-// connection that has another address or secret by now is left as it is.
+// refuse records that a connection needs authorization, and reports it once. A connection
+// whose address or secret has changed since is left unchanged.
 func (t *Tools) refuse(ctx context.Context, tx *store.Tx, c store.Connection, message string) error {
 	first, err := tx.MarkUnauthorized(ctx, c, NeedsAuthorization, message)
 	if err != nil || !first {
@@ -305,7 +305,7 @@ func (r renewing) Keep() (server remote.Server, end func()) {
 	return r, end
 }
 
-// Catalog asks the server for its tools.
+// Catalog requests the server's catalog.
 func (r renewing) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	out, err := r.Server.Catalog(ctx)
 	again, access, failure := r.renewed(ctx, err)
@@ -319,7 +319,7 @@ func (r renewing) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	return out, err
 }
 
-// Call calls a tool, again only where the server took no notice of it.
+// Call calls a tool, and repeats the call only if the server did not process it.
 func (r renewing) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	out, err := r.Server.Call(ctx, call)
 	again, access, failure := r.renewed(ctx, err)
@@ -333,7 +333,7 @@ func (r renewing) Call(ctx context.Context, call remote.Call) (*remote.Result, e
 	return out, err
 }
 
-// KeepTokens refreshes tokens that nobody uses, until ctx ends, so that they stay alive.
+// KeepTokens refreshes unused tokens until ctx ends, so that they stay valid.
 func (t *Tools) KeepTokens(ctx context.Context) error {
 	ticker := time.NewTicker(idlePause)
 	defer ticker.Stop()
@@ -347,11 +347,11 @@ func (t *Tools) KeepTokens(ctx context.Context) error {
 	}
 }
 
-// refreshIdle refreshes the tokens that were not refreshed for a week, and removes
-// authorizations whose time is over.
+// refreshIdle refreshes the tokens that were not refreshed for a week, and removes expired
+// authorizations.
 func (t *Tools) refreshIdle(ctx context.Context) {
 	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
-		t.Logger.WarnContext(ctx, "authorizations that are over could not be removed", "error", err)
+		t.Logger.WarnContext(ctx, "expired authorizations could not be removed", "error", err)
 	}
 	var rows []store.Tokens
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {

@@ -15,15 +15,15 @@ import (
 	"stoa/internal/store"
 )
 
-// A gate stands before a server with an authorization server, and keeps which tokens its
-// calls had.
+// A gate is a proxy in front of a server with an authorization server, which records the
+// tokens of the calls.
 type gate struct {
 	demo *oauth.Demo
 
 	mu     sync.Mutex
-	sent   []string                    // values of Authorization, of what is no request of OAuth
-	tokens func(w http.ResponseWriter) // answers requests for tokens; nil: the server does
-	none   bool                        // no token is taken
+	sent   []string                    // values of Authorization of requests that are not OAuth's
+	tokens func(w http.ResponseWriter) // answers requests for tokens; nil means that the server does
+	none   bool                        // refuse every token
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,15 +43,15 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set changes how the server answers, and forgets what was sent.
+// set changes the answers of the server, and clears the recorded tokens.
 func (g *gate) set(none bool, tokens func(w http.ResponseWriter)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sent, g.none, g.tokens = nil, none, tokens
 }
 
-// tokensSent returns the tokens that were sent, each once, in the order of their first use, and how
-// often the first of them was.
+// tokensSent returns the tokens that were sent, each once, in the order of their first use,
+// and the number of uses of the first one.
 func (g *gate) tokensSent() (all []string, first int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +68,7 @@ func (g *gate) tokensSent() (all []string, first int) {
 	return all, first
 }
 
-// gated is [authorized] behind a gate, with a tool that is approved.
+// gated is [authorized] behind a gate, with an approved tool.
 func gated(t *testing.T) (*bench, *gate, *int) {
 	t.Helper()
 	g := &gate{}
@@ -76,7 +76,7 @@ func gated(t *testing.T) (*bench, *gate, *int) {
 	g.demo = demo
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
-	b.write(func(ctx context.Context, tx *store.Tx) error { // its tokens are for its own origin, so it is authorized anew
+	b.write(func(ctx context.Context, tx *store.Tx) error { // its tokens are for its own origin, so it must be authorized again
 		_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
 			c.URL = server.URL + "/mcp"
 			return nil
@@ -96,7 +96,7 @@ func gated(t *testing.T) (*bench, *gate, *int) {
 	return b, g, told
 }
 
-// search returns where calls of the tool of a bench go.
+// search returns the target of calls of the bench's tool.
 func (b *bench) search() (to Target) {
 	b.t.Helper()
 	rows := b.rows()
@@ -111,12 +111,12 @@ func (b *bench) calls(turn *Turn, n int) (all []Reply) {
 	return all
 }
 
-// TestARefusedTokenIsSentOnce: what one call has learnt, the next ones know, those of
-// other turns and nodes too, also where there is no other token for the moment.
+// TestARefusedTokenIsSentOnce checks that a refusal of one call applies to later calls,
+// including those of other turns and nodes, and when there is no other token yet.
 func TestARefusedTokenIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b, g, told := gated(t)
-	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
+	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as on another node
 	g.demo.Revoke(false)
 	g.set(false, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) })
 	first := b.Turn(Credentials{})
@@ -134,9 +134,9 @@ func TestARefusedTokenIsSentOnce(t *testing.T) {
 		t.Errorf("the token was sent %d times; told %d times; %+v", n, *told, b.kept())
 	}
 
-	// Once there is another one, that is used, without a further question.
+	// Once there is another token, it is used without a further refusal.
 	g.set(false, nil)
-	b.gates.count(b.connection, false, time.Now()) // three failures in a row
+	b.gates.count(b.connection, false, time.Now()) // three consecutive failures
 	for _, turn := range []*Turn{first, second} {
 		for _, r := range b.calls(turn, 2) {
 			if r.Class != Answered {
@@ -149,8 +149,8 @@ func TestARefusedTokenIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestAFreshTokenIsTriedOnce: a server that refuses a new token as well refuses more than
-// the token.
+// TestAFreshTokenIsTriedOnce checks that a server which refuses a new token too refuses more
+// than the token.
 func TestAFreshTokenIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	b, g, told := gated(t)
@@ -171,8 +171,8 @@ func TestAFreshTokenIsTriedOnce(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableRefusalIsNoReason has the server of tokens refuse with more than is
-// read: that may be anything on the way, and counts only when it lasts.
+// TestAnUnreadableRefusalIsNoReason lets the token server refuse with a body that is too long
+// to be read: it may come from any proxy, and counts only if it persists.
 func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 	t.Parallel()
 	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second)
@@ -215,7 +215,7 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	for range 2 * maxRefusals { // within a minute they count as one at most
+	for range 2 * maxRefusals { // within a minute they count once at most
 		fails(false)
 	}
 	for i := range maxRefusals {
@@ -229,7 +229,7 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 		t.Errorf("%+v, told %d times", c, *told)
 	}
 
-	// A refresh that succeeds begins the count anew.
+	// A successful refresh resets the count.
 	again, second, _ := authorized(t, newVault(t, "a"), 30*time.Second)
 	b, g.demo = again, second
 	move()
@@ -250,7 +250,8 @@ func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
 	}
 }
 
-// TestWhatCameOfAnAuthorizationIsKept: for whoever began it, in another window.
+// TestWhatCameOfAnAuthorizationIsKept checks that the person who began it, in another window,
+// can read the outcome.
 func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
 	t.Parallel()
 	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
@@ -275,7 +276,7 @@ func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
 			answer.Set("error", "access_denied")
 			b.Land(t.Context(), answer)
 		}},
-		{"cancelled here", store.AuthorizationCancelled, "Whoever signed in", func(begun Authorization) {
+		{"cancelled here", store.AuthorizationCancelled, "The person who signed in", func(begun Authorization) {
 			b.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, false)
 		}},
 		{"another issuer", store.AuthorizationFailed, "does not come from", func(begun Authorization) {
@@ -288,11 +289,11 @@ func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
 			answer.Set("code", "none")
 			b.Confirm(t.Context(), b.Land(t.Context(), answer).Question.Token, true)
 		}},
-		{"a key that is lost", store.AuthorizationFailed, "cannot be read", func(begun Authorization) {
+		{"a key that is lost", store.AuthorizationFailed, "can no longer be decrypted", func(begun Authorization) {
 			other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: b.Logger}
 			other.Land(t.Context(), answerTo(t, begun.URL))
 		}},
-		{"a key that is lost before the answer", store.AuthorizationFailed, "cannot be read", func(begun Authorization) {
+		{"a key that is lost before the answer", store.AuthorizationFailed, "can no longer be decrypted", func(begun Authorization) {
 			other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: b.Logger}
 			other.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, true)
 		}},
@@ -324,7 +325,7 @@ func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
 		}
 	}
 
-	// The end of an older one says nothing of the newest.
+	// The end of an older authorization says nothing about the newest.
 	older, err := b.Authorize(t.Context(), b.account, b.connection)
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,11 @@
-// Package tool looks after connections: servers that have tools. It asks them for their
-// catalogs, records what was decided about each tool, and calls approved ones.
+// Package tool manages connections: servers that have tools. It requests their catalogs,
+// records the decision about each tool, and calls approved ones.
 //
-// What a server says is kept as it was at the last refresh, and a decision is about
-// exactly that: a definition that has changed is not the one that was approved. Secrets
-// are opened for one exchange, and are sent to their own origin alone.
+// A server's catalog is stored as of the last refresh, and a decision is about exactly that:
+// a changed definition is not the approved one. Secrets are decrypted for one exchange, and
+// are sent to their own origin only.
 //
-// It knows nothing of models and sessions. Start with [Tools.Refresh], [Review] and
+// It does not depend on models and sessions. Start with [Tools.Refresh], [Review] and
 // [Tools.Try].
 package tool
 
@@ -36,31 +36,31 @@ import (
 // Limits of exchanges with servers.
 const (
 	RefreshTime     = 20 * time.Second
-	perAccount      = 8      // exchanges at a time
+	perAccount      = 8      // concurrent exchanges
 	maxInstructions = 20_000 // characters
 	maxServerName   = 200    // characters
 )
 
-// Tools is what looks after connections.
+// Tools manages the connections of a store and calls their tools.
 type Tools struct {
 	Store   *store.Store
 	Vault   *vault.Vault
 	Network *outbound.Network
 	Version string // of this program
 	Logger  *slog.Logger
-	// Emit is called with an event of a connection, in the transaction of what happened;
-	// nil: nothing is.
+	// Emit is called with an event of a connection, in the transaction of its cause; it may
+	// be nil.
 	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
-	// Refreshes is how long a server has to say which tools it has; 0: [RefreshTime].
+	// Refreshes is the timeout of a refresh; 0 means [RefreshTime].
 	Refreshes time.Duration
-	// PublicURL is the origin of the service, where people come back to from authorization
-	// servers; empty: it has none.
+	// PublicURL is the origin of the service, to which authorization servers redirect people;
+	// may be empty.
 	PublicURL string
 
 	refreshes singleflight.Group // of tokens
 
 	mu   sync.Mutex
-	busy map[string]int // exchanges that are going on, by account
+	busy map[string]int // exchanges in progress, by account
 
 	gates gates
 }
@@ -73,7 +73,7 @@ func (t *Tools) enter(accountID string) (done func(), err error) {
 		t.busy = map[string]int{}
 	}
 	if t.busy[accountID] >= perAccount {
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "The account asks %d servers already. Wait until one has answered.", perAccount)
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The account already has %d requests to servers in progress. Wait until one has been answered.", perAccount)
 	}
 	t.busy[accountID]++
 	return func() {
@@ -85,8 +85,8 @@ func (t *Tools) enter(accountID string) (done func(), err error) {
 	}, nil
 }
 
-// Origin returns scheme, host and port of an address, which may not have more than that
-// if bare is true; empty for what is no address of a server.
+// Origin returns scheme, host and port of an address, which may not contain more if bare is
+// true; empty if it is not the address of a server.
 func Origin(address string, bare bool) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || strings.ContainsAny(address, "#\\ \t\r\n") ||
@@ -100,15 +100,15 @@ func Origin(address string, bare bool) string {
 	return u.Scheme + "://" + host
 }
 
-// ref says which secret it is to the vault.
+// ref identifies a secret to the vault.
 func ref(s store.Secret) vault.Ref {
 	return vault.Ref{AccountID: s.AccountID, ID: s.ID, Kind: s.Kind, Origin: s.Origin, Version: s.Version}
 }
 
-// minHinted is the length of the shortest value of which the end is shown.
+// minHinted is the minimum length of a value whose end is shown.
 const minHinted = 16
 
-// Seal gives a secret a value.
+// Seal sets the value of a secret.
 func (t *Tools) Seal(s *store.Secret, value string) (err error) {
 	s.Hint = ""
 	if len(value) >= minHinted {
@@ -118,17 +118,17 @@ func (t *Tools) Seal(s *store.Secret, value string) (err error) {
 	return err
 }
 
-// Unreadable reports whether the value of a secret cannot be opened any more.
+// Unreadable reports whether the value of a secret can no longer be decrypted.
 func (t *Tools) Unreadable(s store.Secret) bool {
 	_, err := t.Vault.Open(ref(s), s.Sealed)
 	return err != nil
 }
 
-// server returns the far side of a connection, as a session with credentials of its own
-// reaches it.
+// server returns the server of a connection, as reached by a session with its own
+// credentials.
 func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials) (remote.Server, error) {
 	var credential remote.Credential
-	if c.URL != "" { // a document says it at the first refresh
+	if c.URL != "" { // otherwise a document names it at the first refresh
 		var err error
 		credential, err = t.credential(ctx, c, own)
 		if failed, ok := errors.AsType[*remote.Error](err); ok {
@@ -145,7 +145,7 @@ func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials)
 	return server, nil
 }
 
-// serverWith returns the far side of a connection, to which requests carry a credential.
+// serverWith returns the server of a connection whose requests carry a credential.
 func (t *Tools) serverWith(c store.Connection, credential remote.Credential) remote.Server {
 	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
 	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
@@ -154,17 +154,16 @@ func (t *Tools) serverWith(c store.Connection, credential remote.Credential) rem
 	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}
 }
 
-// A Difference is what a refresh found.
+// A Difference is the result of a refresh.
 type Difference struct {
 	Added, Changed, Missing []string // names of tools
 	Unchanged               int
 	Connection              store.Connection
 
-	withdrawn bool // an approved tool has another definition now
+	withdrawn bool // the definition of an approved tool has changed
 }
 
-// Refresh asks the server of a connection for its tools and keeps what it says. Nothing
-// is approved by it.
+// Refresh requests the catalog of a connection's server and stores it. It approves nothing.
 func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference, err error) {
 	var c store.Connection
 	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -184,7 +183,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	defer done()
 	catalog, err := t.ask(ctx, c)
 	if ctx.Err() != nil {
-		return d, err // the caller has left, and nothing is known
+		return d, err // the caller has disconnected, and nothing is known
 	}
 	failure := failureOf(err)
 	if err != nil && failure == nil {
@@ -195,7 +194,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 		d, failure = Difference{}, asked // a transaction may be repeated
 		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
 			if !SameTarget(*now, c) || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
-				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed meanwhile. Refresh it again.")
+				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed in the meantime. Refresh it again.")
 			}
 			refused := now.ErrorCode == NeedsAuthorization
 			now.CheckedAt, now.ErrorCode, now.ErrorMessage = tx.Now, "", ""
@@ -214,7 +213,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 			}
 			now.Protocol, now.ServerName, now.ServerVersion = cut(catalog.Protocol, 64), cut(catalog.Name, maxServerName), cut(catalog.Version, maxServerName)
 			now.Instructions = cut(catalog.Instructions, maxInstructions)
-			if err := d.take(ctx, tx, *now, catalog.Tools); err != nil || !d.withdrawn {
+			if err := d.update(ctx, tx, *now, catalog.Tools); err != nil || !d.withdrawn {
 				return err
 			}
 			return t.emit(ctx, tx, eventReview, *now)
@@ -230,8 +229,8 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	return d, err
 }
 
-// settle takes over the address that a document says, if the connection has none. It is
-// kept from then on, and has to be of the secret's origin.
+// settle adopts the address in a document if the connection has none. It is stored
+// permanently, and must have the secret's origin.
 func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *remote.Catalog) (*failure, error) {
 	if c.URL != "" || catalog.URL == "" {
 		return nil, nil
@@ -242,7 +241,7 @@ func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *rem
 			return nil, err
 		}
 		if origin := Origin(catalog.URL, false); s.Origin != origin {
-			answer := stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the document says that the server is at %s.", s.Origin, origin)
+			answer := stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, but the document names the server %s.", s.Origin, origin)
 			return &failure{stored: string(stoa.CodeSecretOrigin), answer: answer}, nil
 		}
 	}
@@ -250,7 +249,7 @@ func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *rem
 	return nil, nil
 }
 
-// ask asks the far side of a connection for its tools.
+// ask requests the catalog of a connection.
 func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, error) {
 	server, err := t.server(ctx, c, nil)
 	if err != nil {
@@ -266,8 +265,8 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, e
 	return server.Catalog(ctx)
 }
 
-// described returns a server with what describes its requests. The secret of the
-// connection is sent for the document if that is of the same origin.
+// described returns a server with the document that describes its requests. The secret of the
+// connection is sent to fetch the document if that has the same origin.
 func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Server) (remote.Server, error) {
 	var source string
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -295,8 +294,8 @@ func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Se
 	return h, nil
 }
 
-// cut returns a text of a server as it is kept: with what cannot be seen written out,
-// and at most so many characters.
+// cut returns a server's text in the form to store: with invisible characters escaped, and at
+// most most characters.
 func cut(text string, most int) string {
 	text = remote.Visible(text)
 	if utf8.RuneCountInString(text) > most {
@@ -305,12 +304,12 @@ func cut(text string, most int) string {
 	return text
 }
 
-// What [store.Connection.ErrorCode] is beside the codes of replies: the server refuses
-// the secret, or wants one.
+// Value of [store.Connection.ErrorCode] besides the codes of replies: the server rejects the
+// secret, or requires one.
 const NeedsAuthorization = "needs_authorization"
 
-// A failure is that of an exchange: as it is kept with the connection, and as the caller
-// is told.
+// A failure is the failure of an exchange: as stored with the connection, and as returned to
+// the caller.
 type failure struct {
 	stored string
 	class  remote.Class
@@ -332,11 +331,11 @@ func failureOf(err error) *failure {
 	}
 	message := e.Message
 	switch {
-	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message says why
+	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message explains why
 	case e.Unauthorized:
 		message += " Give the connection a secret that the server accepts."
 	case code == stoa.CodeAddressNotAllowed:
-		message = "The address of the connection may not be reached from this service. Its operator can allow it (outbound.allow)."
+		message = "The address of the connection must not be accessed from this service. Its operator can allow it (outbound.allow)."
 	}
 	f := &failure{string(code), e.Class, stoa.Errorf(code, "%s", message).Because(e.Err)}
 	if e.Unauthorized {
@@ -345,8 +344,8 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// take compares the catalog with the one that is kept, and keeps it.
-func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection, tools []remote.Tool) error {
+// update compares the catalog with the stored one, and stores it.
+func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connection, tools []remote.Tool) error {
 	rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
 	if err != nil {
 		return err
@@ -398,8 +397,8 @@ func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection,
 	return nil
 }
 
-// Describe makes the tools of a connection of the kind http from its operations, and
-// keeps both. Nothing is approved by it.
+// Describe creates the tools of a connection of the kind http from its operations, and stores
+// both. It approves nothing.
 func Describe(ctx context.Context, tx *store.Tx, c *store.Connection, operations string) error {
 	tools, err := httptool.FromOperations(operations)
 	if err != nil {
@@ -409,25 +408,25 @@ func Describe(ctx context.Context, tx *store.Tx, c *store.Connection, operations
 		return err
 	}
 	c.CheckedAt, c.ErrorCode, c.ErrorMessage = tx.Now, "", ""
-	return new(Difference).take(ctx, tx, *c, tools)
+	return new(Difference).update(ctx, tx, *c, tools)
 }
 
-// A Decision is what a reviewer decided about a tool.
+// A Decision is a reviewer's decision about a tool.
 type Decision struct {
-	Name, SHA256      string // of the definition that was reviewed
+	Name, SHA256      string // of the reviewed definition
 	Approve           bool
-	Approval, Effects string // of an approved tool; both empty: as the definition suggests
-	Visitors          string // store.VisitorsYes and so on; empty: it is not offered in the sessions of visitors
-	VisitorTitle      string // this and what follows: of store.VisitorsConfirm; see [store.ConnectionTool]
+	Approval, Effects string // of an approved tool; both empty means as the definition suggests
+	Visitors          string // store.VisitorsYes and so on; empty means not offered in the sessions of visitors
+	VisitorTitle      string // this and the following fields: only with store.VisitorsConfirm; see [store.ConnectionTool]
 	PublicFields      []string
-	OnUnknown         string // stoa.UnknownTells or stoa.UnknownFails; empty: it tells
-	// IdempotencyArgument is the argument of an approved tool that carries the id of a
-	// call; empty: none does.
+	OnUnknown         string // stoa.UnknownTells or stoa.UnknownFails; empty means UnknownTells
+	// IdempotencyArgument is the argument of an approved tool that carries the id of a call;
+	// may be empty.
 	IdempotencyArgument string
 }
 
-// Review records decisions about tools; none of them if any is about a definition that
-// is no longer the one of now. Its errors name the member of the request at fault.
+// Review records decisions about tools, or none of them if any is about an outdated
+// definition. Its errors name the member of the request at fault.
 func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions []Decision) error {
 	_, err := tx.EditConnection(ctx, accountID, id, func(c *store.Connection) error {
 		rows, err := tx.ConnectionTools(ctx, accountID, id)
@@ -442,24 +441,24 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 			row := rows[at]
 			switch {
 			case slices.ContainsFunc(decisions[:i], func(other Decision) bool { return other.Name == d.Name }):
-				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q is there twice. Decide about it once.", short(d.Name)).At(member(i, "name"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q is listed twice. Decide about it once.", short(d.Name)).At(member(i, "name"))
 			case row.SHA256 != d.SHA256 || !row.Present:
-				return stoa.Errorf(stoa.CodeToolChanged, "The tool %q has another definition by now, or is gone. Read the catalog again; nothing was changed.", short(d.Name)).At(member(i, "sha256"))
+				return stoa.Errorf(stoa.CodeToolChanged, "The tool %q has a new definition, or is gone. Read the catalog again; nothing was changed.", short(d.Name)).At(member(i, "sha256"))
 			case d.Approve && row.Problem != "":
 				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q cannot be used: %s", short(d.Name), row.Problem).At(member(i, "decision"))
 			}
 			decide(&row, d)
 			switch {
 			case d.Visitors == store.VisitorsYes && row.Effects != "read":
-				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors get tools alone whose effects are read, unless they confirm each call (visitors: confirm); those of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors may only use read-only tools, unless they confirm each call (visitors: confirm); the effects of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
 			case d.Visitors == store.VisitorsConfirm:
 				if err := checkConfirmation(i, row.Definition, d); err != nil {
 					return err
 				}
 			case len(d.PublicFields) > 0:
-				return stoa.Errorf(stoa.CodeInvalidValue, "Only with visitors: confirm there are public fields.").At(member(i, "publicFields"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "Public fields require visitors: confirm.").At(member(i, "publicFields"))
 			case d.VisitorTitle != "":
-				return stoa.Errorf(stoa.CodeInvalidValue, "Only with visitors: confirm there is a title for visitors.").At(member(i, "visitorTitle"))
+				return stoa.Errorf(stoa.CodeInvalidValue, "A title for visitors requires visitors: confirm.").At(member(i, "visitorTitle"))
 			}
 			if err := checkArgument(row); err != nil {
 				return err.At(member(i, "idempotencyArgument"))
@@ -493,15 +492,15 @@ func decide(row *store.ConnectionTool, d Decision) {
 
 func member(i int, name string) string { return "tools[" + strconv.Itoa(i) + "]." + name }
 
-// short returns a name as an error repeats it.
+// short returns a name in the form that an error quotes.
 func short(name string) string { return cut(name, 64) }
 
 func noTool(name string) error {
-	return stoa.Errorf(stoa.CodeToolNotFound, "The server has no tool %q. Its name is one of the catalog; refresh the connection if it is new.", short(name)).At("name")
+	return stoa.Errorf(stoa.CodeToolNotFound, "The server has no tool %q. Use a name of the catalog; refresh the connection if the tool is new.", short(name)).At("name")
 }
 
-// Forget takes back every decision about the tools of a connection: its address or its
-// secret is another one.
+// Forget revokes every decision about the tools of a connection, because its address or its
+// secret has changed.
 func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 	rows, err := tx.ConnectionTools(ctx, accountID, id)
 	for _, row := range rows {
@@ -520,23 +519,23 @@ func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 	return err
 }
 
-// A Trial is one call of a tool to try it.
+// A Trial is a trial call of a tool.
 type Trial struct {
 	Tool      string
-	Arguments []byte // a JSON object; nil: an empty one
-	Confirm   bool   // its effects are wanted
+	Arguments []byte // a JSON object; nil means an empty one
+	Confirm   bool   // accept the effects of the call
 }
 
-// An Outcome is what came of a call.
+// An Outcome is the outcome of a call.
 type Outcome struct {
 	CallID   string
-	Outcome  string // ok, error, or one of the classes of package remote
-	Message  string // what went wrong; empty: nothing
+	Outcome  string // ok, error, or a class of package remote
+	Message  string // the error; may be empty
 	Result   *remote.Result
 	Duration time.Duration
 }
 
-// Try calls an approved tool once. A call that fails is an outcome, no error.
+// Try calls an approved tool once. A failed call is an outcome, not an error.
 func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out Outcome, err error) {
 	var c store.Connection
 	var rows []store.ConnectionTool
@@ -556,9 +555,9 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	case c.Disabled:
 		return out, switchedOff()
 	case !c.Allows(rows[at]):
-		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved one is called. Review it first.", rows[at].State).At("name")
+		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved tool can be called. Review it first.", rows[at].State).At("name")
 	case rows[at].Effects != "read" && !trial.Confirm:
-		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to have it do what it does.", rows[at].Effects).At("confirm")
+		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to carry them out.", rows[at].Effects).At("confirm")
 	}
 	done, err := t.admit(c)
 	if err != nil {
@@ -582,7 +581,7 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	switch failed := failureOf(err); {
 	case failed != nil:
 		out.Outcome, out.Message = string(failed.class), failed.answer.Message
-	case err != nil: // which no kind of server returns
+	case err != nil: // no kind of server returns this
 		out.Outcome, out.Message = string(remote.Unknown), "The call failed."
 	case out.Result.IsError:
 		out.Outcome = "error"
@@ -590,9 +589,9 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 		out.Outcome = "ok"
 	}
 	t.doubt(ctx, c, "", err)
-	if err := t.endTrial(ctx, row, out); err != nil { // which came all the same
-		t.Logger.WarnContext(ctx, "a call was not written down", "account", accountID, "call", out.CallID, "error", err)
+	if err := t.endTrial(ctx, row, out); err != nil { // which was received nevertheless
+		t.Logger.WarnContext(ctx, "a call could not be recorded", "account", accountID, "call", out.CallID, "error", err)
 	}
-	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "era", Era(c.Protocol), "duration", out.Duration, "error", err)
+	t.Logger.InfoContext(ctx, "a tool was called for a trial", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "era", Era(c.Protocol), "duration", out.Duration, "error", err)
 	return out, nil
 }

@@ -66,7 +66,7 @@ func (b *bench) refresh() Difference {
 	return d
 }
 
-// rows returns the catalog as it is kept, by name.
+// rows returns the stored catalog, by name.
 func (b *bench) rows() map[string]store.ConnectionTool {
 	b.t.Helper()
 	all := map[string]store.ConnectionTool{}
@@ -90,7 +90,7 @@ func (b *bench) kept() (c store.Connection) {
 	return c
 }
 
-// approve asks for the catalog and approves tools as their annotations suggest.
+// approve refreshes the catalog and approves tools as their annotations suggest.
 func (b *bench) approve(names ...string) {
 	b.t.Helper()
 	b.refresh()
@@ -104,12 +104,12 @@ func (b *bench) approve(names ...string) {
 	})
 }
 
-// call tries a tool.
+// call makes a trial call of a tool.
 func (b *bench) call(name, order string) (Outcome, error) {
 	return b.Try(b.t.Context(), b.account, b.connection, Trial{Tool: name, Arguments: fmt.Appendf(nil, `{"order":%q}`, order), Confirm: true})
 }
 
-// TestACallThatFailsIsAnOutcome has every class of failure, and none of them an error.
+// TestACallThatFailsIsAnOutcome has every class of failure, none of which is an error.
 func TestACallThatFailsIsAnOutcome(t *testing.T) {
 	t.Parallel()
 	for _, o := range []fakemcp.Options{{}, {Legacy: true}} {
@@ -141,8 +141,8 @@ func TestACallThatFailsIsAnOutcome(t *testing.T) {
 	}
 }
 
-// TestARefreshThatFailsKeepsTheCatalog has servers that cannot be asked: what was decided
-// stays, and the connection says what is wrong.
+// TestARefreshThatFailsKeepsTheCatalog has servers that cannot be reached: the decisions
+// stay, and the connection reports the fault.
 func TestARefreshThatFailsKeepsTheCatalog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -168,8 +168,8 @@ func TestARefreshThatFailsKeepsTheCatalog(t *testing.T) {
 	}
 }
 
-// TestAHostileCatalogIsKept has definitions that cannot be used beside good ones, and
-// words of the server that nobody can see.
+// TestAHostileCatalogIsKept has unusable definitions next to good ones, and invisible
+// characters in the server's texts.
 func TestAHostileCatalogIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -210,7 +210,7 @@ func TestAHostileCatalogIsKept(t *testing.T) {
 }
 
 // TestAChangeTakesTheToolAway changes the definition of an approved tool in ways that a
-// reader may not see. What no reader would call a change is none.
+// reader may not notice. An insignificant difference is not a change.
 func TestAChangeTakesTheToolAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -266,8 +266,8 @@ func (b *bench) offer(names ...string) (offered []stoa.OfferedTool, withheld []s
 	return offered, withheld
 }
 
-// TestAModelReadsNothingInvisible has a person approve a tool with characters that cannot
-// be seen. Neither they nor what the server says of itself reach a model.
+// TestAModelReadsNothingInvisible lets a person approve a tool with invisible characters.
+// Neither they nor the server's description of itself reach a model.
 func TestAModelReadsNothingInvisible(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -283,7 +283,8 @@ func TestAModelReadsNothingInvisible(t *testing.T) {
 	}
 }
 
-// TestEachAccountAsksFewServers has as many exchanges at a time as an account may.
+// TestEachAccountAsksFewServers starts the maximum number of concurrent exchanges of an
+// account.
 func TestEachAccountAsksFewServers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
@@ -310,8 +311,8 @@ func TestEachAccountAsksFewServers(t *testing.T) {
 	}
 }
 
-// TestACallerWhoLeaves has a caller who is gone before the server answers: nothing is
-// recorded of a refresh, and nothing is known of a call.
+// TestACallerWhoLeaves has a caller that disconnects before the server answers: nothing is
+// recorded of a refresh, and the outcome of a call is unknown.
 func TestACallerWhoLeaves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})

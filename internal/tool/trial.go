@@ -13,15 +13,15 @@ import (
 	"stoa/internal/store"
 )
 
-// trialLost is after how long a call that was tried and not ended has lost its process:
-// no call takes half of it.
+// trialLost is the age after which the process of an unfinished trial call is considered
+// lost; no call takes half as long.
 const trialLost = 15 * time.Minute
 
-// beginTrial writes down a call that has no session before it is sent.
+// beginTrial records a call without a session before it is sent.
 func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.ConnectionTool, trial Trial) (call stoa.ExternalCall, err error) {
 	err = t.Store.Write(ctx, func(tx *store.Tx) error {
 		call = stoa.ExternalCall{
-			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // without a session, nothing else is its own
+			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // without a session, nothing else is unique
 			Type: stoa.ToolConnection, Tool: row.ModelName, Title: remote.Parse(row.ApprovedDefinition).Title, ConnectionID: c.ID, DefinitionSHA256: row.ApprovedSHA256,
 			Arguments: cmp.Or(string(trial.Arguments), "{}"), IdempotencyArgument: row.IdempotencyArgument, OnUnknown: row.OnUnknown, Effects: stoa.Effects(row.Effects), Status: stoa.CallClaimed, Attempts: 1, CreatedAt: tx.Now, StartedAt: tx.Now,
 			TimeoutSeconds: c.Limits.TimeoutSeconds, SecretID: secretOf(c, nil),
@@ -41,7 +41,7 @@ func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.Co
 	return call, err
 }
 
-// endTrial writes down what came of it, also where the caller has left.
+// endTrial records the outcome, even if the caller has disconnected.
 func (t *Tools) endTrial(ctx context.Context, call stoa.ExternalCall, out Outcome) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

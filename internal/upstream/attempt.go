@@ -26,21 +26,21 @@ type attempt struct {
 	deadline time.Time // of the whole call, at this provider
 
 	codec        wire.Codec
-	request      wire.Request // what the codec made of the call; kept for a retry
+	request      wire.Request // built by the codec for the call; kept for a retry
 	url          *url.URL
-	whole        bool // the request asks for the reply in one piece
-	refusedWhole bool // an earlier one did, and was refused as if the vendor had no such form
+	whole        bool // the request asks for a whole reply instead of a stream
+	refusedWhole bool // an earlier request for a whole reply was refused as if the vendor did not support it
 
 	// Of the last request.
 	requestID string // the vendor's
 	answered  bool   // it got its first text or tool call
 	sentAt    time.Time
-	bytes     int // of text and thinking that came
+	bytes     int // of text and thinking received
 	span      telemetry.Attempt
 }
 
-// send sends the request and yields its reply. It returns nil and nil when the reply
-// came to its end or the reader stopped, and an error only when ctx ended.
+// send sends the request and yields its reply. It returns nil and nil when the reply is
+// complete or the reader stopped, and an error only when ctx ended.
 func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
 	if a.call.Trail != nil {
@@ -61,8 +61,8 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if fail == nil || a.stopped {
 		return nil, nil
 	}
-	// A reply that a timeout of ours cut off failed for that reason, whatever the
-	// codec made of the cut; but a status that came before says more.
+	// A reply that Stoa's own timeout cut off failed for that reason, regardless of the
+	// codec's error; but a status received before is more specific.
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 		a.failedWhole = true
 		if fail.Err.Code == stoa.CodeUpstreamTimeout {
 			a.route.pace.forget()
-			fail.Retry = true // as a stream it may be in time
+			fail.Retry = true // a stream may be fast enough
 		}
 		if refusesWhole(fail) {
 			a.refusedWhole, fail.Retry, fail.Caller = true, true, false
@@ -83,7 +83,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 	return fail, nil
 }
 
-// beginSpan begins the span of the request, if any, and returns the context that
+// beginSpan begins the span of the request, if tracing is on, and returns the context that
 // carries it.
 func (a *attempt) beginSpan() context.Context {
 	tracer := a.pool.cfg.Tracer
@@ -113,9 +113,9 @@ func (a *attempt) endSpan(fail *wire.Failure, err error) {
 	}
 }
 
-// exchangeHTTP sends the request over HTTP and yields the events of its reply. Its
-// frame, and those of its callers, stay on the stack while the reply comes, so what
-// needs space is done in functions that have returned by then.
+// exchangeHTTP sends the request over HTTP and yields the events of its reply. Its frame, and
+// those of its callers, stay on the stack while the reply arrives, so work that needs much
+// stack is done in functions that return before.
 func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	body, fail := a.post(ctx, w)
 	if fail != nil {
@@ -142,10 +142,10 @@ func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
 	return a.codec.Decode(body, a.spec, a.want())
 }
 
-// want returns what the reply may have.
+// want describes what the reply may contain.
 func (a *attempt) want() wire.Want {
 	want := wire.WantOf(&a.call)
-	if a.request.Reasoning > 0 { // else there is nothing that a vendor drops
+	if a.request.Reasoning > 0 { // otherwise a vendor has nothing to drop
 		want.Note = func(detail string) {
 			a.pool.cfg.Logger.InfoContext(context.WithoutCancel(a.ctx), "a vendor changed the input of a call", "provider", a.provider.Name, "model", a.spec.Model,
 				"requestId", hide(a.requestID, a.provider.APIKey), "detail", hide(detail, a.provider.APIKey))
@@ -154,7 +154,7 @@ func (a *attempt) want() wire.Want {
 	return want
 }
 
-// post sends the request and returns the body of the reply that it was accepted with.
+// post sends the request and returns the body of an accepted reply.
 func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 	if fail := a.encode(); fail != nil {
 		return nil, fail
@@ -185,7 +185,7 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 			return nil, shortage(err)
 		}
 		if a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
-			a.accepted() // the vendor has the request and bills it; nobody learns how far it got
+			a.accepted() // the vendor has the request and bills it; how far it got is unknown
 		}
 		return nil, broken(true, "no reply: %v", err)
 	}
@@ -209,7 +209,7 @@ func (a *attempt) accepted() bool {
 	return a.emit(&stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
 }
 
-// encode builds the request; a retry reuses it.
+// encode builds the request, which a retry reuses.
 func (a *attempt) encode() *wire.Failure {
 	whole := a.wantsWhole()
 	if a.codec != nil && whole == a.whole {
@@ -243,8 +243,8 @@ func (a *attempt) encode() *wire.Failure {
 	return nil
 }
 
-// rejection returns the failure that a response means, or nil if the vendor accepted
-// the call.
+// rejection returns the failure that a response reports, or nil if the vendor accepted the
+// call.
 func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	status := res.StatusCode
 	var fail *wire.Failure
@@ -253,7 +253,7 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	case status >= 300 && status < 400:
 		fail = broken(false, "status %d: redirects are not followed; the provider's baseURL must be the final one", status)
 	case status < 200 || status == http.StatusNoContent || status == http.StatusResetContent:
-		fail = broken(true, "status %d carries no reply", status)
+		fail = broken(true, "status %d has no reply", status)
 	case status >= 400:
 		body.idle = min(body.idle, errorTimeout)
 		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
@@ -262,9 +262,9 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 			fail.Detail += " (does the provider's baseURL lack a /v1 at its end?)"
 		}
 	case strings.EqualFold(strings.TrimSpace(kind), "text/html"):
-		fail = broken(true, "a web page came instead of a reply; is the provider's baseURL right?")
+		fail = broken(true, "a web page arrived instead of a reply; is the provider's baseURL right?")
 	case res.Header.Get("Content-Encoding") != "" && res.Header.Get("Content-Encoding") != "identity":
-		fail = broken(false, "the reply is compressed though identity was asked for")
+		fail = broken(false, "the reply is compressed although identity was requested")
 	default:
 		return nil
 	}
@@ -272,10 +272,10 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	return fail
 }
 
-// errorTimeout bounds each wait for the body of an error whose status is known.
+// errorTimeout limits each wait for the body of an error whose status is known.
 const errorTimeout = 5 * time.Second
 
-// yieldAll yields the events of a reply up to the one that ends it.
+// yieldAll yields the events of a reply, including the one that ends it.
 func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 	for ev, err := range events {
 		if err != nil {
@@ -312,7 +312,7 @@ func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 			return nil
 		}
 	}
-	return broken(true, "the reply ended without an end")
+	return broken(true, "the reply ended without a final event")
 }
 
 // commit records the first text or tool call of the reply: from here on nothing is

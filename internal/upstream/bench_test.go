@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// BenchmarkStream is one streamed call of fifty deltas over a local socket; the
-// fake vendor's time is included.
+// BenchmarkStream measures one streamed call of fifty deltas over a local socket; it includes
+// the fake vendor's time.
 func BenchmarkStream(b *testing.B) {
 	for _, w := range wires {
 		b.Run(w.name, func(b *testing.B) {
@@ -21,7 +21,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkPool is the same call without a socket: the pool and the codec alone.
+// BenchmarkPool measures the same call without a socket: only the pool and the codec.
 func BenchmarkPool(b *testing.B) {
 	for _, w := range wires {
 		b.Run(w.name, func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
-// BenchmarkSandbox is the same call on the built-in model.
+// BenchmarkSandbox measures the same call on the built-in model.
 func BenchmarkSandbox(b *testing.B) {
 	p, m := open(b, quick()), sandboxModel()
 	call := ask("tokens: 50")

@@ -6,19 +6,19 @@ import (
 )
 
 // The breaker's rules. They are constants, not settings; see
-// docs/decisions/0015-write-our-own-circuit-breaker.md for why a breaker of our own.
+// docs/decisions/0015-write-our-own-circuit-breaker.md for the reasons for Stoa's own breaker.
 const (
 	breakerSlots    = 10               // slots of the sliding window
 	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s
-	breakerFailures = 10               // fewer failures than this never open a circuit
-	breakerOthers   = 3                // of them: by other accounts than the one with most, or the shared circuit stays closed
-	breakerAccounts = 1024             // accounts that a route remembers
+	breakerFailures = 10               // minimum number of failures that opens a circuit
+	breakerOthers   = 3                // of these, the minimum number by accounts other than the one with most; otherwise the shared circuit stays closed
+	breakerAccounts = 1024             // maximum number of accounts tracked per route
 	minCoolDown     = 1 * time.Second  // the first cool-down after opening
-	maxCoolDown     = 30 * time.Second // also caps what a vendor's Retry-After asks for
+	maxCoolDown     = 30 * time.Second // also the maximum for a vendor's Retry-After
 )
 
-// An outcome is what an attempt (one call's request to one route, with its
-// retries) shows about the health of the route.
+// An outcome says what an attempt (one call's request to one route, with its retries) shows
+// about the health of the route.
 type outcome uint8
 
 const (
@@ -27,30 +27,30 @@ const (
 	failed
 )
 
-// A breaker is the circuit breaker of a route: a circuit that accounts share, and
-// one for each account. A circuit opens when, within the window, at least
-// [breakerFailures] attempts and at least half of all attempts failed: an account's
-// own counts its attempts, the shared one those of all, and opens only if
-// [breakerOthers] of the failures are those of other accounts than the one with most.
+// A breaker is the circuit breaker of a route: a circuit that accounts share, and one for
+// each account. A circuit opens when, within the window, at least [breakerFailures] attempts
+// and at least half of all attempts failed. An account's own circuit counts only its
+// attempts; the shared one counts those of all accounts, and opens only if [breakerOthers] of
+// the failures are of accounts other than the one with most.
 //
-// What others do never refuses an account that is served: the shared circuit refuses
-// accounts whose own latest attempt failed or of which nothing is known. When its
-// cool-down is over, each of them may probe (half-open), one attempt at a time. An
-// account's probe that fails opens its own circuit again with twice the cool-down,
-// and a neutral one lets its next attempt probe. A probe that gets its first text
-// closes the circuit, the shared one for all.
+// An account that is served is never refused because of other accounts: the shared circuit
+// only refuses accounts whose own latest attempt failed or that have no known attempt. When
+// its cool-down is over, each of them may probe (half-open), one attempt at a time. A failed
+// probe opens the account's own circuit with twice the cool-down; after a neutral one, the
+// account's next attempt may probe. A probe that receives its first text closes the circuit,
+// the shared one for all.
 //
-// Attempts that began before the state last changed no longer count.
+// Attempts that began before the state last changed do not count.
 type breaker struct {
 	mu       sync.Mutex
-	slot     int64 // the newest slot's number since the epoch of time.Time
+	slot     int64 // the newest slot's number since the zero time.Time
 	window   window
 	shared   circuit
 	accounts map[string]*member // at most breakerAccounts
 }
 
-// A member is an account at a breaker. Attempts without an account are one member,
-// which counts as several accounts do.
+// A member is an account at a breaker. All attempts without an account form one member, which
+// counts as several accounts.
 type member struct {
 	circuit
 	name   string
@@ -58,7 +58,7 @@ type member struct {
 	served bool   // its latest attempt succeeded
 	trial  bool   // its circuit is open because the shared one is, and it may probe
 	last   int64  // the slot of its latest attempt
-	shared uint64 // the epoch of the shared circuit that the window and trial belong to
+	shared uint64 // epoch of the shared circuit that the window and trial belong to
 }
 
 // A window counts the attempts of the latest slots.
@@ -79,7 +79,7 @@ func (w *window) add(slot int64, o outcome) {
 	}
 }
 
-// sum returns the counts of the window that ends with a slot.
+// sum returns the counts of the window ending with a slot.
 func (w *window) sum(slot int64) (good, bad int) {
 	for _, s := range w {
 		if slot-s.slot < breakerSlots {
@@ -103,8 +103,8 @@ type circuit struct {
 	open     bool
 	until    time.Time     // open: when probes may begin
 	coolDown time.Duration // open: the length of this cool-down
-	probing  bool          // open: a probe is under way; not used by the shared one
-	epoch    uint64        // counts changes of state
+	probing  bool          // open: a probe is in progress; not used by the shared circuit
+	epoch    uint64        // number of state changes
 }
 
 // A permit allows one attempt; it must be returned with [breaker.done].
@@ -114,9 +114,8 @@ type permit struct {
 	probe         bool
 }
 
-// state returns closed, open or half-open, and for open the end of the cool-down
-// that ends last. A circuit that is open for one account is reported like one open
-// for all.
+// state returns closed, open or half-open, and for open the latest end of a cool-down. A
+// circuit that is open for one account is reported like one that is open for all.
 func (b *breaker) state() (name string, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,8 +140,8 @@ func (b *breaker) state() (name string, until time.Time) {
 	return "half-open", time.Time{}
 }
 
-// mayRetry reports whether an attempt may send its request again: its account would
-// still get a permit, and the attempt is no probe, for which one failure is enough.
+// mayRetry reports whether an attempt may send its request again: its account would still get
+// a permit, and the attempt is not a probe, which a single failure ends.
 func (b *breaker) mayRetry(p permit) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,8 +165,8 @@ func (b *breaker) ready(account string) bool {
 	return wait == 0
 }
 
-// acquire returns a permit for an attempt of an account, or false and what is left
-// of the cool-down.
+// acquire returns a permit for an attempt of an account, or false and the rest of the
+// cool-down.
 func (b *breaker) acquire(account string) (p permit, ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,8 +185,8 @@ func (b *breaker) acquire(account string) (p permit, ok bool, wait time.Duration
 	return permit{m, m.epoch, b.shared.epoch, probe}, true, 0
 }
 
-// decide returns whether an attempt of an account (nil: nothing is known of it) is
-// refused, for as long as wait says, or has to be a probe.
+// decide returns whether an attempt of an account must be a probe, or is refused for the
+// duration wait. m is nil for an unknown account.
 func (b *breaker) decide(m *member) (probe bool, wait time.Duration) {
 	c := &b.shared
 	switch {
@@ -205,8 +204,8 @@ func (b *breaker) decide(m *member) (probe bool, wait time.Duration) {
 	return true, 0
 }
 
-// answered records that the attempt got its first text. It closes the circuit for a
-// probe at once, because the end of the reply may be minutes away.
+// answered records that the attempt received its first text. It closes the circuit for a
+// probe immediately, because the end of the reply may be minutes away.
 func (b *breaker) answered(p *permit) {
 	if !p.probe {
 		return
@@ -220,9 +219,9 @@ func (b *breaker) answered(p *permit) {
 	p.probe, p.epoch, p.shared = false, p.of.epoch, b.shared.epoch
 }
 
-// done returns a permit with the attempt's outcome and reports whether that opened
-// a circuit, and for which account alone (empty: the shared one). pause, the vendor's
-// Retry-After (0: none), lengthens a cool-down that begins now, up to [maxCoolDown].
+// done returns a permit with the attempt's outcome. It reports whether that opened a circuit,
+// and for which account (empty for the shared circuit). pause, the vendor's Retry-After or 0,
+// lengthens a cool-down that begins now, up to [maxCoolDown].
 func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, account string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +257,7 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, a
 	return b.judge(m, max(minCoolDown, pause))
 }
 
-// judge opens the shared circuit or an account's, whose attempt has failed, if the
+// judge opens the shared circuit or that of the account whose attempt has failed, if the
 // window has enough failures.
 func (b *breaker) judge(m *member, coolDown time.Duration) (opened bool, account string) {
 	if good, bad := b.window.sum(b.slot); !b.shared.open && enough(good, bad) && bad-b.most() >= breakerOthers {
@@ -274,7 +273,7 @@ func (b *breaker) judge(m *member, coolDown time.Duration) (opened bool, account
 
 func enough(good, bad int) bool { return bad >= breakerFailures && bad >= good }
 
-// most returns the failures of the account that has most.
+// most returns the failures of the account with the most failures.
 func (b *breaker) most() (most int) {
 	for name, m := range b.accounts {
 		if name == "" || m.shared != b.shared.epoch {
@@ -286,8 +285,8 @@ func (b *breaker) most() (most int) {
 	return most
 }
 
-// succeed records a success. It closes the account's circuit, and the shared one
-// after its cool-down, and forgets the failures that opened it.
+// succeed records a success. It closes the account's circuit and, after its cool-down, the
+// shared one, and discards the failures that opened them.
 func (b *breaker) succeed(m *member) {
 	m.served = true
 	if b.shared.open && !time.Now().Before(b.shared.until) {
@@ -302,8 +301,8 @@ func (b *breaker) succeed(m *member) {
 	}
 }
 
-// member returns an account's member; a new one takes the place of one that has not
-// been used for longer when there are too many.
+// member returns an account's member. If there are too many members, a new one replaces one
+// that has been unused longer.
 func (b *breaker) member(account string) *member {
 	m := b.accounts[account]
 	if m == nil {
@@ -321,7 +320,7 @@ func (b *breaker) member(account string) *member {
 	return m
 }
 
-// evict forgets the oldest of some accounts.
+// evict removes the least recently used of a sample of accounts.
 func (b *breaker) evict() {
 	var oldest *member
 	seen := 0
@@ -336,7 +335,7 @@ func (b *breaker) evict() {
 	delete(b.accounts, oldest.name)
 }
 
-// refresh brings a member up to the state of the shared circuit.
+// refresh updates a member to the state of the shared circuit.
 func (b *breaker) refresh(m *member) {
 	if m.shared == b.shared.epoch {
 		return

@@ -20,7 +20,7 @@ import (
 
 // A vendor is a transport that answers every request with a status, or a short reply.
 type vendor struct {
-	status   atomic.Int64 // 0: a reply; -1: no connection
+	status   atomic.Int64 // 0 means a reply; -1 means no connection
 	requests atomic.Int64
 	header   http.Header
 }
@@ -96,7 +96,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		if v.requests.Load() != asked || stoa.AsError(r.err).RetryAfter != time.Second {
 			t.Errorf("an open circuit let a call pass, or Retry-After is %v", stoa.AsError(r.err).RetryAfter)
 		}
-		// Each probe that fails doubles the cool-down, to thirty seconds at most.
+		// Each failed probe doubles the cool-down, up to thirty seconds.
 		for _, coolDown := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 			<-time.After(coolDown*time.Second - time.Millisecond)
 			if p.Healthy("", m) {
@@ -139,7 +139,7 @@ func TestHalfOpenBreakerPermitsOneCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch ev.Kind {
-			case stoa.Started: // the probe is under way
+			case stoa.Started: // the probe is in progress
 				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
 				if p.Healthy("", m) {
 					t.Error("a route with a probe under way is healthy")
@@ -188,7 +188,7 @@ func TestAbandonedProbeLetsTheNextProbe(t *testing.T) {
 		v.status.Store(0)
 		<-time.After(time.Second)
 		for range p.Stream(t.Context(), m, ask("hi")) {
-			break // the caller leaves before any text
+			break // the caller disconnects before any text
 		}
 		if !p.Healthy("", m) {
 			t.Fatal("no probe is permitted any more")
@@ -197,7 +197,7 @@ func TestAbandonedProbeLetsTheNextProbe(t *testing.T) {
 	})
 }
 
-// An endlessError answers with a status at once and never ends its body.
+// An endlessError answers with a status immediately and never ends its body.
 type endlessError int
 
 func (s endlessError) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -244,7 +244,7 @@ func TestFewOrOldFailuresKeepTheCircuitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
-		for range 100 { // a third fails
+		for range 100 { // a third of them fails
 			v.status.Store(0)
 			collect(t.Context(), p, m, ask("hi")).expect(t, "")
 			collect(t.Context(), p, m, ask("hi")).expect(t, "")
@@ -280,7 +280,7 @@ func TestRejectedRequestsKeepTheCircuitClosed(t *testing.T) {
 		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
 			v := &vendor{}
 			p, m := inMemory(v)
-			v.status.Store(status) // in words that no list has
+			v.status.Store(status) // with words that are in no list
 			for range 3 * breakerFailures {
 				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeInvalidValue)
 			}
@@ -331,7 +331,7 @@ func TestOneAccountOpensTheCircuitForItselfOnly(t *testing.T) {
 		if s := p.Stats().Providers[1].Routes[0].Breaker; !p.Healthy("a", m) || s != "closed" {
 			t.Errorf("after a good probe: %s", s)
 		}
-		// Its earlier failures are forgotten.
+		// Its earlier failures are discarded.
 		v.status.Store(500)
 		for range breakerFailures - 1 {
 			collect(t.Context(), p, m, by("a")).expect(t, stoa.CodeUpstream)
@@ -365,8 +365,8 @@ func TestSeveralAccountsOpenTheCircuitForAll(t *testing.T) {
 	})
 }
 
-// TestColludersNeverRefuseOthers lets several accounts fail on purpose, alone or in
-// great number, while other accounts are served.
+// TestColludersNeverRefuseOthers lets several accounts fail on purpose, alone or in large
+// numbers, while other accounts are served.
 func TestColludersNeverRefuseOthers(t *testing.T) {
 	t.Parallel()
 	for _, colluders := range []int{2, 4, 50, 3 * breakerAccounts} {
@@ -392,7 +392,8 @@ func TestColludersNeverRefuseOthers(t *testing.T) {
 			if colluders <= 50 {
 				collect(t.Context(), p, m, by("rare")).expect(t, "")
 			}
-			// One that is new waits for one cool-down at most, and its call ends it for all.
+			// A new account waits for one cool-down at most, and its call closes the circuit
+			// for all.
 			<-time.After(minCoolDown)
 			collect(t.Context(), p, m, by("new")).expect(t, "")
 			if !p.Healthy("newer", m) {

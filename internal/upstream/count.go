@@ -10,13 +10,13 @@ import (
 	"stoa/internal/wire"
 )
 
-// CountTime is how long [Pool.Count] waits for a vendor.
+// CountTime is the timeout of [Pool.Count].
 const CountTime = 2 * time.Second
 
-// Count asks the vendor of the model's first route how many input tokens a call has.
-// ok is false where it does not count, is in trouble, or does not answer in
-// [CountTime]: the caller estimates then. Nothing of it counts for the route's circuit.
-// An error is the caller's: the call cannot be expressed for the vendor.
+// Count queries the vendor of the model's first route for the number of input tokens of a
+// call. ok is false if the vendor does not count, is failing, or does not answer within
+// [CountTime]: the caller then estimates. It does not affect the route's circuit. An error is
+// the caller's fault: the call cannot be expressed for the vendor.
 func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens int64, ok bool, err error) {
 	for _, r := range m.Routes {
 		pr := p.provider(r.Provider)
@@ -37,7 +37,7 @@ func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens 
 	return 0, false, nil
 }
 
-// count makes the request.
+// count sends the request.
 func (p *Pool) count(ctx context.Context, pr *provider, r wire.Request) (int64, bool) {
 	to, err := pr.at(r.Path)
 	if err != nil {

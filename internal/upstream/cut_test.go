@@ -11,8 +11,8 @@ import (
 	"stoa/internal/wire"
 )
 
-// TestALimitOfOursIsNoFaultOfARoute ends replies at limits of this service after some
-// text: the failure says so, and the circuit stays closed however many there are.
+// TestALimitOfOursIsNoFaultOfARoute ends replies at limits of this service after some text:
+// the failure says so, and the circuit stays closed regardless of their number.
 func TestALimitOfOursIsNoFaultOfARoute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -51,7 +51,7 @@ func TestALimitOfOursIsNoFaultOfARoute(t *testing.T) {
 	}
 }
 
-// TestACutReplyIsNotMadeAgain cuts a reply that nobody has seen, where another route
+// TestACutReplyIsNotMadeAgain cuts a reply that no reader has seen, although another route
 // could begin it again.
 func TestACutReplyIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
@@ -68,8 +68,8 @@ func TestACutReplyIsNotMadeAgain(t *testing.T) {
 	})
 }
 
-// TestAnAttemptThatFailedIsVoid leaves while a retry waits: what the attempt before it
-// brought counts for nothing.
+// TestAnAttemptThatFailedIsVoid disconnects while a retry waits: the output of the failed
+// attempt does not count.
 func TestAnAttemptThatFailedIsVoid(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{"fail: 500", "fault: error-in-stream"} {

@@ -19,8 +19,8 @@ func named(p stoa.Provider, name string) stoa.Provider { p.Name = name; return p
 func TestFailoverTakesTheRoutesInOrder(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name, prompt    string // of the first two vendors; the third is sound
-		first, second   int    // attempts they see
+		name, prompt    string // of the first two vendors; the third is healthy
+		first, second   int    // attempts that they receive
 		started         []string
 		text            string
 		code            stoa.Code
@@ -241,7 +241,7 @@ func fullProvider(t *testing.T) {
 	if d := time.Since(began); d != 0 {
 		t.Errorf("the error came after %v", d)
 	}
-	// A reload keeps count of the calls that run.
+	// A reload keeps the count of running calls.
 	a.APIKey = "another"
 	p.Update([]stoa.Provider{a, b})
 	collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
@@ -260,14 +260,14 @@ func fullProvider(t *testing.T) {
 func TestRetriesStayWithinTheBudget(t *testing.T) { synctest.Test(t, retryBudget) }
 
 func retryBudget(t *testing.T) {
-	const calls, share = 60, 12 // a fifth
+	const calls, share = 60, 12 // a fifth of the calls
 	fake := start(t, "fake.test")
 	pr := fake.Provider("messages")
 	cfg := quick(pr)
 	cfg.Backoff = 400 * time.Millisecond
 	p := openPipe(t, cfg, fake)
 	m := at("claude-haiku-4-5", pr)
-	// While these run there are calls enough, and all fail at one moment.
+	// While these calls run, the budget allows the others, and all fail at the same moment.
 	gate := make(chan struct{})
 	p.cfg.Transport = gated{p.cfg.Transport, gate}
 	var all sync.WaitGroup
@@ -280,8 +280,8 @@ func retryBudget(t *testing.T) {
 	}
 	close(gate)
 	all.Wait()
-	// Each place of the budget serves one retry of at least 200 ms; the calls end
-	// together, so there is no time for many of them.
+	// Each slot of the budget serves one retry of at least 200 ms; the calls end together, so
+	// there is no time for many retries.
 	if n := len(fake.Served()); n < calls+3 || n > calls+3*share {
 		t.Errorf("%d calls made %d attempts", calls, n)
 	}
@@ -290,7 +290,7 @@ func retryBudget(t *testing.T) {
 	}
 }
 
-// gated lets each request through when the gate says so.
+// gated lets each request through when the gate allows it.
 type gated struct {
 	http.RoundTripper
 	gate chan struct{}

@@ -13,17 +13,17 @@ import (
 	"stoa/internal/wire"
 )
 
-// full is the failure of a route whose provider is at its maxInFlight. Calls are not
-// queued: an error at once lets the caller decide.
+// full returns the failure of a route whose provider is at its maxInFlight. Calls are not
+// queued: an immediate error lets the caller decide.
 func full() *wire.Failure {
 	return &wire.Failure{
-		Err:        stoa.Errorf(stoa.CodeOverloaded, "Too many calls of this model are under way. Try again in a moment.").After(time.Second),
+		Err:        stoa.Errorf(stoa.CodeOverloaded, "Too many calls of this model are in progress. Try again in a moment.").After(time.Second),
 		RetryAfter: time.Second,
 		Detail:     "the provider's maxInFlight is reached",
 	}
 }
 
-// circuitOpen is the failure of a route whose circuit is open for another wait.
+// circuitOpen returns the failure of a route whose circuit stays open for the duration wait.
 func circuitOpen(wait time.Duration) *wire.Failure {
 	wait = max(wait.Truncate(time.Second), time.Second)
 	return &wire.Failure{
@@ -33,15 +33,15 @@ func circuitOpen(wait time.Duration) *wire.Failure {
 	}
 }
 
-// absent is the failure of a model that no configured provider serves.
+// absent returns the failure of a model that no configured provider serves.
 func absent() *wire.Failure {
 	return &wire.Failure{
-		Err:    stoa.Errorf(stoa.CodeModelUnavailable, "No provider is set up for this model at present. Choose another model, or ask the operator.").At("model"),
+		Err:    stoa.Errorf(stoa.CodeModelUnavailable, "No provider is configured for this model at present. Choose another model, or ask the operator.").At("model"),
 		Detail: "no route of the model has a provider",
 	}
 }
 
-// broken is the failure of an upstream that violated HTTP or its own format.
+// broken returns the failure of an upstream that violated HTTP or its own format.
 func broken(retry bool, format string, args ...any) *wire.Failure {
 	return &wire.Failure{
 		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again."),
@@ -61,7 +61,7 @@ func isShortage(err error) bool {
 	return false
 }
 
-// shortage is the failure of a request that this machine could not send.
+// shortage returns the failure of a request that this machine could not send.
 func shortage(err error) *wire.Failure {
 	return &wire.Failure{
 		Err:        stoa.Errorf(stoa.CodeOverloaded, "This service has too many open connections. Try again in a moment.").After(time.Second),
@@ -72,16 +72,16 @@ func shortage(err error) *wire.Failure {
 	}
 }
 
-// slow is the failure of an upstream that exceeded one of the timeouts. It is not
-// retried on the same route.
+// slow returns the failure of an upstream that exceeded a timeout. It is not retried on the
+// same route.
 func slow(what string, limit time.Duration) *wire.Failure {
 	return &wire.Failure{
-		Err:    stoa.Errorf(stoa.CodeUpstreamTimeout, "The model took too long to answer. Try again, or ask for less."),
+		Err:    stoa.Errorf(stoa.CodeUpstreamTimeout, "The model took too long to answer. Try again, or request a shorter reply."),
 		Detail: fmt.Sprintf("%s: %v", what, limit),
 	}
 }
 
-// usefulness ranks the failures of several routes: the caller gets the one that helps
+// usefulness ranks the failures of several routes: the caller receives the one that helps
 // most to decide what to do next.
 func usefulness(f *wire.Failure) int {
 	switch f.Err.Code {
@@ -106,7 +106,7 @@ func usefulness(f *wire.Failure) int {
 	return 6
 }
 
-// maxDetail is how many bytes of a vendor's message go to the log.
+// maxDetail is the maximum size of a vendor's message in the log, in bytes.
 const maxDetail = 1 << 10
 
 // redact completes a failure for the log: it adds the vendor's id of the call and
@@ -148,6 +148,6 @@ func (a *attempt) failed(f *wire.Failure, again bool) {
 	attrs := []any{"provider", pr.Name, "model", a.spec.Model, "status", f.Status, "code", string(f.Err.Code), "requestId", f.RequestID, "detail", f.Detail}
 	log.Log(ctx, level, "an upstream call failed", append(attrs, "retried", again)...)
 	if f.Ours && pr.alarm() {
-		log.Log(ctx, slog.LevelError, "provider rejects our credentials, account or configuration", attrs...)
+		log.Log(ctx, slog.LevelError, "provider rejects the service's credentials, account or configuration", attrs...)
 	}
 }

@@ -18,11 +18,11 @@ func TestFaults(t *testing.T) {
 		name     string
 		prompt   string
 		code     stoa.Code
-		attempts int // that reach the vendor
+		attempts int // received by the vendor
 		started  int // Started events
-		deltas   int // at least
+		deltas   int // minimum
 		change   func(*Config)
-		took     time.Duration // exactly; 0: not checked
+		took     time.Duration // exact; 0 means not checked
 		socket   bool          // needs a real socket
 	}{
 		{name: "a server error is retried twice", prompt: "fail: 500", code: stoa.CodeUpstream, attempts: 3},

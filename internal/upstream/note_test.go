@@ -10,9 +10,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestWhatAVendorDroppedIsLogged serves a reply that says that reasoning was dropped
-// from the input: the log has it, without the key, and the caller has the reply. A call
-// that is sent without reasoning has none to drop.
+// TestWhatAVendorDroppedIsLogged serves a reply that reports dropped reasoning: the log
+// contains the report, without the key, and the caller receives the reply. A call that is
+// sent without reasoning has nothing to drop.
 func TestWhatAVendorDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

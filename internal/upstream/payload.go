@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// largePayload is from how many bytes on the body of a request is forgotten once it
-// was sent. A smaller one is of a type that net/http knows to be in memory, so that it
-// sends the header and the body in one write.
+// largePayload is the minimum size of a request body that is released after sending, in
+// bytes. A smaller body has a type that net/http recognizes as in-memory, so that the header
+// and the body are sent in one write.
 const largePayload = 16 << 10
 
 // newPayload returns a reader of the body of a request.
@@ -21,21 +21,21 @@ func newPayload(text []byte) io.ReadCloser {
 	return p
 }
 
-// A payload is a body that drops its bytes when the transport closes it: the transport
-// keeps the request for as long as the reply comes.
+// A payload is a body that releases its bytes when the transport closes it: the transport
+// keeps the request while the reply arrives.
 type payload struct {
-	mu   sync.Mutex // a transport may close a body that it still reads
+	mu   sync.Mutex // a transport may close a body while it reads it
 	text bytes.Reader
 }
 
-// Read reads the body; nothing is left of it after Close.
+// Read reads the body; after Close it returns nothing.
 func (p *payload) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.Read(b)
 }
 
-// Close drops the body.
+// Close releases the body.
 func (p *payload) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

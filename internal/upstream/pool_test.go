@@ -71,7 +71,7 @@ func openPipe(t testing.TB, cfg Config, fakes ...*fakeup.Server) *Pool {
 	return open(t, cfg)
 }
 
-// at returns a model served by those providers in turn.
+// at returns a model served by the given providers in turn.
 func at(model string, providers ...stoa.Provider) stoa.Model {
 	m := stoa.Model{ID: "alpha-test", Family: "alpha"}
 	for _, p := range providers {
@@ -92,7 +92,7 @@ type reply struct {
 	calls    []stoa.ToolCall
 	finished []stoa.Event
 	err      error
-	after    bool // something came after the error
+	after    bool // an event followed the error
 }
 
 func collect(ctx context.Context, p *Pool, m stoa.Model, call stoa.Call) (r reply) {
@@ -119,7 +119,7 @@ func collect(ctx context.Context, p *Pool, m stoa.Model, call stoa.Call) (r repl
 	return r
 }
 
-// expect checks the code of a stream's error; empty: the stream finished.
+// expect checks the code of a stream's error; empty means that the stream finished.
 func (r reply) expect(t *testing.T, code stoa.Code) {
 	t.Helper()
 	if got := stoa.CodeOf(r.err); got != code {
@@ -252,8 +252,8 @@ func TestHTTP2OverTLSServes(t *testing.T) {
 	}
 }
 
-// stopRanging stops ranging in the middle of a reply, checks that the vendor sees the
-// disconnect, and returns how long that took.
+// stopRanging stops ranging in the middle of a reply, checks that the vendor observes the
+// disconnect, and returns the time until then.
 func stopRanging(t *testing.T, p *Pool, m stoa.Model, fake *fakeup.Server) time.Duration {
 	t.Helper()
 	before := len(fake.Served())
@@ -277,7 +277,7 @@ func stopRanging(t *testing.T, p *Pool, m stoa.Model, fake *fakeup.Server) time.
 	return s.DisconnectedAt.Sub(left)
 }
 
-// countDials counts the connections that are made.
+// countDials counts new connections.
 func countDials(dial dialFunc, n *int) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		*n++

@@ -14,19 +14,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A provider is a configured endpoint with the pool's state of it.
+// A provider is a configured endpoint with its state in the pool.
 type provider struct {
 	stoa.Provider
 	fingerprint string // see [stoa.Route]
 	maxInFlight int64
 	timeouts    stoa.Timeouts
 	base        *url.URL
-	last        atomic.Pointer[address] // of a request: as a rule all have one path
-	broken      error                   // why base is invalid; its text holds no secret
+	last        atomic.Pointer[address] // of a request: usually all have the same path
+	broken      error                   // why base is invalid; its text contains no secret
 
 	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
 	refused  atomic.Uint64 // attempts rejected because it was at its maxInFlight
-	alarmed  atomic.Int64  // when its credentials were last logged as an error, in Unix ns
+	alarmed  atomic.Int64  // time of the last log entry about its credentials, in Unix ns
 
 	mu     sync.RWMutex
 	routes map[string]*route // by upstream model
@@ -41,8 +41,8 @@ type route struct {
 	failures atomic.Uint64
 	timeouts atomic.Uint64
 	pace     pace
-	// streamsOnly says that the vendor refused a request for a reply in one piece and
-	// served the same call as a stream. It is so until the service stops.
+	// streamsOnly means that the vendor refused a request for a whole reply but served the
+	// same call as a stream. It stays set until the service stops.
 	streamsOnly atomic.Bool
 	lastBad     atomic.Pointer[lastFailure]
 }
@@ -54,8 +54,7 @@ type lastFailure struct {
 	status int
 }
 
-// keepOrCreate returns old if its settings are the same, and a new provider
-// otherwise.
+// keepOrCreate returns old if its settings are unchanged, otherwise a new provider.
 func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
 	if old != nil && old.Provider == s {
 		return old
@@ -73,14 +72,13 @@ func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provi
 	return made
 }
 
-// fingerprint stands for the address and the credential of a provider, in 16 hex
-// digits.
+// fingerprint identifies the address and the credential of a provider, in 16 hex digits.
 func fingerprint(p stoa.Provider) string {
 	sum := sha256.Sum256([]byte(p.Wire + "\x00" + p.BaseURL + "\x00" + p.APIKey))
 	return hex.EncodeToString(sum[:8])
 }
 
-// route returns the upstream model's record and creates it at its first use.
+// route returns the upstream model's record, which it creates at the first use.
 func (pr *provider) route(model string) *route {
 	if rt := pr.peek(model); rt != nil {
 		return rt
@@ -102,8 +100,8 @@ func (pr *provider) peek(model string) *route {
 	return pr.routes[model]
 }
 
-// enter counts a call in flight and reports whether the provider may take it;
-// leave ends it.
+// enter counts a call in flight and reports whether the provider's limit allows it; leave
+// ends it.
 func (pr *provider) enter() bool {
 	if pr.inFlight.Add(1) > pr.maxInFlight {
 		pr.inFlight.Add(-1)
@@ -115,26 +113,25 @@ func (pr *provider) enter() bool {
 
 func (pr *provider) leave() { pr.inFlight.Add(-1) }
 
-// alarm reports, at most once a minute, that an alarm is to be logged.
+// alarm reports, at most once a minute, whether an alarm should be logged.
 func (pr *provider) alarm() bool {
 	now, last := time.Now().UnixNano(), pr.alarmed.Load()
 	return (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now)
 }
 
-// baseURL parses a provider's base URL. Slashes at its end do not matter. The
-// paths of messages and gemini contain their version segment, so one at the base's
-// end is dropped; those of responses and chat do not, so it stays. A whole endpoint
-// URL is cut back to its base. See docs/connect-a-vendor.md.
+// baseURL parses a provider's base URL. Slashes at its end do not matter. The paths of
+// messages and gemini contain their version segment, so one at the base's end is dropped;
+// those of responses and chat do not, so it stays. A whole endpoint URL is cut back to its
+// base. See docs/connect-a-vendor.md.
 //
-// Providers' own clients disagree whether a base URL ends with the version,
-// and people paste what they have. A query in the base is kept; anything else
-// is not guessed: trying several addresses until one answers would send the
-// key to each of them and hide a wrong setting. It would be wrong for a proxy
-// whose path really repeats a version segment.
+// Providers' own clients disagree whether a base URL ends with the version, and people paste
+// either form. A query in the base is kept. Nothing else is guessed: trying several addresses
+// until one answers would send the key to each of them and hide a wrong setting. The rule
+// fails for a proxy whose path really repeats a version segment.
 func baseURL(wireName, text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return nil, errors.New("it is not a URL") // the parser's own error would quote it
+		return nil, errors.New("it is not a URL") // the parser's own error would quote the URL
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("it must begin with http:// or https:// and name a host")
@@ -148,19 +145,19 @@ func baseURL(wireName, text string) (*url.URL, error) {
 		}
 	}
 	if u.Path, err = url.PathUnescape(path); err != nil {
-		return nil, errors.New("its path is not well escaped")
+		return nil, errors.New("its path has an invalid escape")
 	}
 	u.RawPath = path
 	return u, nil
 }
 
-// An address is a codec's path and what it is with the base URL.
+// An address is a codec's path and the resulting URL.
 type address struct {
 	path string
 	url  *url.URL
 }
 
-// at returns the URL of a codec's path, which nobody may change.
+// at returns the URL of a codec's path. It must not be modified.
 func (pr *provider) at(path string) (*url.URL, error) {
 	if last := pr.last.Load(); last != nil && last.path == path {
 		return last.url, nil

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// An expired is the cause of a context that a [watch] cancelled: which timeout it was.
+// An expired is the cause of a context that a [watch] cancelled: the timeout that expired.
 type expired int32
 
 const (
@@ -21,7 +21,7 @@ const (
 	total
 )
 
-// Error implements error; the caller gets the failure of [expired.failure].
+// Error implements error; the caller receives the failure of [expired.failure].
 func (expired) Error() string { return "the upstream took too long" }
 
 // failure returns the failure for the timeout.
@@ -30,30 +30,30 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	case firstByte:
 		return slow("no reply began within the first-byte timeout", t.FirstByte)
 	case idle:
-		return slow("nothing came within the idle timeout", t.Idle)
+		return slow("nothing arrived within the idle timeout", t.Idle)
 	case inOnePiece:
-		return slow("nothing came within the timeout of whole replies", t.Whole)
+		return slow("nothing arrived within the timeout of whole replies", t.Whole)
 	}
 	f := slow("the reply was not complete within the total timeout", t.Total)
 	f.Cut = true
 	return f
 }
 
-// A watch cancels an attempt that waits too long for its upstream. It runs only
-// while the pool waits: the time that the reader of the events takes does not count.
+// A watch cancels an attempt that waits too long for its upstream. It runs only while the
+// pool waits: the time that the reader of the events uses does not count.
 //
-// Its timer is not set anew for each wait: it goes off at the end of an earlier one,
-// long past as a rule, and is then set for what is left of the wait under way. A
-// stream that brings an event now and then so leaves the timers alone.
+// Its timer is not reset for each wait: it fires at the end of an earlier wait, which is
+// usually long over, and is then set to the rest of the current wait. So a stream with
+// regular events hardly touches the timer.
 type watch struct {
 	cancel   context.CancelCauseFunc
 	deadline time.Time // of the whole call
 
 	mu    sync.Mutex
-	timer *time.Timer // nil: no wait began
-	fires time.Time   // when the timer goes off; zero: it does not
-	until time.Time   // the end of the wait under way; zero: there is none
-	what  expired     // the timeout that until stands for
+	timer *time.Timer // nil before the first wait
+	fires time.Time   // when the timer fires; zero if it is stopped
+	until time.Time   // the end of the current wait; zero if none exists
+	what  expired     // the timeout that ends at until
 }
 
 // start begins a wait of at most limit that also ends at the deadline.
@@ -71,7 +71,7 @@ func (w *watch) start(what expired, limit time.Duration) {
 	}
 }
 
-// set sets the timer for the end of the wait, which is that far away. w.mu is held.
+// set sets the timer to fire after left, the rest of the wait. w.mu must be held.
 func (w *watch) set(left time.Duration) {
 	w.fires = w.until
 	if w.timer == nil {
@@ -81,7 +81,7 @@ func (w *watch) set(left time.Duration) {
 	}
 }
 
-// fire cancels the attempt if the wait under way has ended.
+// fire cancels the attempt if the current wait has ended.
 func (w *watch) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,18 +113,18 @@ func (w *watch) end() {
 
 var errTooLarge = errors.New("the reply is too large")
 
-// A reader reads a reply's body. It bounds each wait for bytes and their sum.
+// A reader reads a reply's body. It limits each wait for bytes and the total size.
 type reader struct {
 	from  io.ReadCloser
 	watch *watch
-	wait  expired // what idle is the limit of
+	wait  expired // the timeout that idle limits
 	idle  time.Duration
-	left  int64 // bytes that may still come; negative: the limit was exceeded
+	left  int64 // bytes that may still arrive; negative if the limit was exceeded
 	err   error // the first error
 }
 
-// Read reads the body under the idle timeout. More than the reply's limit in
-// bytes is errTooLarge.
+// Read reads the body under the idle timeout. Beyond the reply's maximum size it returns
+// errTooLarge.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -139,15 +139,15 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits of what is read after a reply's last event (the terminator of the HTTP
-// framing, which has usually arrived) so that the connection can be reused.
+// Limits of reading after a reply's last event (usually only the terminator of the HTTP
+// framing, already received) so that the connection can be reused.
 const (
 	drainBytes = 16 << 10
 	drainTime  = 20 * time.Millisecond
 )
 
-// drain reads what is left after the last event, up to drainBytes and for
-// drainTime, so that the connection can be reused.
+// drain reads the rest after the last event, up to drainBytes and for drainTime, so that the
+// connection can be reused.
 func (r *reader) drain() {
 	if r.err != nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAWatchEndsTheWaitUnderWay checks when a watch cancels: at the end of the wait
-// under way, whatever its timer was set for before.
+// TestAWatchEndsTheWaitUnderWay checks when a watch cancels: at the end of the current wait,
+// regardless of the time its timer was set for before.
 func TestAWatchEndsTheWaitUnderWay(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
@@ -16,7 +16,7 @@ func TestAWatchEndsTheWaitUnderWay(t *testing.T) {
 		name  string
 		waits func(w *watch)
 		after time.Duration
-		cause error // nil: it is not cancelled within an hour
+		cause error // nil if it is not cancelled within an hour
 	}{
 		{"one wait", func(w *watch) { w.start(idle, limit) }, limit, idle},
 		{"pieces in time", func(w *watch) {

@@ -9,10 +9,10 @@ import (
 	"stoa/internal/wire"
 )
 
-// sandbox sends the attempt to the built-in model. It is treated like a vendor: it
-// accepts with its first event, timeouts apply, and failures have a vendor's
-// meaning. But failures are ordered by a prompt and would repeat with it, so none is
-// retried and none counts against the route, which all callers share.
+// sandbox sends the attempt to the built-in model, which is treated like a vendor: it accepts
+// with its first event, timeouts apply, and failures are classified. But a prompt orders its
+// failures, which would repeat with it, so none is retried and none counts against the route,
+// which all callers share.
 func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
 	return a.yieldAll(func(yield func(*stoa.Event, error) bool) {
 		defer w.stop()

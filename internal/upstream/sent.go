@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// A countedConn counts what was written to a connection, beneath TLS if there is any.
+// A countedConn counts the bytes written to a connection, below TLS if TLS is used.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64 // bytes
 }
 
-// NetConn returns the connection beneath.
+// NetConn returns the underlying connection.
 func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 // Write writes to the connection.
@@ -24,7 +24,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// counted returns dial with connections that count.
+// counted wraps dial to return connections that count.
 func counted(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -35,19 +35,19 @@ func counted(dial func(ctx context.Context, network, addr string) (net.Conn, err
 	}
 }
 
-// A sending records whether a request has left. What net/http reports as written may
-// still lie in its buffer, from which it never leaves if the request ends then; so
-// the bytes on the connection are counted as well.
+// A sending records whether a request has been sent. net/http reports bytes as written that
+// are still in its buffer, and never sends them if the request ends then; so the bytes
+// written to the connection are counted too.
 type sending struct {
 	reported atomic.Bool
-	conn     *countedConn // nil: none of ours
-	before   int64        // bytes that were written to conn before the request
+	conn     *countedConn // nil if the connection does not count
+	before   int64        // bytes written to conn before the request
 }
 
-// trace returns ctx with a trace of a request's way to its vendor.
+// trace returns ctx with a trace that records the sending of a request.
 func (s *sending) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { // once more where a connection turned out to be closed
+		GotConn: func(info httptrace.GotConnInfo) { // called again if a connection turned out to be closed
 			s.reported.Store(false)
 			c := info.Conn
 			if over, ok := c.(*tls.Conn); ok {
@@ -65,7 +65,7 @@ func (s *sending) trace(ctx context.Context) context.Context {
 	})
 }
 
-// left reports whether a request with a body of so many bytes has left.
+// left reports whether a request whose body has the given number of bytes has been sent.
 func (s *sending) left(body int) bool {
 	return s.reported.Load() && (s.conn == nil || s.conn.written.Load()-s.before > int64(body))
 }

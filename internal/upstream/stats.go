@@ -11,8 +11,8 @@ import (
 // Stats is a snapshot of a pool's counters. Counters that only grow restart at zero
 // when a provider's settings change.
 type Stats struct {
-	Active    int64 // calls under way
-	Retrying  int64 // of them: waiting for, or making, a retry
+	Active    int64 // calls in progress
+	Retrying  int64 // of these, waiting for or making a retry
 	Providers []ProviderStats
 }
 
@@ -29,16 +29,16 @@ type ProviderStats struct {
 type RouteStats struct {
 	Model     string
 	InFlight  int64
-	Requests  uint64 // retries included
+	Requests  uint64 // including retries
 	Retries   uint64
-	Failures  uint64 // timeouts included, callers' faults not
+	Failures  uint64 // including timeouts, excluding callers' faults
 	Timeouts  uint64
 	Breaker   string    // closed, open or half-open
 	OpenUntil time.Time // of an open breaker
 
-	LastFailureAt     time.Time // zero: there was none
+	LastFailureAt     time.Time // zero if none
 	LastFailureCode   stoa.Code
-	LastFailureStatus int // HTTP status; 0: none came, or the reply had begun
+	LastFailureStatus int // HTTP status; 0 if none exists, or the reply had begun
 }
 
 // Stats returns the counters, providers and models sorted by name.

@@ -11,19 +11,18 @@ import (
 	"stoa/internal/wire"
 )
 
-// Stream makes the call on the model's routes, in their order, and yields the
-// reply. Each time an upstream accepts the call it yields Started with the
-// provider's name, then that reply's events, the last of them Finished. An error ends
-// the stream: ctx's own error when ctx ended, otherwise a [*wire.Failure], which
-// wraps the [*stoa.Error] for the caller.
+// Stream makes the call on the model's routes, in order, and yields the reply. Each time an
+// upstream accepts the call it yields Started with the provider's name, then that reply's
+// events, the last of them Finished. An error ends the stream: ctx's own error when ctx
+// ended, otherwise a [*wire.Failure], which wraps the [*stoa.Error] for the caller.
 //
-// A request that fails before the first text or tool call is repeated: on the same
-// route where the failure says that a retry may help ([Config.Retries] in all),
-// then on the next route. Afterwards a failure is yielded as it is, because the
-// reader has seen text. A fault of the caller's input ends the stream at once.
+// A request that fails before the first text or tool call is repeated: on the same route if
+// the failure says that a retry may help (at most [Config.Retries] times in total), then on
+// the next route. A later failure is yielded as it is, because the reader has received text.
+// A fault of the caller's input ends the stream immediately.
 //
-// The call advances only while it is ranged over; a reader that stops ranging, or
-// a ctx that ends, closes the vendor's connection at once.
+// The call advances only while it is ranged over; when the reader stops ranging or ctx ends,
+// the vendor's connection is closed immediately.
 func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		p.active.Add(1)
@@ -32,13 +31,13 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 	}
 }
 
-// exchange begins a call. Like [exchange.attempt] it is a function of its own
-// since its frame would stay on the stack for as long as the reply comes.
+// exchange begins a call. Like [exchange.attempt] it is a separate function, because its
+// frame would otherwise stay on the stack while the reply arrives.
 func (p *Pool) exchange(ctx context.Context, model string, call *stoa.Call, yield func(*stoa.Event, error) bool) *exchange {
 	return &exchange{pool: p, ctx: ctx, model: model, call: *call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
 }
 
-// An exchange is one call of [Pool.Stream] under way.
+// An exchange is a [Pool.Stream] call in progress.
 type exchange struct {
 	pool  *Pool
 	ctx   context.Context
@@ -47,18 +46,18 @@ type exchange struct {
 	yield func(*stoa.Event, error) bool
 	began time.Time
 
-	retries   int  // left of the call
-	retrying  bool // it counts as one of the pool's retries under way
-	committed bool // text or a tool call was yielded to a reader who keeps it
+	retries   int  // remaining retries of the call
+	retrying  bool // counted among the pool's current retries
+	committed bool // text or a tool call was yielded to a reader that keeps it
 	finished  bool // Finished was yielded
 	stopped   bool // the reader stopped ranging; nothing more may be yielded
 
 	plain       bool          // a vendor refused reasoning of earlier replies: it is left out
-	failedWhole bool          // a request for a reply in one piece failed: the next ones ask for a stream
+	failedWhole bool          // a request for a whole reply failed: the next requests ask for a stream
 	worst       *wire.Failure // the most useful failure so far; see [usefulness]
 }
 
-// ordered returns the routes with the one first that made a state.
+// ordered returns the routes, starting with the one that made a state.
 func (p *Pool) ordered(routes []stoa.Route, made *stoa.State) []stoa.Route {
 	if made == nil || len(routes) < 2 {
 		return routes
@@ -103,8 +102,8 @@ func (c *exchange) run(routes []stoa.Route) {
 	c.yield(nil, c.worst)
 }
 
-// tryRoute makes one attempt, with its retries, on one route. It returns nil and nil
-// when the route served or the reader stopped, and err only when ctx ended.
+// tryRoute makes one attempt, with its retries, on one route. It returns nil and nil if the
+// route served the call or the reader stopped, and err only if ctx ended.
 func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	pr := c.pool.provider(r.Provider)
 	if pr == nil {
@@ -152,7 +151,7 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 			if c.call.Trail != nil {
 				c.call.Trail.Void = !fail.Cut
 			}
-			if fail.Cut && a.answered { // the reader keeps what came, and the route is healthy
+			if fail.Cut && a.answered { // the reader keeps the partial reply, and the route is healthy
 				c.committed, fail.Neutral = true, true
 			}
 		}
@@ -194,12 +193,12 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 	return a
 }
 
-// mayRetry reports whether the same route may be tried again, and after which wait.
-// The retries belong to the call and not to the route: with three routes a call would
-// otherwise make nine attempts. A timeout is retried on the next route only, except for
-// whole replies (see [attempt.wantsWhole]). Retries in progress in the whole pool are at
-// most a fifth of the calls in progress, but three are always allowed. Failing over needs
-// no budget: it uses the capacity of another provider.
+// mayRetry reports whether the same route may be tried again, and the wait before. Retries
+// are counted per call, not per route: with three routes a call would otherwise make nine
+// attempts. A timeout is retried on the next route only, except for whole replies (see
+// [attempt.wantsWhole]). In the whole pool, at most a fifth of the calls in progress may be
+// retries, but three are always allowed. Failing over needs no budget: it uses the capacity
+// of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
@@ -207,7 +206,7 @@ func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Durati
 	}
 	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)
 	wait = wait/2 + rand.N(wait/2+1)
-	if fail.RetryAfter > 0 { // not before it, and with jitter
+	if fail.RetryAfter > 0 { // not earlier, and with jitter
 		wait = fail.RetryAfter + rand.N(fail.RetryAfter/10+1)
 	}
 	if d, ok := c.ctx.Deadline(); ok && d.Before(deadline) {
@@ -216,9 +215,9 @@ func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Durati
 	return wait, time.Now().Add(wait).Before(deadline)
 }
 
-// beginRetry takes one of the call's retries and reports whether the pool's budget
-// allows it: retries under way are at most a share of the calls under way, so that
-// retries do not multiply the load on a vendor in trouble.
+// beginRetry uses one of the call's retries and reports whether the pool's budget allows it:
+// the retries in progress are limited to a share of the calls in progress, so that retries do
+// not multiply the load on a failing vendor.
 func (c *exchange) beginRetry() bool {
 	p := c.pool
 	most := max(int64(p.cfg.RetriesAnyway), int64(p.cfg.RetryShare*float64(p.active.Load())))
@@ -231,7 +230,7 @@ func (c *exchange) beginRetry() bool {
 	return true
 }
 
-// endRetry returns a retry to the pool's budget: it failed, or got its first text.
+// endRetry returns a retry to the pool's budget after it failed or received its first text.
 func (c *exchange) endRetry() {
 	if c.retrying {
 		c.retrying = false
@@ -251,7 +250,7 @@ func (c *exchange) pause(d time.Duration) error {
 	}
 }
 
-// emit hands an event to the reader and reports whether it wants more.
+// emit yields an event and reports whether the reader continues.
 func (c *exchange) emit(ev *stoa.Event) bool {
 	if !c.yield(ev, nil) {
 		c.stopped = true

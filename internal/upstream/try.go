@@ -9,29 +9,28 @@ import (
 	"stoa/internal/wire"
 )
 
-// TryTime is how long [Pool.Try] takes at most.
+// TryTime is the timeout of [Pool.Try].
 const TryTime = 20 * time.Second
 
-// A Tried says what came of a call that [Pool.Try] made. Its texts hold nothing that a
-// provider wrote.
+// A Tried is the result of [Pool.Try]. Its texts contain nothing written by a provider.
 type Tried struct {
-	Attempts   int           // requests that were sent
-	Failed     stoa.Code     // empty: the reply came to its end
-	Status     int           // of HTTP, of a refusal; 0: none came
-	FirstToken time.Duration // 0: none came
+	Attempts   int           // number of requests sent
+	Failed     stoa.Code     // empty if the reply was complete
+	Status     int           // HTTP status of a refusal; 0 if none exists
+	FirstToken time.Duration // 0 if none exists
 	Duration   time.Duration
 }
 
-// Try makes the smallest call that every provider takes, on one route and for an
-// account, and waits for its end. It is a call like others: it is retried, and an open
-// circuit refuses it. An error means that ctx has ended.
+// Try makes the smallest call that every provider accepts, on one route and for an account,
+// and waits for its end. It is treated like other calls: it is retried, and an open circuit
+// refuses it. An error means that ctx has ended.
 func (p *Pool) Try(ctx context.Context, account string, model string, r stoa.Route) (t Tried, err error) {
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, TryTime)
 	defer cancel()
 	var trail stoa.Trail
 	call := stoa.Call{
-		Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Say OK.")}, MaxOutputTokens: 16, // fewer are refused by some
+		Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "Say OK.")}, MaxOutputTokens: 16, // some providers refuse a lower limit
 		Account: account, Trail: &trail,
 	}
 	for ev, failed := range p.Stream(within, stoa.Model{ID: model, Routes: []stoa.Route{r}}, call) {

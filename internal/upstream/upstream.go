@@ -1,11 +1,10 @@
-// Package upstream calls providers over HTTP: it picks the route, enforces the
-// timeouts, retries and fails over until the first text, and opens the circuit of a
-// route that keeps failing.
+// Package upstream calls providers over HTTP: it picks the route, enforces the timeouts,
+// retries and fails over until the first text, and opens the circuit of a route that keeps
+// failing.
 //
-// It never knows a vendor's format (package wire does), never sees a balance or a
-// price, and never starts a goroutine or a channel for a call: a reply is read by
-// ranging over it, so a slow reader slows the vendor down. Start with
-// [Pool.Stream].
+// It does not depend on vendors' formats (package wire does), balances or prices, and never
+// starts a goroutine or a channel for a call: a reply is read by ranging over it, so a slow
+// reader slows the vendor down. Start with [Pool.Stream].
 package upstream
 
 import (
@@ -24,25 +23,25 @@ import (
 	"stoa/internal/wire"
 )
 
-// A Config holds a pool's settings. The zero value serves the sandbox alone.
+// A Config contains a pool's settings. The zero value serves only the sandbox.
 type Config struct {
 	Providers []stoa.Provider
-	Logger    *slog.Logger      // nil: nothing is logged
-	Tracer    *telemetry.Tracer // nil: no spans are made
-	Version   string            // of the User-Agent "stoa/<version>"; empty: dev
+	Logger    *slog.Logger      // nil disables logging
+	Tracer    *telemetry.Tracer // nil disables spans
+	Version   string            // of the User-Agent "stoa/<version>"; empty means dev
 
-	// Transport sends the requests. Nil: one of the pool's own, which keeps
-	// connections alive, uses HTTP/1.1 and HTTP/2, honours the proxy settings of
-	// the environment, verifies certificates and limits headers to 64 KiB.
+	// Transport sends the requests. Nil means the pool's own transport, which keeps
+	// connections alive, uses HTTP/1.1 and HTTP/2, honours the proxy settings of the
+	// environment, verifies certificates and limits headers to 64 KiB.
 	Transport http.RoundTripper
 
-	Retries        int           // of one call, on all its routes together; 0: 2, negative: none
-	Backoff        time.Duration // before the first retry, doubled for the next, with jitter; 0: 250 ms
-	MaxRetryAfter  time.Duration // a longer Retry-After fails over to the next route; 0: 5 s
-	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
-	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
-	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
-	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 60 s, 15 min
+	Retries        int           // of one call, on all its routes together; 0 means 2, negative means none
+	Backoff        time.Duration // before the first retry, doubled for each further one, with jitter; 0 means 250 ms
+	MaxRetryAfter  time.Duration // a longer Retry-After fails over to the next route; 0 means 5 s
+	MaxReplyBytes  int64         // of one reply; 0 means 64 MiB
+	RetryShare     float64       // retries in progress, as a share of calls in progress; 0 means 0.2
+	RetriesAnyway  int           // retries in progress that are allowed at any load; 0 means 3
+	DefaultTimeout stoa.Timeouts // for the zero timeouts of a provider; zero means 60 s, 60 s, 60 s, 15 min
 }
 
 // withDefaults fills zero fields with the defaults named in [Config].
@@ -82,8 +81,8 @@ func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
 }
 
 const (
-	idlePerHost    = 512     // connections kept for later calls
-	readBuffer     = 8 << 10 // bytes of each connection to a vendor over HTTP/1.1; most bursts of events take one read
+	idlePerHost    = 512     // idle connections kept per host
+	readBuffer     = 8 << 10 // bytes per HTTP/1.1 connection to a vendor; most bursts of events need one read
 	maxHeaderBytes = 64 << 10
 	maxErrorBytes  = 64 << 10
 	userAgent      = "stoa/"
@@ -101,26 +100,26 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
-		DisableCompression:     true, // a compressed stream arrives late
+		DisableCompression:     true, // a compressed stream would be delayed
 		ReadBufferSize:         readBuffer,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
-// A Pool serves model calls from the configured providers and from the built-in
-// sandbox, which is the provider "sandbox" of the wire "sandbox" unless another is
+// A Pool serves model calls from the configured providers and from the built-in sandbox,
+// which is the provider "sandbox" with the wire "sandbox" unless another provider is
 // configured under that name. It is safe for concurrent use.
 type Pool struct {
 	cfg       Config
 	codec     func(name string) (wire.Codec, bool)
-	userAgent []string // one; shared by all requests
+	userAgent []string // one value; shared by all requests
 
 	providers atomic.Pointer[map[string]*provider]
 	updating  sync.Mutex
 
-	active   atomic.Int64 // calls under way
-	retrying atomic.Int64 // of them: waiting for, or making, a retry
+	active   atomic.Int64 // calls in progress
+	retrying atomic.Int64 // of these, waiting for or making a retry
 }
 
 // New creates a pool. A provider with an invalid base URL or an unknown wire is
@@ -132,9 +131,9 @@ func New(cfg Config) *Pool {
 	return p
 }
 
-// Update replaces the providers. Calls under way finish with the settings they began
-// with. A provider that did not change keeps its breakers and counters; one that did
-// gets new ones, but still counts its calls in flight.
+// Update replaces the providers. Calls in progress finish with their original settings. An
+// unchanged provider keeps its breakers and counters; a changed one gets new ones, but still
+// counts its calls in flight.
 func (p *Pool) Update(providers []stoa.Provider) {
 	p.updating.Lock()
 	defer p.updating.Unlock()
@@ -147,10 +146,10 @@ func (p *Pool) Update(providers []stoa.Provider) {
 	for _, s := range providers {
 		made := keepOrCreate(old[s.Name], s, p.cfg.DefaultTimeout)
 		if _, ok := p.codec(s.Wire); !ok && s.Wire != sandboxWire {
-			made.broken = fmt.Errorf("there is no wire %q", s.Wire)
+			made.broken = fmt.Errorf("the wire %q does not exist", s.Wire)
 		}
 		if made.broken != nil {
-			p.cfg.Logger.Error("a provider cannot be used and is left out: its base URL or its wire is wrong", "provider", s.Name, "error", made.broken)
+			p.cfg.Logger.Error("a provider cannot be used and is left out: its base URL or its wire is invalid", "provider", s.Name, "error", made.broken)
 			continue
 		}
 		next[s.Name] = made
@@ -158,11 +157,11 @@ func (p *Pool) Update(providers []stoa.Provider) {
 	p.providers.Store(&next)
 }
 
-// identity is the encoding of replies that is asked for.
+// identity is the encoding requested for replies.
 var identity = []string{"identity"}
 
-// complete adds to the header of a request what every one has, and the name and
-// password of its URL if there is no other credential.
+// complete adds the common headers to a request, and the credentials of its URL if it has no
+// other.
 func (p *Pool) complete(h http.Header, to *url.URL) {
 	h["User-Agent"], h["Accept-Encoding"] = p.userAgent, identity
 	if user := to.User; user != nil && h.Get("Authorization") == "" {
@@ -173,8 +172,8 @@ func (p *Pool) complete(h http.Header, to *url.URL) {
 
 func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
 
-// Healthy reports whether an account's call of the model would be sent now: for one
-// of its routes the provider is below its maxInFlight and the circuit is not open.
+// Healthy reports whether an account's call of the model would be sent now: the provider of
+// one of its routes is below its maxInFlight, and that route's circuit is not open.
 func (p *Pool) Healthy(account string, m stoa.Model) bool {
 	for _, r := range m.Routes {
 		pr := p.provider(r.Provider)

@@ -10,17 +10,17 @@ import (
 	"stoa/internal/wire"
 )
 
-// A pace is how fast a route has been writing: a moving average of the time for one
-// token of output, waits included. It is safe for use by several goroutines; an
-// observation that is lost among several at a time does not matter.
-type pace struct{ perToken atomic.Int64 } // in ns; 0: unknown
+// A pace is the output rate of a route: a moving average of the time per output token,
+// including waits. It is safe for use by several goroutines; a concurrent observation may be
+// lost.
+type pace struct{ perToken atomic.Int64 } // in ns; 0 means unknown
 
-// leastTokens is how many tokens a reply counts for at least: the time of a short
-// one is that of the way there and back.
+// leastTokens is the minimum number of tokens that a reply counts as; the duration of a
+// shorter reply is mostly latency.
 const leastTokens = 64
 
-// observe notes that a reply of so many tokens took so long. Slow replies count for
-// more than fast ones.
+// observe records the duration of a reply with the given number of tokens. Slow replies have
+// more weight than fast ones.
 func (p *pace) observe(tokens int64, took time.Duration) {
 	now := max(int64(took)/max(tokens, leastTokens), 1)
 	if old := p.perToken.Load(); old > 0 && now > old {
@@ -31,21 +31,20 @@ func (p *pace) observe(tokens int64, took time.Duration) {
 	p.perToken.Store(max(now, 1))
 }
 
-// forget makes the pace unknown.
+// forget resets the pace to unknown.
 func (p *pace) forget() { p.perToken.Store(0) }
 
-// writes reports whether so many tokens are expected within limit.
+// writes reports whether the given number of tokens is expected within limit.
 func (p *pace) writes(tokens int64, limit time.Duration) bool {
 	per := p.perToken.Load()
 	return per > 0 && tokens <= int64(limit)/per
 }
 
-// wantsWhole reports whether the next request of the attempt asks for the reply in
-// one piece instead of a stream.
-// It does when the caller wants no stream and the longest reply that its limit allows is
-// expected within half of `timeouts.whole`, by the pace of the route. A failed attempt
-// leaves nothing behind, and every further attempt of the call is a stream: a timeout may
-// be in time as one, and a vendor that has no whole replies refuses them with 404, 405, 406
+// wantsWhole reports whether the next request of the attempt asks for a whole reply instead
+// of a stream. It does if the caller does not stream and the longest reply that its limit
+// allows is expected within half of `timeouts.whole`, at the pace of the route. After a
+// failure all further attempts of the call are streams: a stream may be fast enough where a
+// whole reply timed out, and a vendor without whole replies refuses them with 404, 405, 406
 // or 501. A fixed number of tokens would not do: 8,192 take 16 s at one vendor and five
 // minutes at another.
 func (a *attempt) wantsWhole() bool {
@@ -63,13 +62,13 @@ func (a *attempt) wantsWhole() bool {
 		tokens = stoa.DefaultOutput
 	}
 	if a.call.LimitDefault {
-		tokens *= 2 // a vendor that is not sent the limit may write beyond it
+		tokens *= 2 // a vendor that does not receive the limit may exceed it
 	}
 	return a.route.pace.writes(tokens, a.provider.timeouts.Whole/2)
 }
 
-// wrote notes the finished reply for the pace of its route. A vendor's count is
-// believed within the limit of the call.
+// wrote records the finished reply in the pace of its route. A vendor's count is accepted up
+// to the limit of the call.
 func (a *attempt) wrote(ev *stoa.Event) {
 	tokens := stoa.EstimateTokens(a.bytes)
 	if ev.HasUsage && ev.Usage.Sane() {
@@ -84,9 +83,9 @@ func (a *attempt) wrote(ev *stoa.Event) {
 	}
 }
 
-// refusesWhole reports whether fail, of a request for a reply in one piece, may mean
-// that the vendor writes streams only: servers exist that have no other form, and
-// gateways before a vendor that let no other path through.
+// refusesWhole reports whether fail, of a request for a whole reply, may mean that the vendor
+// only supports streams: some servers have no other form, and some gateways block other
+// paths.
 func refusesWhole(fail *wire.Failure) bool {
 	switch fail.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:

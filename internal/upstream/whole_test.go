@@ -20,7 +20,7 @@ func buffered(prompt string) stoa.Call {
 	return call
 }
 
-// inWhole reports which of the recorded requests asked for a reply in one piece.
+// inWhole returns which of the recorded requests asked for a whole reply.
 func inWhole(served []fakeup.Served) (out []bool) {
 	for _, s := range served {
 		out = append(out, s.Header.Get("Accept") == "application/json")
@@ -52,8 +52,8 @@ func TestWholeRepliesOnEveryWire(t *testing.T) {
 	}
 }
 
-// TestWholeWhereTheRouteIsFast pins when a reply is requested in one piece: once the
-// pace of the route is known, where the longest reply fits into half of the timeout.
+// TestWholeWhereTheRouteIsFast checks when a whole reply is requested: once the pace of the
+// route is known, if the longest reply fits into half of the timeout.
 func TestWholeWhereTheRouteIsFast(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "auto", func(t *testing.T) {
@@ -68,11 +68,11 @@ func TestWholeWhereTheRouteIsFast(t *testing.T) {
 			return c
 		}
 		calls := []stoa.Call{
-			limited(200, false),  // nothing is known yet
+			limited(200, false),  // the pace is unknown
 			limited(3000, false), // 3,000 × 10 ms
 			limited(3100, false), // more than 30 s
-			limited(1600, true),  // perhaps 3,200
-			limited(1500, true),  // perhaps 3,000
+			limited(1600, true),  // possibly 3,200
+			limited(1500, true),  // possibly 3,000
 			ask("say: a streamed call"),
 		}
 		for _, c := range calls {
@@ -97,8 +97,8 @@ func TestWholeWhereTheRouteIsFast(t *testing.T) {
 	})
 }
 
-// TestFailedWholeIsMadeAsAStream lets the vendor fail a whole reply in each way; the
-// next attempt is a stream on the same route.
+// TestFailedWholeIsMadeAsAStream makes a whole reply fail in each way; the next attempt is a
+// stream on the same route.
 func TestFailedWholeIsMadeAsAStream(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{
@@ -115,7 +115,7 @@ func TestFailedWholeIsMadeAsAStream(t *testing.T) {
 				cfg.MaxReplyBytes = 1 << 20
 				p := openPipe(t, cfg, vendor)
 				m := at(w.model, pr)
-				if prompt == "fault: comments" { // never silent: only the whole call is bounded
+				if prompt == "fault: comments" { // never silent: only the total time is limited
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					if r := collect(ctx, p, m, buffered(prompt)); r.err == nil || r.text != "" {
@@ -125,7 +125,7 @@ func TestFailedWholeIsMadeAsAStream(t *testing.T) {
 				}
 				r := collect(t.Context(), p, m, buffered("flaky: 1\n"+prompt+"\nsay: one two"))
 				got := inWhole(vendor.WaitEnded(t, 1))
-				if prompt == "fault: endless" { // too large is not for another try
+				if prompt == "fault: endless" { // a reply that is too large is not retried
 					r.expect(t, stoa.CodeUpstream)
 					return
 				}
@@ -138,9 +138,9 @@ func TestFailedWholeIsMadeAsAStream(t *testing.T) {
 	}
 }
 
-// TestVendorThatOnlyStreams refuses replies in one piece: the call is made as a stream,
-// and so are all later ones of the route. A refusal of the stream too is the answer,
-// and says nothing about the form.
+// TestVendorThatOnlyStreams refuses whole replies: the call is repeated as a stream, and all
+// later calls of the route are streams. If the stream is refused too, that is the answer, and
+// says nothing about whole replies.
 func TestVendorThatOnlyStreams(t *testing.T) {
 	t.Parallel()
 	for _, w := range wires {
@@ -173,8 +173,8 @@ func TestVendorThatOnlyStreams(t *testing.T) {
 	}
 }
 
-// TestDisconnectBeforeTheHeaders checks what the reader of a call learns that ends
-// before the vendor answers: that the vendor has the request.
+// TestDisconnectBeforeTheHeaders ends a call before the vendor answers: the reader must learn
+// that the vendor has the request.
 func TestDisconnectBeforeTheHeaders(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {
@@ -225,8 +225,8 @@ func TestRequestThatWasNotSent(t *testing.T) {
 	}
 }
 
-// TestRequestThatLiesInABuffer ends a call whose request is written, as far as
-// net/http reports it, and has not left.
+// TestRequestThatLiesInABuffer ends a call whose request net/http reports as written although
+// it was not sent.
 func TestRequestThatLiesInABuffer(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []string{"always", "never"} {
@@ -236,7 +236,7 @@ func TestRequestThatLiesInABuffer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		transport := newTransport()
 		transport.DialContext = counted(func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe() // what is written leaves when it is read, so never
+			ours, theirs := net.Pipe() // written bytes are only sent when they are read, so never
 			t.Cleanup(func() { theirs.Close() })
 			return atWrite{ours, cancel}, nil
 		})

@@ -122,7 +122,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	back.says("Nothing was connected")
 	back.everywhere("cancelled")
 	leave()
-	p.says("Whoever signed in cancelled the authorization.")
+	p.says("The person who signed in cancelled the authorization.")
 	p.press("Begin again")
 	back, leave = p.opened(st.h.URL)
 	back.press("Connect")

@@ -19,7 +19,7 @@ import (
 	"stoa/internal/vault"
 )
 
-// A got is a request that a receiver got.
+// A got is a request that a receiver received.
 type got struct {
 	path   string
 	header http.Header
@@ -31,7 +31,7 @@ type receiver struct {
 	*httptest.Server
 	mu   sync.Mutex
 	all  []got
-	next func(n int, g got, w http.ResponseWriter) // answers the nth request; nil: 200
+	next func(n int, g got, w http.ResponseWriter) // answers the nth request; nil means 200
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -51,19 +51,19 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// answers sets what the receiver does from now on.
+// answers sets the behaviour of the receiver.
 func (r *receiver) answers(next func(n int, g got, w http.ResponseWriter)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next = next
 }
 
-// status has the receiver answer with a status.
+// status makes the receiver answer with a status.
 func (r *receiver) status(code int) {
 	r.answers(func(_ int, _ got, w http.ResponseWriter) { w.WriteHeader(code) })
 }
 
-// requests returns what came since the last call.
+// requests returns the requests since the last call.
 func (r *receiver) requests() []got {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *receiver) requests() []got {
 	return all
 }
 
-// count returns how many requests came since the last call of requests.
+// count returns the number of requests since the last call of requests.
 func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (b *bench) hook(w stoa.Webhook) (stoa.Webhook, string) {
 	return w, secret
 }
 
-// emit has something happen n times.
+// emit emits an event n times.
 func (b *bench) emit(n int, e Event) {
 	b.t.Helper()
 	if e.AccountID == "" {
@@ -171,7 +171,7 @@ func (b *bench) emit(n int, e Event) {
 	})
 }
 
-// pass looks once, and waits for what it began to send.
+// pass calls Look once, and waits for the requests that it started.
 func (b *bench) pass() time.Duration {
 	b.t.Helper()
 	wait, err := b.Look(context.Background())
@@ -182,7 +182,7 @@ func (b *bench) pass() time.Duration {
 	return wait
 }
 
-// drain looks until nothing more is sent now.
+// drain calls pass until nothing is left to send now.
 func (b *bench) drain() {
 	b.t.Helper()
 	for range 1000 {
@@ -242,7 +242,7 @@ func (b *bench) statuses(id string) map[store.DeliveryStatus]int {
 	return n
 }
 
-// read returns a webhook as it is now.
+// read returns the current webhook.
 func (b *bench) read(id string) (w stoa.Webhook) {
 	b.t.Helper()
 	if err := b.store.Read(context.Background(), func(tx *store.Tx) (err error) {

@@ -16,14 +16,14 @@ import (
 	"stoa/internal/vault"
 )
 
-// Config configures [New]. Store, Vault and Client are required; zeros of the rest mean
-// the defaults in brackets.
+// Config configures [New]. Store, Vault and Client are required; zero values of the other
+// fields mean the defaults in brackets.
 type Config struct {
 	Store  *store.Store
 	Vault  *vault.Vault
-	Client http.RoundTripper // follows no redirect and bounds the time of a request; see package outbound
-	// Shared reports that other processes write the same store; then the rows are read
-	// every second.
+	Client http.RoundTripper // must not follow redirects and must limit the time of a request; see package outbound
+	// Shared means that other processes write to the same store; the rows are then read every
+	// second.
 	Shared  bool
 	Version string             // of the program, in the header User-Agent
 	Now     func() time.Time   // [time.Now]
@@ -32,21 +32,21 @@ type Config struct {
 	Metrics *telemetry.Metrics // [none]
 }
 
-// The bounds of the dispatcher, of each process.
+// Limits of the dispatcher in each process.
 const (
 	AttemptTime  = 15 * time.Second // of one request
-	lease        = time.Minute      // in which nobody else sends what is being sent
-	atOnce       = 32               // requests
-	perWebhook   = 4                // of those
-	failingShare = 16               // of those, to webhooks whose newest attempt failed: one to each
+	lease        = time.Minute      // time in which no other process sends a claimed delivery
+	atOnce       = 32               // concurrent requests
+	perWebhook   = 4                // concurrent requests to one webhook
+	failingShare = 16               // concurrent requests to webhooks whose latest attempt failed: one to each
 )
 
 const (
-	pollShared   = time.Second      // how often the rows are read when other processes write them too
-	pollAlone    = 15 * time.Second // and when none does: what commits wakes the loop
+	pollShared   = time.Second      // polling interval when other processes write to the store too
+	pollAlone    = 15 * time.Second // polling interval otherwise: commits wake the loop
 	lookGap      = 10 * time.Millisecond
 	sweepEvery   = time.Minute
-	unreadableIn = time.Minute // until a webhook whose secret cannot be read is looked at again
+	unreadableIn = time.Minute // pause before a webhook with an unreadable secret is tried again
 	holdBatch    = 500
 	stopTime     = 5 * time.Second // for the last writes
 )
@@ -61,13 +61,13 @@ type Dispatcher struct {
 	wakeup chan struct{} // a request has ended
 
 	mu         sync.Mutex
-	sending    map[string]int       // requests under way, by webhook
-	failing    map[string]bool      // webhooks whose newest attempt here failed
-	unreadable map[string]time.Time // webhooks whose secret cannot be read: until when they are left alone
-	last       string               // the webhook that had its turn last
+	sending    map[string]int       // requests in progress, by webhook
+	failing    map[string]bool      // webhooks whose latest attempt in this process failed
+	unreadable map[string]time.Time // webhooks with an unreadable secret: the time until which they are skipped
+	last       string               // the webhook that was served last
 	requests   sync.WaitGroup
-	pending    int           // deliveries, as of the newest sweep
-	lag        time.Duration // that the oldest of them waits beyond its time
+	pending    int           // deliveries at the latest sweep
+	lag        time.Duration // delay of the oldest of them beyond its due time
 }
 
 // New returns a dispatcher. Nothing is sent before [Dispatcher.Run].
@@ -102,8 +102,8 @@ func (d *Dispatcher) report(ctx context.Context, what string, err error) {
 	}
 }
 
-// Run sends what is due until ctx ends. Requests under way are then given up, and their
-// deliveries left to the next process, which may send them again.
+// Run sends due deliveries until ctx ends. It then aborts the requests in progress, and
+// leaves their deliveries to the next process, which may send them again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		d.report(ctx, "the outbox of webhooks could not be read", err)
@@ -123,7 +123,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		if now := d.now(); now.Sub(swept) >= sweepEvery || now.Before(swept) {
 			swept = now
 			if err := d.Sweep(ctx); err != nil {
-				d.report(ctx, "what webhooks are told of credits and keys could not be found out", err)
+				d.report(ctx, "credits and keys could not be checked for webhooks", err)
 			}
 		}
 		wait, err := d.Look(ctx)
@@ -138,7 +138,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// gap lets what commits meanwhile be found by one look.
+// gap delays the next Look, so that it finds all commits in the meantime.
 func (d *Dispatcher) gap(ctx context.Context) {
 	timer := time.NewTimer(lookGap)
 	defer timer.Stop()
@@ -148,7 +148,8 @@ func (d *Dispatcher) gap(ctx context.Context) {
 	}
 }
 
-// begin frees what an earlier process was sending, where no other can be.
+// begin frees the deliveries that an earlier process was sending, if no other process can
+// exist.
 func (d *Dispatcher) begin(ctx context.Context) error {
 	for n := int64(holdBatch); n == holdBatch && !d.cfg.Shared; {
 		if err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
@@ -161,9 +162,8 @@ func (d *Dispatcher) begin(ctx context.Context) error {
 	return nil
 }
 
-// Look claims what is due, as far as there are places for it, and begins to send it. It
-// returns how long there is nothing more to do, unless something is committed or a
-// request ends.
+// Look claims due deliveries, up to the limits, and begins to send them. It returns the time
+// until more work is due, unless something is committed or a request ends.
 func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	var due []store.DueWebhook
 	err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -195,8 +195,7 @@ func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	return wait, err
 }
 
-// inTurn orders webhooks so that the one after that which had its turn last is the
-// first.
+// inTurn orders webhooks starting after the one that was served last (round robin).
 func (d *Dispatcher) inTurn(ids []string) []string {
 	slices.Sort(ids)
 	d.mu.Lock()
@@ -208,7 +207,7 @@ func (d *Dispatcher) inTurn(ids []string) []string {
 	return append(ids[i:len(ids):len(ids)], ids[:i]...)
 }
 
-// places returns how many deliveries of a webhook may be claimed now.
+// places returns the number of deliveries of a webhook that may be claimed now.
 func (d *Dispatcher) places(id string, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,8 +235,8 @@ type claimed struct {
 	deliveries []store.Delivery
 }
 
-// claim claims deliveries of the webhooks, one webhook after the other, and begins to
-// send them. It reports whether there is more to do at once.
+// claim claims deliveries of the webhooks, one webhook after the other, and begins to send
+// them. It reports whether more can be claimed immediately.
 func (d *Dispatcher) claim(ctx context.Context, now time.Time, ids []string) (more bool, err error) {
 	for _, id := range ids {
 		n := d.places(id, now)
@@ -265,8 +264,8 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ids []string) (mo
 	return more, nil
 }
 
-// claimOf claims at most n deliveries of a webhook. Those of one that is disabled are
-// held, and those of one that is gone removed; held reports that there may be more.
+// claimOf claims at most n deliveries of a webhook. Those of a disabled webhook are held, and
+// those of a deleted one removed; held reports that there may be more.
 func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now time.Time, n int) (c claimed, held bool, err error) {
 	w, found, err := tx.AnyWebhook(ctx, id)
 	if err != nil {
@@ -291,7 +290,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now t
 	delete(d.unreadable, id)
 	d.mu.Unlock()
 	c = claimed{webhook: w, secrets: secrets}
-	if !w.FailingSince.IsZero() { // another process or an earlier one may know better
+	if !w.FailingSince.IsZero() { // another process or an earlier one may have set it
 		d.mu.Lock()
 		known := d.failing[id]
 		d.failing[id] = true
@@ -306,7 +305,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now t
 	return c, false, err
 }
 
-// forget forgets what is known of a webhook that is gone.
+// forget drops the state of a deleted webhook.
 func (d *Dispatcher) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -314,8 +313,8 @@ func (d *Dispatcher) forget(id string) {
 	delete(d.unreadable, id)
 }
 
-// cannotRead leaves a webhook alone for a while whose secret cannot be read: its
-// deliveries wait, and no attempt counts.
+// cannotRead skips a webhook with an unreadable secret for a while: its deliveries wait, and
+// no attempt counts.
 func (d *Dispatcher) cannotRead(ctx context.Context, w stoa.Webhook, now time.Time, err error) {
 	d.mu.Lock()
 	_, known := d.unreadable[w.ID]
@@ -347,20 +346,20 @@ var gaps = [...]time.Duration{
 }
 
 const (
-	// Attempts is how often a delivery is sent before it is given up.
+	// Attempts is the maximum number of attempts of a delivery.
 	Attempts   = len(gaps) + 1
 	jitter     = 0.1                 // of a gap, in both directions
-	maxAsked   = 2 * time.Hour       // of Retry-After
-	longest    = 27 * time.Hour      // from the first attempt; then the next one is the last
+	maxAsked   = 2 * time.Hour       // maximum Retry-After that is honoured
+	longest    = 27 * time.Hour      // from the first attempt; after that the next attempt is the last
 	failedLong = 3 * 24 * time.Hour  // without a success
 	failedMany = 20                  // deliveries
 	logKept    = 20                  // attempts of a delivery
-	ReplyKept  = 512                 // bytes of a reply
-	userAgent  = "Stoa-Webhooks/1.0" // and the version of the program
+	ReplyKept  = 512                 // bytes of a reply that are kept
+	userAgent  = "Stoa-Webhooks/1.0" // followed by the version of the program
 
 )
 
-// next returns when a delivery that failed is sent again; zero: it is given up.
+// next returns the time of the next attempt of a failed delivery; zero if none exists.
 func (d *Dispatcher) next(of store.Delivery, now time.Time, asked time.Duration) time.Time {
 	if of.Once || of.Round >= Attempts || now.Sub(of.FirstAt) >= longest {
 		return time.Time{}

@@ -356,7 +356,8 @@ func TestADeadWebhookIsDisabledAndRecovers(t *testing.T) {
 	}
 }
 
-// Test 73: the dead ones never get more than half of the places, whoever came first.
+// The dead webhooks never get more than half of the places, regardless of the order of
+// arrival.
 func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	b, dead, live := newBench(t), newReceiver(t), newReceiver(t)
@@ -391,7 +392,7 @@ func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 		}
 		return nil
 	})
-	// Each look is as a loop does it, but for the dead ones nobody waits.
+	// Each pass is like one of the loop, except that it does not wait for the dead webhooks.
 	ctx, cancel := context.WithCancel(context.Background())
 	for b.statuses("")[store.DeliveryDelivered] < 20 {
 		if _, err := b.Look(ctx); err != nil {
@@ -411,7 +412,7 @@ func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 				t.Errorf("%d places are the dead ones'", failing)
 			}
 		})
-		<-b.wakeup // one of the live has ended: the dead never do
+		<-b.wakeup // a live one has ended: the dead never do
 	}
 	if live.count() != 20 {
 		t.Errorf("the live one got %d requests, want 20", live.count())
@@ -444,7 +445,7 @@ func TestWhatAKilledProcessSentIsSentAgain(t *testing.T) {
 	if b.drain(); len(r.requests()) != 0 {
 		t.Fatal("what another process is sending is sent beside it")
 	}
-	if !b.store.Postgres() { // nobody else can be sending
+	if !b.store.Postgres() { // no other process can be sending
 		if err := b.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}

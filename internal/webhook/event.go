@@ -25,17 +25,17 @@ const (
 	CallUnknown       = "tool_call.unknown"
 	ReviewNeeded      = "connection.review_needed"
 	NeedsAuth         = "connection.needs_authorization"
-	test              = "webhook.test" // of [Hooks.Test]; nobody subscribes to it
+	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// An Event is what happened in an account.
+// An Event is an event of an account.
 type Event struct {
 	AccountID string
-	SpaceID   string // where it happened; with AgentID empty too: in the account
-	AgentID   string // in whose space it happened, where SpaceID is empty
+	SpaceID   string // where it happened; if AgentID is empty too, in the account
+	AgentID   string // in whose space it happened, if SpaceID is empty
 	Type      string
-	Data      any // becomes the member data: ids and words, no texts; about 3 KiB at most
+	Data      any // becomes the member data: ids and words, no texts; at most about 3 KiB
 
 	to, except string
 	once       bool
@@ -49,15 +49,15 @@ type envelope struct {
 	Data      any    `json:"data"`
 }
 
-// Emit adds a delivery of an event for each webhook that wants it, in the transaction
-// of what happened. Nothing is sent before the commit. An account without webhooks
-// pays for a look into an index.
+// Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of
+// its cause. Nothing is sent before the commit. For an account without webhooks the cost is
+// one index lookup.
 func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 	_, err := emit(ctx, tx, e)
 	return err
 }
 
-// emit is [Emit] that returns the id of the event.
+// emit is [Emit], and returns the id of the event.
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
 	body, err := json.Marshal(envelope{ID: id, Type: e.Type, Timestamp: stamp(tx.Now), Data: e.Data})
@@ -104,8 +104,8 @@ type inputData struct {
 	Tools     []string `json:"tools,omitempty"` // names
 }
 
-// SessionStopped emits the event of a session that has stopped, or waits for input. The
-// row is as it is written, with the number of its newest event.
+// SessionStopped emits the event of a session that has stopped, or waits for input. The row
+// must be in its written state, with the number of its newest event.
 func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	e := Event{AccountID: s.AccountID, SpaceID: s.SpaceID}
 	d := sessionData{
@@ -149,7 +149,7 @@ type callData struct {
 	ConnectionID string `json:"connectionId,omitempty"`
 }
 
-// ToolCallUnknown emits the event of a tool call of which nobody knows whether it was
+// ToolCallUnknown emits the event of a tool call of which it is unknown whether it was
 // carried out.
 func ToolCallUnknown(ctx context.Context, tx *store.Tx, s stoa.Session, c stoa.ExternalCall) error {
 	return Emit(ctx, tx, Event{AccountID: s.AccountID, SpaceID: s.SpaceID, Type: CallUnknown, Data: callData{
@@ -191,9 +191,9 @@ func TaskRunFinished(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, r 
 	}))
 }
 
-// TaskRunsSkipped emits an event for each reason why runs were skipped: after a long
-// absence a task has thousands of them. It names the newest run of the reason, which
-// has an id.
+// TaskRunsSkipped emits an event for each reason why runs were skipped, since a task may have
+// thousands of them after a long absence. It names the newest run of the reason, which has an
+// id.
 func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, runs []stoa.TaskRun) error {
 	var reasons []string
 	of := map[string]runData{}
@@ -222,7 +222,7 @@ func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, ru
 	return nil
 }
 
-// ScheduledTaskPaused emits the event of a task that was paused, for whatever reason.
+// ScheduledTaskPaused emits the event of a task that was paused, for any reason.
 func ScheduledTaskPaused(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask) error {
 	return Emit(ctx, tx, ofTask(t, TaskPaused, runData{PauseReason: t.PauseReason}))
 }

@@ -16,22 +16,22 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// Words of attempts that failed, beside the reasons of package outbound.
+// Error words of failed attempts, in addition to those of package outbound.
 const (
 	errorStatus = "status" // the reply was not 2xx
 	errorURL    = "invalid_url"
 )
 
-// An outcome is what one request came to.
+// An outcome is the result of one request.
 type outcome struct {
 	attempt store.Attempt
 	asked   time.Duration // of Retry-After
-	stopped bool          // the process stops: it counts as no attempt
+	stopped bool          // the process shuts down: it does not count as an attempt
 }
 
 func (o outcome) ok() bool { return o.attempt.Error == "" }
 
-// send makes one attempt of a delivery that is claimed, and records it.
+// send makes one attempt of a claimed delivery, and records it.
 func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret, of store.Delivery) {
 	o := d.attempt(ctx, w, secrets, of)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -42,7 +42,7 @@ func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret,
 	} else {
 		err = d.record(stop, w, of, o)
 	}
-	if err != nil { // the lease ends, and it is sent again
+	if err != nil { // the lease expires, and the delivery is sent again
 		d.log.LogAttrs(ctx, slog.LevelError, "an attempt of a webhook could not be recorded", slog.String("delivery", of.ID), slog.Any("error", err))
 	}
 	d.ended(w.ID, !o.ok() && !o.stopped)
@@ -66,7 +66,7 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	}
 	defer resp.Body.Close()
 	o.attempt.Status = resp.StatusCode
-	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // the status says all that counts
+	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // only the status matters
 	o.attempt.Reply = printable(reply)
 	if resp.StatusCode/100 != 2 {
 		o.attempt.Error = errorStatus
@@ -75,7 +75,7 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	return o
 }
 
-// broken says why there was no reply.
+// broken sets the reason why there was no reply.
 func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 	reason := outbound.Broken
 	if e, ok := errors.AsType[*outbound.Error](err); ok {
@@ -84,7 +84,7 @@ func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 	switch {
 	case ctx.Err() != nil:
 		o.stopped = true
-	case reason == outbound.Encoded: // the status was 2xx, and nobody wants the body
+	case reason == outbound.Encoded: // the status was 2xx, and the body is not needed
 		o.attempt.Status = http.StatusOK
 		return o
 	}
@@ -92,7 +92,7 @@ func (d *Dispatcher) broken(ctx context.Context, o outcome, err error) outcome {
 	return o
 }
 
-// request returns the request of an attempt. Its body is that which is stored.
+// request returns the request of an attempt. Its body is the stored one.
 func request(ctx context.Context, address string, secrets []secret, of store.Delivery, at time.Time, version string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(of.Body))
 	if err != nil {
@@ -114,12 +114,12 @@ func request(ctx context.Context, address string, secrets []secret, of store.Del
 	return req, nil
 }
 
-// printable returns the beginning of a reply as a text that every database holds.
+// printable returns the beginning of a reply as a text that every database can store.
 func printable(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// retryAfter reads the header: seconds or a time; 0 where it has neither.
+// retryAfter reads the header: seconds or a time; 0 if it is neither.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
@@ -130,7 +130,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// giveBack lets a delivery be sent again at once, by another process.
+// giveBack makes a delivery available immediately to another process.
 func (d *Dispatcher) giveBack(ctx context.Context, of store.Delivery) error {
 	lease := of.Lease
 	of.Lease, of.DueAt = "", d.now()
@@ -140,8 +140,8 @@ func (d *Dispatcher) giveBack(ctx context.Context, of store.Delivery) error {
 	})
 }
 
-// record writes what an attempt came to, unless another process has claimed the
-// delivery meanwhile.
+// record writes the result of an attempt, unless another process has claimed the delivery in
+// the meantime.
 func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delivery, o outcome) error {
 	now, lease := d.now(), of.Lease
 	of.Lease, of.Round, of.Attempts = "", of.Round+1, of.Attempts+1
@@ -182,8 +182,8 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 	return nil
 }
 
-// failed counts an attempt that failed, and disables the webhook where that is due. It
-// returns why, empty where it did not.
+// failed counts a failed attempt, and disables the webhook if that is due. It returns the
+// reason, empty if the webhook was not disabled.
 func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, now time.Time, givenUp, gone bool) (reason string, err error) {
 	w, found, err := tx.WebhookFailed(ctx, w.AccountID, w.ID, now, givenUp)
 	if err != nil || !found {

@@ -17,7 +17,8 @@ import (
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
-	// Tolerance is how far the time of a request may be from that of whoever checks it.
+	// Tolerance is the maximum difference between the time of a request and the clock of the
+	// receiver.
 	Tolerance = 5 * time.Minute
 )
 
@@ -48,8 +49,7 @@ func secretKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// Sign returns the header of a body's signatures, one for each secret, with spaces
-// between.
+// Sign returns the header with a body's signatures, one for each secret, separated by spaces.
 func Sign(secrets []string, id string, at time.Time, body []byte) (string, error) {
 	all := make([]string, 0, len(secrets))
 	for _, secret := range secrets {
@@ -67,8 +67,8 @@ func Sign(secrets []string, id string, at time.Time, body []byte) (string, error
 
 // The errors of [Verify].
 var (
-	ErrTimestamp = errors.New("the timestamp is no number of seconds, or more than five minutes from now")
-	ErrSignature = errors.New("none of the signatures is that of this body with this secret, id and timestamp")
+	ErrTimestamp = errors.New("the timestamp is not a number of seconds, or differs by more than five minutes from now")
+	ErrSignature = errors.New("none of the signatures matches this body with this secret, id and timestamp")
 )
 
 // Verify checks the signature of a request as a receiver does at a time: ErrSecret,

@@ -20,7 +20,7 @@ func verified(t *testing.T, secret string, g got) error {
 	return w.VerifyIgnoringTimestamp(g.body, g.header)
 }
 
-// The vector is that of the published libraries.
+// The vector comes from the published libraries.
 func TestThePublishedVectorIsSigned(t *testing.T) {
 	t.Parallel()
 	const secret, id, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`

@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// DefaultCreditsLow is below what an account's credits are low, for a webhook that
-	// does not say so itself.
+	// DefaultCreditsLow is the threshold of low credits for a webhook that does not set one.
 	DefaultCreditsLow = 10 * stoa.Credit
-	// exhaustedBelow is below what they are exhausted: hardly a call fits in.
+	// exhaustedBelow is the threshold of exhausted credits: hardly any call fits into the
+	// rest.
 	exhaustedBelow = stoa.Credit / 100
 
 	sweepPage   = 200
-	maxExpiring = 50_000 // keys that one sweep looks at
+	maxExpiring = 50_000 // keys that one sweep examines
 	pendingMost = 100_000
 	noticesKept = 30 * 24 * time.Hour
 )
 
-// warnings are how long before its end it is told that a key expires. A key that lives
-// for less is not worth it.
+// warnings are the times before its end at which a key's expiry is announced. A key that
+// lives for less is not announced.
 var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 
-// notice is the name of what a webhook was told.
+// notice returns the name of a notification to a webhook.
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
-// Sweep tells webhooks of credits that end and of keys that expire, and counts what
-// waits to be sent. It is repeated each minute; what was told is not told again.
+// Sweep notifies webhooks about low credits and expiring keys, and counts the waiting
+// deliveries. It is repeated each minute; a notification is not repeated.
 func (d *Dispatcher) Sweep(ctx context.Context) error {
 	if err := d.credits(ctx); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (d *Dispatcher) Sweep(ctx context.Context) error {
 	})
 }
 
-// Backlog returns how many deliveries waited at the newest sweep, up to 100,000, and
-// how long after its time the oldest did.
+// Backlog returns the number of deliveries that waited at the latest sweep, up to 100,000,
+// and the delay of the oldest.
 func (d *Dispatcher) Backlog() (pending int, lag time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,8 +71,7 @@ type creditsData struct {
 	ThresholdMicro int64  `json:"thresholdMicro"`
 }
 
-// credits tells of credits that end: once for each time that they fall below a
-// threshold.
+// credits announces low credits: once for each time that they fall below a threshold.
 func (d *Dispatcher) credits(ctx context.Context) error {
 	after := ""
 	for {
@@ -103,8 +102,8 @@ func (d *Dispatcher) credits(ctx context.Context) error {
 	}
 }
 
-// crossing tells a webhook that credits are below a threshold, or that they may be told
-// again since they are not.
+// crossing notifies a webhook that credits are below a threshold, or allows the next
+// notification when they are not.
 func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind string, threshold stoa.Credits) error {
 	below, name := c.Unspent < threshold, notice(kind, c.WebhookID)
 	var told bool
@@ -132,7 +131,7 @@ type keyData struct {
 	ExpiresAt string `json:"expiresAt"`
 }
 
-// keys tells of keys that expire soon.
+// keys announces keys that expire soon.
 func (d *Dispatcher) keys(ctx context.Context) error {
 	now := d.now()
 	after := store.Cursor{At: now}
@@ -158,8 +157,8 @@ func (d *Dispatcher) keys(ctx context.Context) error {
 	return nil
 }
 
-// expiring tells of one key that expires, for the shortest of the times before its end
-// that has come.
+// expiring announces the expiry of one key, for the shortest warning time that has been
+// reached.
 func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) error {
 	name := ""
 	for _, w := range warnings {

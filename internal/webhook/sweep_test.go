@@ -82,7 +82,7 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 		return k
 	}
 	long, short := key(end, false), key(b.now().Add(3*24*time.Hour), false)
-	key(b.now().Add(time.Hour), false) // too short a life to tell of
+	key(b.now().Add(time.Hour), false) // its life is too short for an announcement
 	key(end, true)
 	key(time.Time{}, false)
 	told := map[string]int{}

@@ -1,14 +1,15 @@
-// Package webhook sends what happens in an account to addresses of its owner: the
-// outbox, signatures, and the dispatcher; see docs/decisions/0051-store-an-event-and-its-delivery-in-one-row.md.
+// Package webhook sends events of an account to addresses of its owner: the outbox,
+// signatures, and the dispatcher; see
+// docs/decisions/0051-store-an-event-and-its-delivery-in-one-row.md.
 //
-// An event is a row for each webhook that wants it, written in the transaction of what
-// happened ([Emit]). The dispatcher sends the rows, and a process that dies leaves them
-// to the next: each arrives at least once, under the same id, in no promised order. A
-// webhook that fails holds up no other and never touches what its events are about.
-// Bodies have ids and words, never texts of callers or models.
+// An event is a row for each subscribed webhook, written in the transaction of its cause
+// ([Emit]). The dispatcher sends the rows, and a process that dies leaves them to the next:
+// each arrives at least once, under the same id, in no guaranteed order. A failing webhook
+// delays no other and never affects the objects of its events. Bodies contain ids and words,
+// never texts of callers or models.
 //
-// Start at [Emit] for what happens, at [Hooks] for what callers do, at
-// [Dispatcher.Run] for sending.
+// Start at [Emit] for events, at [Hooks] for the operations of callers, at [Dispatcher.Run]
+// for sending.
 package webhook
 
 import (
@@ -23,7 +24,7 @@ import (
 	"stoa/internal/vault"
 )
 
-// Hooks are the verbs of webhooks. The zero value of no member is useful.
+// Hooks implements the verbs of webhooks. All fields are required.
 type Hooks struct {
 	Store *store.Store
 	Vault *vault.Vault
@@ -32,22 +33,22 @@ type Hooks struct {
 // secretKind is the kind of the secrets of webhooks in the vault.
 const secretKind = "webhook"
 
-// A secret of a webhook, and when it ends; zero: it is the current one.
+// A secret is a secret of a webhook and its end; zero for the current one.
 type secret struct {
 	Text  string    `json:"s"`
 	Until time.Time `json:"u,omitzero"`
 }
 
-// maxSecrets is how many secrets a webhook has at a time: the current one, and former
-// ones that have not ended.
+// maxSecrets is the maximum number of secrets of a webhook: the current one, and former ones
+// that have not ended.
 const maxSecrets = 4
 
-// secretRef returns what the secrets of a webhook are bound to.
+// secretRef returns the reference to which the secrets of a webhook are bound.
 func secretRef(w stoa.Webhook) vault.Ref {
 	return vault.Ref{AccountID: w.AccountID, ID: w.ID, Kind: secretKind, Version: w.SecretVersion}
 }
 
-// sealSecrets puts the secrets of a webhook into its row, under a new version.
+// sealSecrets stores the secrets of a webhook in its row, under a new version.
 func sealSecrets(v *vault.Vault, w *stoa.Webhook, all []secret) error {
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -58,8 +59,8 @@ func sealSecrets(v *vault.Vault, w *stoa.Webhook, all []secret) error {
 	return err
 }
 
-// openSecrets returns the secrets of a webhook that are in force at a time, the current one
-// first; [vault.ErrUnreadable] where the key is missing.
+// openSecrets returns the secrets of a webhook that are valid at a time, the current one
+// first; [vault.ErrUnreadable] if the key is missing.
 func openSecrets(v *vault.Vault, w stoa.Webhook, now time.Time) ([]secret, error) {
 	text, err := v.Open(secretRef(w), w.Sealed)
 	if err != nil {
@@ -72,15 +73,15 @@ func openSecrets(v *vault.Vault, w stoa.Webhook, now time.Time) ([]secret, error
 	return slices.DeleteFunc(all, func(s secret) bool { return !s.Until.IsZero() && !now.Before(s.Until) }), nil
 }
 
-// Readable reports whether the secret of a webhook can be read, without which nothing is
+// Readable reports whether the secret of a webhook can be decrypted; otherwise nothing is
 // sent.
 func (h *Hooks) Readable(w stoa.Webhook) bool {
 	_, err := h.Vault.Open(secretRef(w), w.Sealed)
 	return err == nil
 }
 
-// Create adds a webhook with a new secret, which it returns. A service without a key for
-// secrets is CodeSecretsKeyMissing.
+// Create adds a webhook with a new secret, which it returns. If the service has no key for
+// secrets, it fails with CodeSecretsKeyMissing.
 func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.Webhook, string, error) {
 	w.ID = stoa.NewID("whk")
 	text := newSecret()
@@ -91,8 +92,8 @@ func (h *Hooks) Create(ctx context.Context, tx *store.Tx, w stoa.Webhook) (stoa.
 	return w, text, err
 }
 
-// Rotate gives a webhook a new secret, which it returns. Until the former one has ended
-// requests are signed with both.
+// Rotate replaces the secret of a webhook by a new one, which it returns. Until the former
+// one has ended requests are signed with both.
 func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, overlap time.Duration) (w stoa.Webhook, text string, until time.Time, err error) {
 	text, until = newSecret(), tx.Now.Add(overlap)
 	w, err = tx.EditWebhook(ctx, accountID, id, func(w *stoa.Webhook) error {
@@ -114,8 +115,8 @@ func (h *Hooks) Rotate(ctx context.Context, tx *store.Tx, accountID, id string, 
 	return w, text, until, err
 }
 
-// Enable has a webhook sent again what happens from now on. What was held meanwhile is
-// sent by [Hooks.Recover].
+// Enable makes a webhook receive new events again. Deliveries held in the meantime are sent
+// by [Hooks.Recover].
 func Enable(w *stoa.Webhook, by stoa.Key, now time.Time) {
 	if w.Disabled == "" {
 		return
@@ -124,7 +125,7 @@ func Enable(w *stoa.Webhook, by stoa.Key, now time.Time) {
 	w.FailingSince, w.Failed = time.Time{}, 0
 }
 
-// Delete removes a webhook. Its deliveries go with it.
+// Delete removes a webhook with its deliveries.
 func (h *Hooks) Delete(ctx context.Context, tx *store.Tx, accountID, id string) error {
 	for _, kind := range []string{CreditsLow, CreditsExhausted} {
 		if err := tx.ForgetNotice(ctx, accountID, notice(kind, id)); err != nil {
@@ -140,8 +141,8 @@ type testData struct {
 	WebhookID string `json:"webhookId"`
 }
 
-// Test adds a delivery of the event webhook.test, which is sent once, also while the
-// webhook is disabled.
+// Test adds a delivery of the event webhook.test, which is sent once, even while the webhook
+// is disabled.
 func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (store.Delivery, error) {
 	w, err := tx.Webhook(ctx, accountID, id)
 	if err != nil {
@@ -154,7 +155,7 @@ func (h *Hooks) Test(ctx context.Context, tx *store.Tx, accountID, id string) (s
 	return tx.DeliveryOf(ctx, w.AccountID, w.ID, event)
 }
 
-// sendable returns an error where a webhook sends nothing.
+// sendable returns an error if a webhook cannot send.
 func sendable(w stoa.Webhook) error {
 	switch {
 	case w.URL == "":
@@ -165,8 +166,8 @@ func sendable(w stoa.Webhook) error {
 	return nil
 }
 
-// Redeliver has a delivery sent again, under the same id of its event, whatever became
-// of it. One that waits for its next attempt is sent at once.
+// Redeliver sends a delivery again, under the same event id, regardless of its state. A
+// delivery that waits for its next attempt is sent immediately.
 func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookID, id string) (store.Delivery, error) {
 	w, err := tx.Webhook(ctx, accountID, webhookID)
 	if err != nil {
@@ -187,11 +188,11 @@ func (h *Hooks) Redeliver(ctx context.Context, tx *store.Tx, accountID, webhookI
 	return d, err
 }
 
-// recoverBatch is how many deliveries one transaction looks at.
+// recoverBatch is the maximum number of deliveries per transaction.
 const recoverBatch = 500
 
-// Recover has all deliveries sent that failed or were held, of events from since until
-// before until. It returns how many; each batch is committed for itself, and it may be
+// Recover sends all failed or held deliveries of events from since (inclusive) until before
+// until. It returns their number; each batch is committed separately, and Recover may be
 // repeated.
 func (h *Hooks) Recover(ctx context.Context, accountID, webhookID string, since, until time.Time) (total int, err error) {
 	var after store.Cursor

@@ -12,9 +12,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// chat is the chat completions format: of the family delta (dialect deepseek),
-// of OpenAI (openai), and of the many servers that imitate it (compatible,
-// which is also what an empty dialect means).
+// chat is the chat completions format of DeepSeek (dialect deepseek), of OpenAI (openai), and
+// of the many servers that imitate it (compatible, which an empty dialect means too).
 //
 // Its state is the reasoning text, which only DeepSeek requires back.
 type chat struct{}
@@ -29,7 +28,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if err := encodeChatMessages(w, call, route); err != nil {
 		return Request{}, err
 	}
-	// A compatible server's own default fits its context; ours may exceed it.
+	// A compatible server's own default fits its context; Stoa's may exceed it.
 	if call.MaxOutputTokens > 0 && !(call.LimitDefault && !openai && !deepseek) {
 		name := "max_tokens"
 		if openai {
@@ -43,7 +42,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	}
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
-	if least := 1e-6; topP != nil && *topP == 0 && !openai { // others demand more than 0
+	if least := 1e-6; topP != nil && *topP == 0 && !openai { // others require more than 0
 		topP = &least
 	}
 	w.number("top_p", topP)
@@ -92,14 +91,14 @@ type chatReply struct {
 	*reply
 	route     stoa.Route
 	stop      string
-	deltas    bool // a delta came: a message beside it repeats the text
+	deltas    bool // a delta arrived: a message next to it repeats the text
 	pieces    []chatCall
-	at        int    // the call of pieces that is open or the next
-	late      []byte // text that came inside it
+	at        int    // index of the open or the next call
+	late      []byte // text that arrived inside it
 	reasoning []byte
-	thinks    bool // reasoning came, if only an empty text
-	owed      bool // reasoning came that was not emitted as a state
-	sent      int  // bytes of reasoning that were
+	thinks    bool // reasoning arrived, even if only an empty text
+	owed      bool // reasoning arrived that was not emitted as a state
+	sent      int  // bytes of reasoning emitted
 	scratch   []byte
 }
 
@@ -113,7 +112,7 @@ func (f *chatReply) event(ev sse.Event) error {
 	return f.chunk(ev.Data)
 }
 
-// chunk reads one chunk, or a whole reply, which differs in one name.
+// chunk reads one chunk, or a whole reply, which differs in one member name.
 func (f *chatReply) chunk(data []byte) error {
 	before := f.usage
 	c := jsonx.NewReplyCursor(data)
@@ -135,7 +134,7 @@ func (f *chatReply) chunk(data []byte) error {
 		}
 	}
 	if !c.Done() {
-		return broken("a chunk that is no JSON")
+		return broken("a chunk that is not JSON")
 	}
 	if failed {
 		return streamError(data)
@@ -151,7 +150,7 @@ func (f *chatReply) choice(c *jsonx.Cursor) error {
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "delta":
-			if f.reply.whole { // counts only where there is no message
+			if f.reply.whole { // counts only if there is no message
 				if message.Key == nil {
 					message = *c
 				}
@@ -187,7 +186,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 		var err error
 		switch string(c.Key) {
 		case "content":
-			if f.reply.whole { // the reasoning comes before it, wherever it is
+			if f.reply.whole { // reasoning precedes it, regardless of its position
 				content = *c
 				break
 			}
@@ -201,7 +200,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 				f.other = string(c.Key)
 			}
 		case "tool_calls":
-			calls = *c // the text comes before them, wherever it is
+			calls = *c // text precedes them, regardless of their position
 		}
 		if err != nil {
 			return err
@@ -232,7 +231,7 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 		return tooMuch("reasoning")
 	}
 	if first || len(f.reasoning) > n {
-		f.owed = f.route.Dialect == "deepseek" // which wants it back
+		f.owed = f.route.Dialect == "deepseek" // DeepSeek requires it back
 	}
 	f.thought(len(f.reasoning) - n)
 	return nil
@@ -253,8 +252,7 @@ func (f *chatReply) text(c *jsonx.Cursor) error {
 	return f.say(f.join.Next(c))
 }
 
-// parts reads a content that is a list of typed parts; a few compatible servers send
-// it so.
+// parts reads a content that is a list of typed parts, as a few compatible servers send it.
 func (f *chatReply) parts(c *jsonx.Cursor) error {
 	for ok := c.Array(); ok && c.Element(); {
 		kind := "text"
@@ -303,7 +301,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	if hits {
 		u.CachedTokens = hit
 	}
-	// xAI counts reasoning beside completion_tokens, all others inside them.
+	// xAI counts reasoning in addition to completion_tokens, all others as part of them.
 	if r := u.ReasoningTokens; out && r > 0 && (r > u.OutputTokens || total == u.InputTokens+u.OutputTokens+r) {
 		u.OutputTokens += r
 	}
@@ -344,8 +342,8 @@ func (f *chatReply) whole(data []byte) error {
 	return f.done()
 }
 
-// end is reached by a stream without [DONE]. OpenAI and DeepSeek always send it, so
-// a stream without it was cut; many compatible servers never send it.
+// end handles the end of a stream without [DONE]. OpenAI and DeepSeek always send it, so a
+// stream without it was cut; many compatible servers never send it.
 func (f *chatReply) end() error {
 	if f.route.Dialect == "openai" || f.route.Dialect == "deepseek" {
 		return truncated()

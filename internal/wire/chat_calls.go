@@ -14,13 +14,13 @@ import (
 type chatCall struct {
 	index     int64
 	id, name  string
-	arguments []byte // those that were not emitted
+	arguments []byte // not emitted yet
 	signature string // of Google's models, to be sent back
 	begun     bool   // its beginning was emitted
 	end       objectEnd
 }
 
-// piece reads a piece of a tool call and adds it to its call.
+// piece reads a piece of a tool call and appends it to its call.
 func (f *chatReply) piece(c *jsonx.Cursor) error {
 	index := int64(-1)
 	var id, name, signature string
@@ -86,7 +86,7 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	return f.advance()
 }
 
-// withoutSpace returns an object that came instead of a string, without white space.
+// withoutSpace removes white space from an object that arrived instead of a string.
 func withoutSpace(object []byte) []byte {
 	v := jsonx.Value(slices.Clone(object))
 	if v.Compact() != nil {
@@ -95,11 +95,11 @@ func withoutSpace(object []byte) []byte {
 	return v
 }
 
-// callOf returns the place of the call that a piece belongs to, which is that of a new
-// one if it begins a call. Pieces have the index of their call; but servers repeat
-// index 0 for all of them, or send none. So a piece without a name that has the id of a
-// call, and not another index, belongs to that call. A piece with another id and a name begins a call
-// in any case, and without an index, one with either.
+// callOf returns the index of the call that a piece belongs to, or a new index if the piece
+// begins a call. Pieces have the index of their call; but servers repeat index 0 for all of
+// them, or send none. So a piece without a name belongs to the call with its id, unless the
+// two have different indexes. A piece with a new id and a name always begins a call; without
+// an index, a piece with either does.
 func (f *chatReply) callOf(index int64, id, name string) int {
 	n := len(f.pieces)
 	if f.reply.whole || n == 0 {
@@ -145,14 +145,15 @@ func googleSignature(c *jsonx.Cursor) (signature string) {
 	return signature
 }
 
-// advance emits what came of the first call without an end. It is complete as soon as
-// another began, unless its arguments are not: servers may send two at a time.
+// advance emits the received part of the first call that has not ended. The call is complete
+// as soon as another began, unless its arguments are incomplete: servers may send two calls
+// interleaved.
 func (f *chatReply) advance() error {
 	for f.at < len(f.pieces) {
 		p, last := &f.pieces[f.at], f.at == len(f.pieces)-1
 		if !p.begun {
 			if p.name == "" || last && p.id == "" && len(p.arguments) == 0 {
-				return nil // the name may come later, and so may the id
+				return nil // the name and the id may arrive later
 			}
 			if err := f.begin(p); err != nil {
 				return err
@@ -191,7 +192,7 @@ func (f *chatReply) flushArguments(p *chatCall) error {
 	return err
 }
 
-// emitReasoning emits the reasoning that has to be sent back before what follows.
+// emitReasoning emits the reasoning that must be sent back before the next item.
 func (f *chatReply) emitReasoning() error {
 	if !f.owed {
 		return nil
@@ -210,7 +211,7 @@ func (f *chatReply) settle(text jsonx.Cursor) error {
 	return f.emitReasoning()
 }
 
-// say emits a text. One inside a call comes after it.
+// say emits a text. A text inside a call is emitted after the call.
 func (f *chatReply) say(text string) error {
 	if !f.inCall() || text == "" {
 		return f.emitText(text)
@@ -228,8 +229,8 @@ func (f *chatReply) say(text string) error {
 	return nil
 }
 
-// sayLate emits the text that waited for the end of the calls, and more. Servers write
-// white space between calls, which is nothing.
+// sayLate emits the text that waited for the end of the calls, and more. White space between
+// calls, which some servers write, is dropped.
 func (f *chatReply) sayLate(more string) error {
 	text := string(f.late) + more
 	f.late = f.late[:0]
@@ -239,9 +240,9 @@ func (f *chatReply) sayLate(more string) error {
 	return f.emitText(text)
 }
 
-// endCalls emits the rest of the calls and the end. Calls count, whatever the server
-// says: there are reasons to stop for calls without any, and for calls that the limit
-// cut off.
+// endCalls emits the rest of the calls and the end. Calls count regardless of the reported
+// stop reason: servers report a stop for calls without any, and other reasons for calls that
+// the limit cut off.
 func (f *chatReply) endCalls(stop stoa.Stop) error {
 	if stop == stoa.StopToolCalls && len(f.pieces) == 0 {
 		stop = stoa.StopEnd
@@ -278,7 +279,7 @@ func (f *chatReply) endCalls(stop stoa.Stop) error {
 	return f.finish(stop)
 }
 
-// An objectEnd finds the end of a JSON object that comes in pieces.
+// An objectEnd finds the end of a JSON object that arrives in pieces.
 type objectEnd struct {
 	depth             int
 	inString, escaped bool

@@ -27,7 +27,7 @@ func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 		w.member("content", system)
 		w.close('}')
 	}
-	called := false // the turn of the user before called tools
+	called := false // an earlier turn called tools since the last one of the user
 	for _, t := range list {
 		switch t.role {
 		case stoa.RoleSystem:
@@ -48,10 +48,10 @@ func encodeChatMessages(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// encodeChatAssistant writes a turn of the assistant, whose texts come before its calls,
-// and reports whether it or one before it called tools. DeepSeek wants the reasoning of
-// each that did back in all later requests, if only as an empty text; in those of Google's
-// models, each segment is the signature of the call behind it.
+// encodeChatAssistant writes a turn of the assistant, whose texts come before its calls, and
+// reports whether it or an earlier one called tools. DeepSeek requires the reasoning of each
+// such turn in all later requests, even if it is an empty text; with Google's models, each
+// segment is the signature of the call that follows it.
 func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 	var reasoning strings.Builder
 	calls := 0
@@ -114,9 +114,8 @@ func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
 	w.close('}')
 }
 
-// encodeChatUser writes the results of calls, one message for each, and what the user
-// says. Results are texts: their images and files come behind all of them, in the words
-// of the user.
+// encodeChatUser writes the results of calls, one message for each, and the user's content.
+// Results are texts: their images and files follow all of them as content of the user.
 func encodeChatUser(w *builder, t turn) error {
 	said := make([]piece, 0, len(t.parts))
 	for _, p := range t.parts {
@@ -145,7 +144,7 @@ func encodeChatUser(w *builder, t turn) error {
 	w.member("role", "user")
 	w.key("content")
 	if !slices.ContainsFunc(said, func(p piece) bool { return p.Kind != stoa.PartText }) {
-		w.text(joinTexts(said)) // many servers take nothing but a string
+		w.text(joinTexts(said)) // many servers only accept a string
 		w.close('}')
 		return nil
 	}
@@ -169,7 +168,7 @@ func encodeChatPart(w *builder, p *stoa.Part) error {
 		w.key("image_url").open('{')
 		w.member("url", addressOf(m))
 		if m.Detail == "original" {
-			w.member("detail", "high") // which the format does not know
+			w.member("detail", "high") // the format does not define original
 		} else if m.Detail != "" {
 			w.member("detail", m.Detail)
 		}
@@ -191,18 +190,18 @@ func encodeChatPart(w *builder, p *stoa.Part) error {
 	return nil
 }
 
-// takesSchema reports whether the server takes a schema for the reply's text.
-func takesSchema(route stoa.Route) bool {
+// acceptsSchema reports whether the server accepts a schema for the reply's text.
+func acceptsSchema(route stoa.Route) bool {
 	return route.Dialect == "openai" || route.Traits.Schema == "native"
 }
 
-// formatOrder returns the order to write JSON, where the server has no setting for the
-// format, or demands that the prompt tells of it: DeepSeek does. Only the system text is
-// searched for it, so that what is sent does not depend on the messages.
+// formatOrder returns the instruction to write JSON, if the server has no setting for the
+// format or requires that the prompt mentions it, as DeepSeek does. Only the system text is
+// searched for such a mention, so that the request does not depend on the messages.
 func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 	switch f := call.TextFormat(); formatKind(f) {
 	case stoa.FormatSchema:
-		if !takesSchema(route) {
+		if !acceptsSchema(route) {
 			return inWords(f)
 		}
 	case stoa.FormatObject:
@@ -216,7 +215,7 @@ func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 // encodeChatOptions writes the members about the reply's text and the tools.
 func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	if kind := formatKind(call.TextFormat()); kind != stoa.FormatText {
-		schema := kind == stoa.FormatSchema && takesSchema(route)
+		schema := kind == stoa.FormatSchema && acceptsSchema(route)
 		if !schema {
 			kind = stoa.FormatObject
 		}
@@ -266,7 +265,7 @@ func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 }
 
 // encodeChatChoice writes the choice among the tools, unless it is the server's default:
-// DeepSeek's models that think refuse to be told what they do anyway.
+// DeepSeek's reasoning models refuse the member even with its default value.
 func encodeChatChoice(w *builder, call stoa.Call, route stoa.Route) {
 	c, must := call.ToolChoice(), forced(call, route.Traits)
 	function := func(name string) {

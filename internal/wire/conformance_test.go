@@ -128,7 +128,7 @@ func (f fixture) want(t *testing.T, name, got string) {
 	}
 }
 
-// An outcome is what the events of a reply amount to.
+// An outcome is the combined result of the events of a reply.
 type outcome struct {
 	lines    []string // one per event, except that neighbouring deltas stay apart
 	text     string
@@ -379,13 +379,13 @@ func checkReply(t *testing.T, f fixture, body []byte, want Want) outcome {
 	return whole
 }
 
-// checkCuts cuts a reply after every step-th byte, once with a clean end and once
-// with a broken connection, and checks that no cut looks complete.
+// checkCuts cuts a reply after every step-th byte, once with a clean end and once with a
+// broken connection, and checks that no cut is accepted as complete.
 func checkCuts(t *testing.T, wire string, route stoa.Route, want Want, body []byte, whole outcome, step int) {
 	t.Helper()
 	broken := errors.New("connection reset")
-	// These have no terminator: the end of the body after the stop reason is the
-	// end, and only counts can follow the reason.
+	// These formats have no terminator: the body ends after the stop reason, which only
+	// counts can follow.
 	open := wire == "gemini" || wire == "chat" && route.Dialect != "openai" && route.Dialect != "deepseek"
 	for n := 0; n < len(body); n += step {
 		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, want))
@@ -413,14 +413,14 @@ func checkCuts(t *testing.T, wire string, route stoa.Route, want Want, body []by
 	}
 }
 
-// alikeCalls reports whether two calls are the same but for an id that was made here.
+// alikeCalls reports whether two calls are the same except for an id that was generated here.
 func alikeCalls(a, b stoa.ToolCall) bool {
 	a.ID, b.ID = showID(a.ID), showID(b.ID)
 	return a == b
 }
 
-// betweenEvents reports whether a cut leaves no half event but perhaps one without
-// its blank line, or the reply is one JSON text.
+// betweenEvents reports whether a cut leaves no partial event, except one without its blank
+// line, or the reply is one JSON text.
 func betweenEvents(body []byte) bool {
 	s := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
 	trimmed := strings.TrimSpace(s)

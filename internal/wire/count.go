@@ -7,17 +7,17 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A counter is a codec whose vendors count the tokens of an input.
+// A counter is a codec whose vendor can count input tokens.
 type counter interface {
-	// count turns the request for a call into one to the counter, which refuses members
-	// that it does not take.
+	// count turns the request for a call into a request for the counter, which refuses
+	// unknown members.
 	count(req *Request, route stoa.Route)
-	// counted is the member of the reply that has the number.
+	// counted returns the name of the reply's member with the number.
 	counted() string
 }
 
-// CountRequest builds the request that asks a vendor how many input tokens a call has.
-// ok is false on a wire whose vendors do not count. It fails like [Codec.Encode].
+// CountRequest builds the request to a vendor's token counter for a call. ok is false for a
+// wire whose vendors do not count. It fails like [Codec.Encode].
 func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request, ok bool, err error) {
 	c, ok := codecs[route.Wire].(counter)
 	if !ok {
@@ -31,7 +31,7 @@ func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request,
 	return req, true, nil
 }
 
-// only returns an object with the members of those names.
+// only returns an object with only the named members.
 func only(object []byte, names ...string) []byte {
 	out := &builder{}
 	out.open('{')
@@ -45,7 +45,7 @@ func only(object []byte, names ...string) []byte {
 	return out.b
 }
 
-// DecodeCount reads the reply of a vendor's counter; ok is false for one that has no
+// DecodeCount reads the reply of a vendor's counter; ok is false if it does not contain a
 // number of tokens.
 func DecodeCount(wire string, body []byte) (tokens int64, ok bool) {
 	counts, ok := codecs[wire].(counter)

@@ -21,24 +21,24 @@ import (
 const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxWhole     = 32 << 20 // bytes of a reply that is not a stream
-	wholePiece   = 4 << 10  // bytes of a delta of such a reply: it is cut between deltas where it exceeds its limit
+	wholePiece   = 4 << 10  // maximum size of a delta of such a reply, in bytes; the reply can be cut between deltas if it exceeds its limit
 	maxText      = 16 << 20 // bytes of the reply's text
 	maxState     = 16 << 20 // bytes of the state to send back
 	maxCalls     = 128
 	maxArguments = 1 << 20 // bytes of one call's arguments
 )
 
-// A format is what a codec adds to the shared reading of a reply. Its methods
-// emit events through the [reply] that they embed, and return a [*Failure].
+// A format is the codec's part of reading a reply. Its methods emit events through the
+// embedded [reply], and return a [*Failure].
 type format interface {
 	event(sse.Event) error // one event of a stream
 	whole([]byte) error    // a reply that is one JSON text
-	end() error            // the stream ended; called unless Finished was emitted
+	end() error            // the stream ended; not called after Finished
 }
 
-// reply reads one reply and yields its events. It holds the last event back until
-// it is known whether another follows without waiting, so that More is exact even
-// if vendor events without a meaning for Stoa follow.
+// reply reads one reply and yields its events. It delays each event until it is known whether
+// another follows without waiting, so that More is exact even if vendor events without a
+// meaning for Stoa follow.
 type reply struct {
 	src   *sse.Reader
 	yield func(*stoa.Event, error) bool
@@ -52,7 +52,7 @@ type reply struct {
 	whole bool // the reply is one JSON text
 	text  int  // bytes of text emitted
 	calls int
-	other string // a kind of output that is neither text nor a call nor reasoning
+	other string // a kind of output that is not text, a call or reasoning
 	join  jsonx.Joiner
 	usage counts
 	items items
@@ -109,8 +109,8 @@ func (r *reply) run(f format, list bool) error {
 	}
 }
 
-// last ends a stream whose body has ended. An event without its blank line counts if
-// its data is complete; nobody can mistake a cut one for that.
+// last handles the rest of a stream whose body has ended. An event without its blank line
+// counts if its data is complete JSON, because a truncated event is not.
 func (r *reply) last(f format) error {
 	if r.src.Leftover() {
 		ev, ok := r.src.Partial()
@@ -128,7 +128,7 @@ func (r *reply) last(f format) error {
 	return f.end()
 }
 
-// emit yields the event before and holds ev back.
+// emit yields the delayed event and delays ev.
 func (r *reply) emit(ev stoa.Event) {
 	r.flush(true)
 	r.held, r.holds = ev, true
@@ -142,7 +142,7 @@ func (r *reply) flush(more bool) {
 	r.holds = false
 }
 
-// delta emits the text at the cursor, as far as its characters are complete.
+// delta emits the complete characters of the text at the cursor.
 func (r *reply) delta(c *jsonx.Cursor) error {
 	return r.emitText(r.join.Next(c))
 }
@@ -169,8 +169,8 @@ func (r *reply) emitText(text string) error {
 	return nil
 }
 
-// emitDelta emits a piece of text. Most events are one that follows another, and
-// differ in their text and their usage alone.
+// emitDelta emits a piece of text. Most events follow one of the same kind, and differ from
+// it only in their text and usage.
 func (r *reply) emitDelta(text string) {
 	if !r.holds || r.held.Kind != stoa.Delta {
 		r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
@@ -190,8 +190,8 @@ func (r *reply) thought(bytes int) {
 	}
 }
 
-// unreadableCall emits, after the rest of the text, that the model made a call which its
-// vendor could not read or did not pass on.
+// unreadableCall emits the rest of the text, then the event for a call that the vendor could
+// not read or did not pass on.
 func (r *reply) unreadableCall() error {
 	if err := r.emitText(r.join.Rest()); err != nil {
 		return err
@@ -200,8 +200,7 @@ func (r *reply) unreadableCall() error {
 	return nil
 }
 
-// count emits the usage known so far if it changed: with the text that is held back, or
-// by itself.
+// count emits the known usage if it changed: with the delayed text, or separately.
 func (r *reply) count(before counts) {
 	switch {
 	case r.usage == before:
@@ -240,11 +239,11 @@ func (r *reply) finish(stop stoa.Stop) error {
 	return nil
 }
 
-// counts is a usage as a vendor reports it, piece by piece.
+// counts is a usage as a vendor reports it piece by piece.
 type counts struct {
 	stoa.Usage
-	known bool // enough was reported to bill by
-	bad   bool // something reported was no count
+	known bool // enough was reported for billing
+	bad   bool // a reported value was not a count
 }
 
 // readDetails reads the parts of the input or of the output as both of OpenAI's formats
@@ -282,14 +281,14 @@ func withoutNUL(text string) string {
 		if strings.HasPrefix(text[i:], nul) {
 			copy(out[i:], `\ufffd`)
 		}
-		i++ // what follows a backslash is escaped by it
+		i++ // a backslash escapes the next byte
 	}
 	return string(out)
 }
 
-// mended returns the usage with every part at most as large as its whole. Vendors
-// report such parts by mistake, beside a sum of input and output that is right:
-// cached tokens above the input, or the same ones as cached and as written.
+// mended returns the usage with no part larger than its whole. Vendors report such parts by
+// mistake, next to correct sums of input and output: more cached tokens than input, or the
+// same tokens as cached and as written.
 func (u *counts) mended() stoa.Usage {
 	m := u.Usage
 	if m.InputTokens >= 0 && m.CachedTokens >= 0 && m.CacheWriteTokens >= 0 {
@@ -303,12 +302,12 @@ func (u *counts) mended() stoa.Usage {
 	return m
 }
 
-// maxCount bounds a vendor's counts so that their sums cannot overflow; a count that
-// large is not sane anyhow (see [stoa.Usage.Sane]).
+// maxCount bounds a vendor's counts so that their sums cannot overflow; a larger count is not
+// plausible anyway (see [stoa.Usage.Sane]).
 const maxCount = 1 << 40
 
-// read reads a count into n and reports whether there was one. null leaves n as it
-// is; a value that is no number makes the whole usage unknown.
+// read reads a count into n and reports whether there was one. null leaves n unchanged; a
+// value that is not a number makes the whole usage unknown.
 func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
 	if c.Kind() == 'n' {
 		c.Skip()
@@ -323,7 +322,7 @@ func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
 	return true
 }
 
-// broken is the failure of a reply that violates its format.
+// broken returns the failure of a reply that violates its format.
 func broken(detail string) *Failure {
 	return &Failure{
 		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider sent a broken reply. Try again."),
@@ -332,15 +331,15 @@ func broken(detail string) *Failure {
 	}
 }
 
-// tooMuch is the failure of a reply that exceeds a limit of this service.
+// tooMuch returns the failure of a reply that exceeds a limit of this service.
 func tooMuch(what string) *Failure {
 	f := broken("too much: " + what)
 	f.Retry, f.Cut = false, true
 	return f
 }
 
-// notText is the failure of a reply whose only output is of a kind that cannot be
-// requested here. It says nothing about the route: the model chose it.
+// notText returns the failure of a reply that only has output of a kind that cannot be
+// requested here. It says nothing about the route's health: the model chose the output.
 func notText(kind string) *Failure {
 	return &Failure{
 		Err:     stoa.Errorf(stoa.CodeUpstream, "The model answered with something other than text. Ask for text, or use another model."),
@@ -349,14 +348,14 @@ func notText(kind string) *Failure {
 	}
 }
 
-// truncated is the failure of a reply that ended before its format's end.
+// truncated returns the failure of a reply that ended before its format's end.
 func truncated() *Failure {
 	f := broken("the reply ended early")
 	f.Err.Message = "The model's provider ended its reply early. Try again."
 	return f
 }
 
-// bodyFailure is the failure of a body that could not be read to its end.
+// bodyFailure returns the failure of a body that could not be read to its end.
 func bodyFailure(err error) *Failure {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		f := truncated()

@@ -73,7 +73,7 @@ func TestEncodeDoesNotChangeTheCall(t *testing.T) {
 	}
 }
 
-// A chunkReader returns each of its parts in one Read and calls onRead before.
+// A chunkReader returns each of its parts in one Read, after a call of onRead.
 type chunkReader struct {
 	parts  []string
 	onRead func()
@@ -89,9 +89,8 @@ func (c *chunkReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestMoreIsExact checks that an event with More is followed by another without
-// reading, and that one without is yielded before the next read, whatever is
-// buffered behind it.
+// TestMoreIsExact checks that an event with More is followed by another without reading, and
+// that an event without it is yielded before the next read, whatever is buffered behind it.
 func TestMoreIsExact(t *testing.T) {
 	t.Parallel()
 	delta := func(s string) string {

@@ -10,8 +10,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The texts of user turns that a vendor requires and the call does not have: before
-// a first turn of the assistant, after a last one.
+// User texts that a vendor requires but the call does not have: before a first turn of the
+// assistant, and after a last one.
 const (
 	beginText    = "Begin."
 	continueText = "Continue."
@@ -20,14 +20,14 @@ const (
 // A builder writes JSON. It sets the commas by the byte written last.
 type builder struct {
 	b         []byte
-	reasoning int // segments of reasoning in it
+	reasoning int // number of reasoning segments in it
 }
 
 func newBuilder(call stoa.Call) *builder {
 	return &builder{b: make([]byte, 0, usualSize(&call))} // inlined, so that it need not be on the heap
 }
 
-// usualSize returns how many bytes the request of a call takes unless it is unusual.
+// usualSize estimates the size of the request of a call, in bytes.
 func usualSize(call *stoa.Call) int {
 	n := 512 + len(call.Instructions)
 	for i := range call.Messages {
@@ -47,7 +47,7 @@ func (w *builder) comma() {
 	}
 }
 
-// key writes a member's name, which must need no escaping; its value has to follow.
+// key writes a member's name, which must not need escaping; its value has to follow.
 func (w *builder) key(name string) *builder {
 	w.comma()
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
@@ -90,17 +90,17 @@ func (w *builder) number(name string, value *float64) {
 // noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
-// checkParameters fails for a tool whose parameters are no JSON object.
+// checkParameters fails if a tool's parameters are not a JSON object.
 func checkParameters(t stoa.Tool) error {
 	s := strings.TrimSpace(t.Parameters)
 	if s != "" && (s[0] != '{' || !jsonx.Valid([]byte(s))) {
-		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are no JSON object", t.Name)
+		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are not a JSON object", t.Name)
 	}
 	return nil
 }
 
-// object writes a call's arguments for a vendor that requires an object. Arguments
-// that are none are wrapped in one, as a string.
+// object writes a call's arguments for a vendor that requires an object. Other arguments are
+// wrapped in one, as a string.
 func (w *builder) object(arguments string) {
 	w.comma()
 	w.b = appendObject(w.b, arguments)
@@ -118,8 +118,8 @@ func appendObject(dst []byte, arguments string) []byte {
 	return append(jsonx.AppendString(dst, arguments), '}')
 }
 
-// header returns the headers of every request and others, each a name in its canonical
-// form and a value; one without a value is left out.
+// header returns the common headers of requests and the given others, each a canonical name
+// and a value; an empty value is left out.
 func header(call stoa.Call, others ...[2]string) http.Header {
 	accept := "text/event-stream"
 	if call.Whole {
@@ -141,7 +141,7 @@ func header(call stoa.Call, others ...[2]string) http.Header {
 	return h
 }
 
-// headerFields is how many fields a header has at least space for.
+// headerFields is the initial capacity of a header.
 const headerFields = 8
 
 func bearer(call stoa.Call, apiKey string) http.Header {
@@ -179,9 +179,9 @@ func atMost(v *float64, limit float64) *float64 {
 // efforts are the reasoning efforts, least first.
 var efforts = [...]string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// thinking returns the effort to send (empty: none), or that thinking is to be
-// switched off in the wire's own way. Of two efforts equally near, the higher is
-// sent: a caller asked for at least that much.
+// thinking returns the effort to send (empty means none), or off if reasoning has to be
+// disabled in the wire's own way. Of two efforts equally near, it returns the higher, because
+// the caller asked for at least that much.
 func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	if call.Effort == "" {
 		return false, ""
@@ -195,7 +195,7 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	want, best := slices.Index(efforts[:], call.Effort), len(efforts)
 	for _, e := range t.Efforts {
 		rank := slices.Index(efforts[:], e)
-		if rank < 0 || want < 0 || e == "none" { // no thinking is no approximation of a little
+		if rank < 0 || want < 0 || e == "none" { // disabled reasoning does not approximate a low effort
 			continue
 		}
 		if d := max(rank-want, want-rank); d < best || d == best && rank > want {
@@ -205,7 +205,7 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	return false, effort
 }
 
-// answerOf describes a result as text, for a request that does not have its call.
+// answerOf describes a result as text, for a request that does not contain its call.
 func answerOf(r stoa.ToolResult) string {
 	if r.IsError {
 		return " failed:]\n" + r.Content

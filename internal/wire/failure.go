@@ -12,14 +12,14 @@ import (
 	"stoa/internal/stoa"
 )
 
-// maxDetail is how many bytes of a vendor's message are kept for the log.
+// maxDetail is the maximum size of a vendor's message in the log, in bytes.
 const maxDetail = 600
 
-// A complaint is a vendor's error, whichever of the many shapes it came in.
+// A complaint is a vendor's error in a neutral form.
 type complaint struct {
 	kind      string // "type" or "status", an identifier
-	code      string // a second identifier, if there is one
-	number    int    // "code" as an HTTP status, where it is a number
+	code      string // an optional second identifier
+	number    int    // "code" as an HTTP status, if it is a number
 	message   string
 	param     string
 	reason    string // the first reason among the details
@@ -27,8 +27,8 @@ type complaint struct {
 	requestID string
 }
 
-// parseComplaint reads an error body or event: {"error": {…}}, {"error": "…"}, a
-// flat object, or a list of one. It reports false for anything else.
+// parseComplaint reads an error body or event: {"error": {…}}, {"error": "…"}, a flat object,
+// or a list of one. It reports false for any other form.
 func parseComplaint(data []byte) (p complaint, ok bool) {
 	c := jsonx.NewReplyCursor(data)
 	if c.Kind() == '[' {
@@ -171,7 +171,7 @@ func decodeError(status int, h http.Header, body []byte) *Failure {
 	return f
 }
 
-// streamError is the failure of an error that came inside a reply.
+// streamError returns the failure of an error that arrived inside a reply.
 func streamError(data []byte) *Failure {
 	p, _ := parseComplaint(data)
 	return p.failure(p.number)
@@ -207,7 +207,7 @@ var (
 		"maximum allowed input length",         // Together
 		"prompt exceeds max length",            // Z.ai
 		"range of input length",                // Alibaba
-		"max_tokens must be at least 1, got -", // vLLM: what is left of its context
+		"max_tokens must be at least 1, got -", // vLLM: the rest of its context
 		"greater than the context", "longer than the model's context",
 	}
 	promptTexts = []string{
@@ -217,20 +217,19 @@ var (
 	}
 	limitNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
 	limitTexts = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
-	// aboveTexts say that the limit is too high even where the context is named too.
+	// aboveTexts mean that the limit is too high even if the message also names the context.
 	aboveTexts = []string{"'max_completion_tokens' is too large", "'max_tokens' is too large", "max_tokens is too large", "max_completion_tokens is too large"}
 )
 
-// failure returns what a complaint means. Words are read before the status, because
-// one status has causes that need different answers; without known words the status
-// decides.
-// The order is: bill, credentials, configuration, time, length, content, output limit,
-// load, our request, the rest. One function serves all wires, because vendors copy each
+// failure returns the meaning of a complaint. Words are read before the status, because one
+// status has causes that need different answers; without known words the status decides. The
+// order is: bill, credentials, configuration, time, length, content, output limit, load,
+// Stoa's own request, the rest. One function serves all wires, because vendors copy each
 // other's formats and compatible servers mix them. An unpaid bill is model_unavailable and
-// not an overload: waiting does not help, and the operator is warned. The vendor's text goes, bounded and
-// without keys, into [Failure.Detail]. The caller gets fixed sentences, except where the
-// vendor rejects the request for a reason that no list here has: only the vendor's own
-// sentence helps then.
+// not an overload: waiting does not help, and the operator is warned. The vendor's text goes,
+// bounded and without keys, into [Failure.Detail]. The caller receives fixed sentences, except
+// where the vendor rejects the request for a reason that is not in these lists: then only the
+// vendor's own sentence helps.
 func (p *complaint) failure(status int) *Failure {
 	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
 	said := func(list []string) bool {
@@ -272,7 +271,7 @@ func (p *complaint) failure(status int) *Failure {
 		f.prompt()
 	case is(401, 403) || said(keyWords) || faulty && wrote(keyTexts):
 		f.Ours = true
-		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider refused this service. That is ours to repair: use another model, or try again later.")
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider rejected the service's credentials. The operator has to repair that: use another model, or try again later.")
 	case is(404, 405) || status >= 300 && status < 400 || faulty && (said(modelWords) || wrote(modelTexts)):
 		f.Ours = true
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider does not serve this model as configured. Use another model, or try again later.")
@@ -281,12 +280,12 @@ func (p *complaint) failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model's provider took too long. Try again.")
 	case faulty && (said(belowWords) && wrote(limitNames)):
 		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's replies cannot be limited to so few tokens. Raise max_output_tokens.").At("max_output_tokens")
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be that low. Raise max_output_tokens.").At("max_output_tokens")
 	case faulty && wrote(aboveTexts):
 		f.limit()
 	case is(413) || said(lengthWords) || (faulty || is(500)) && wrote(lengthTexts):
 		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is too long for this model. Shorten it, or use a model that takes more.").At("input")
+		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is too long for this model. Shorten it, or use a model with a larger context.").At("input")
 	case said(promptWords) || faulty && wrote(promptTexts):
 		f.prompt()
 	case faulty && wrote(limitNames) && wrote(limitTexts) && !said([]string{"unsupported_parameter"}):
@@ -305,25 +304,25 @@ func (p *complaint) failure(status int) *Failure {
 	return f
 }
 
-// prompt makes f the failure of an input that was rejected for its content.
+// prompt makes f the failure of an input that was rejected because of its content.
 func (f *Failure) prompt() {
 	f.Caller = true
 	f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model's provider refused the input because of its content. Change it and try again.").At("input")
 }
 
-// limit makes f the failure of a limit that exceeds what the model can write.
+// limit makes f the failure of a limit above the model's maximum output.
 func (f *Failure) limit() {
 	f.Caller = true
 	f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model cannot write that many tokens in one reply. Lower max_output_tokens.").At("max_output_tokens")
 }
 
-// callerWait returns the Retry-After for the caller, 1 to 5 s: client libraries wait
-// as long as it says, and another route may be free long before.
+// callerWait returns the Retry-After for the caller, 1 to 5 s: client libraries wait for that
+// time, and another route may be available much earlier.
 func callerWait(d time.Duration) time.Duration {
 	return max(time.Second, min(5*time.Second, d.Round(time.Second)))
 }
 
-// maxWait is the longest Retry-After of a vendor that counts.
+// maxWait is the longest Retry-After of a vendor that is honoured.
 const maxWait = 24 * time.Hour
 
 // retryAfter reads a vendor's Retry-After. A date is relative to the reply's own
@@ -399,8 +398,8 @@ func quoted(message string) string {
 	return ": " + s
 }
 
-// word returns s if it is printable ASCII without spaces of at most limit bytes, and
-// otherwise nothing.
+// word returns s if it is printable ASCII without spaces of at most limit bytes, otherwise an
+// empty string.
 func word(s string, limit int) string {
 	if len(s) > limit {
 		return ""

@@ -79,7 +79,7 @@ func fuzzReply(t *testing.T, body []byte, cut uint, route stoa.Route, want Want)
 	}
 }
 
-// allocated returns how many bytes the process has allocated so far.
+// allocated returns the number of bytes that the process has allocated so far.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

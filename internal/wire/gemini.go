@@ -14,10 +14,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// gemini is the generateContent format of the family beta.
+// gemini is Google's generateContent format.
 //
-// Its state is the list of the reply's parts: a thought signature has to be sent
-// back on the part that it came with.
+// Its state is the list of the reply's parts: a thought signature has to be sent back on the
+// part that it arrived with.
 type gemini struct{}
 
 // Encode implements [Codec] for generateContent of Gemini.
@@ -39,8 +39,8 @@ func geminiPath(route stoa.Route, method string) string {
 	return "/v1beta/models/" + url.PathEscape(geminiModel(route)) + ":" + method
 }
 
-// geminiModel returns the name of the route's model, which the vendor's own lists have
-// with models/ before it.
+// geminiModel returns the name of the route's model without the prefix models/ of the
+// vendor's own lists.
 func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
 
 // encodeGeminiSystem writes the member systemInstruction, unless the text is empty.
@@ -55,7 +55,7 @@ func encodeGeminiSystem(w *builder, text string) {
 	w.close('}')
 }
 
-// geminiRole returns what the vendor calls the author of a turn.
+// geminiRole returns the vendor's name for the author of a turn.
 func geminiRole(r stoa.Role) string {
 	if r == stoa.RoleAssistant {
 		return "model"
@@ -73,8 +73,8 @@ func encodeGeminiText(w *builder, s string) {
 // vendor implements [fitting].
 func (gemini) vendor(stoa.Route) schema.Vendor { return schema.GeminiTools }
 
-// eitherFormatOrTools reports whether the model takes no format beside tools: Google's do
-// from the third generation on.
+// eitherFormatOrTools reports whether the model does not accept a format together with tools,
+// as Google's models before the third generation.
 func (gemini) eitherFormatOrTools(route stoa.Route) bool { return isOldGemini(route) }
 
 // count implements [counter].
@@ -102,8 +102,8 @@ type geminiReply struct {
 	route   stoa.Route
 	stop    string
 	blocked bool
-	open    *geminiCall // a call that comes in pieces
-	said    bool        // text came since the last other item
+	open    *geminiCall // a call that arrives in pieces
+	said    bool        // text arrived since the last other item
 }
 
 func (f *geminiReply) event(ev sse.Event) error {
@@ -140,7 +140,7 @@ func (f *geminiReply) chunk(data []byte) error {
 		}
 	}
 	if !c.Done() {
-		return broken("a chunk that is no JSON")
+		return broken("a chunk that is not JSON")
 	}
 	if failed {
 		return streamError(data)
@@ -226,7 +226,7 @@ type geminiCall struct {
 	id, name  string
 	arguments []byte // whole
 	pieces    []byte // the list of partialArgs
-	more      bool   // further pieces come
+	more      bool   // further pieces follow
 
 	tree      *argument
 	size      int
@@ -253,7 +253,7 @@ func readFunctionCall(c *jsonx.Cursor) (fc geminiCall) {
 	return fc
 }
 
-// call reads a functionCall. One with a name begins a call, one without continues
+// call reads a functionCall. A piece with a name begins a call, a piece without one continues
 // the open call; the first without willContinue ends it.
 func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	fc := readFunctionCall(c)
@@ -306,9 +306,9 @@ func (f *geminiReply) closeCall() error {
 // geminiCounts are the counts of a chunk as the vendor sends them.
 type geminiCounts struct {
 	prompt, tools, cached, thoughts, candidates int64
-	known                                       bool // one of them is known, beside candidates
-	made                                        bool // candidates is
-	bad                                         bool // something is no count
+	known                                       bool // one of them is known, besides candidates
+	made                                        bool // candidates is known
+	bad                                         bool // a value is not a count
 }
 
 func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
@@ -318,7 +318,7 @@ func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
 	return counted
 }
 
-// readUsage replaces the usage by one of a chunk, if that counts anything.
+// readUsage replaces the usage by that of a chunk, if it has any counts.
 func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 	var n geminiCounts
 	for ok := c.Object(); ok && c.Member(); {
@@ -362,9 +362,9 @@ func (f *geminiReply) whole(data []byte) error {
 	return nil
 }
 
-// end ends the reply. The format has no terminator, so a finishReason makes it
-// complete. Unknown reasons fail like OTHER: all of this vendor's reasons but the
-// first ones mean that something went wrong.
+// end ends the reply. The format has no terminator, so a finishReason completes it. Unknown
+// reasons fail like OTHER: all of this vendor's reasons except the first ones mean that
+// something went wrong.
 func (f *geminiReply) end() error {
 	var stop stoa.Stop
 	switch f.stop {
@@ -381,7 +381,7 @@ func (f *geminiReply) end() error {
 		stop = stoa.StopContentFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
 		if f.want.Tools && f.reply.text == 0 && f.calls == 0 {
-			return broken("finishReason " + bounded(f.stop)) // another attempt may write the call well
+			return broken("finishReason " + bounded(f.stop)) // another attempt may write a valid call
 		}
 		if err := f.unreadableCall(); err != nil {
 			return err
@@ -399,7 +399,7 @@ func (f *geminiReply) end() error {
 		if err := f.cutOpen(); err != nil {
 			return err
 		}
-		f.open = nil // cut with the reply
+		f.open = nil // cut off with the reply
 	}
 	return f.finish(stop)
 }

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// An argument is a value of a function call whose arguments come in pieces: each is
-// a path with a value, or with more of a string.
+// An argument is a value of a function call whose arguments arrive in pieces: each piece is a
+// path with a value, or with more of a string.
 type argument struct {
 	kind byte // '{', '[', '"', or '0' for a literal
 	keys []string
@@ -16,7 +16,7 @@ type argument struct {
 	text []byte
 }
 
-// maxArgumentDepth is the number of steps that a path may have.
+// maxArgumentDepth is the maximum number of steps of a path.
 const maxArgumentDepth = 32
 
 // add adds a list of partialArgs.
@@ -134,7 +134,7 @@ func (a *argument) element(index int) *argument {
 		*a = argument{kind: '['}
 	}
 	switch {
-	case index > len(a.kids): // elements come in order; a gap could have any width
+	case index > len(a.kids): // elements arrive in order; a gap could have any size
 		return nil
 	case index == len(a.kids):
 		a.kids = append(a.kids, &argument{kind: '0'})
@@ -156,7 +156,7 @@ func (a *argument) append(dst []byte) []byte {
 			}
 			dst = kid.append(dst)
 		}
-		return append(dst, a.kind+2) // ] follows [ by two in ASCII, as } does {
+		return append(dst, a.kind+2) // ] is [ plus two in ASCII, as } is { plus two
 	case '"':
 		return jsonx.AppendString(dst, jsonx.Mend(a.text))
 	}

@@ -2,7 +2,8 @@ package wire
 
 import "stoa/internal/jsonx"
 
-// wholeCall begins a call and emits its arguments, which came whole. Its signature comes first.
+// wholeCall begins a call and emits its arguments, which arrived complete, after its
+// signature.
 func (f *geminiReply) wholeCall(call *geminiCall) error {
 	f.said = false
 	if call.signature != nil {
@@ -29,9 +30,9 @@ func (f *geminiReply) cutOpen() error {
 	return f.cutCall()
 }
 
-// signedText emits a text that has a signature. The signature is carried where the
-// text begins with this part, and dropped elsewhere: the vendor does not ask for it,
-// and it would cut the text into two items. An empty text has none to carry it.
+// signedText emits a text that has a signature. The signature is kept if the text begins with
+// this part, and dropped otherwise: the vendor does not require it, and it would split the
+// text into two items. An empty text cannot keep one.
 func (f *geminiReply) signedText(c *jsonx.Cursor, signature []byte) error {
 	text := f.join.Next(c)
 	if text != "" && !f.said {
@@ -42,7 +43,7 @@ func (f *geminiReply) signedText(c *jsonx.Cursor, signature []byte) error {
 	return f.addText(text)
 }
 
-// signed emits the signature of the next part as a segment of reasoning. It is base64.
+// signed emits the signature of the next part as a segment of reasoning. It must be base64.
 func (f *geminiReply) signed(on string, signature []byte) error {
 	return f.reasoned(f.route, newGeminiState(on, signature), tokensOfBase64(len(signature)))
 }

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// unsigned stands for the signature of a call that has none: the vendor demands one of
-// the first call of each step, and takes this word for a call that it did not make.
+// unsigned replaces the missing signature of a call: the vendor requires a signature on the
+// first call of each step, and accepts this word for a call that it did not make.
 const unsigned = "skip_thought_signature_validator"
 
 // encodeGemini writes a call.
@@ -47,17 +47,17 @@ func encodeGemini(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// isOldGemini reports whether the model is older than the third generation, from which
-// on calls are signed, their results may hold media, and formats go with tools.
+// isOldGemini reports whether the model is older than the third generation, which signs
+// calls, accepts media in results, and accepts formats together with tools.
 func isOldGemini(route stoa.Route) bool {
 	model := geminiModel(route)
 	return strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")
 }
 
-// encodeGeminiTurn writes the parts of a turn. A signature goes on the next part of the
-// kind that it came with.
+// encodeGeminiTurn writes the parts of a turn. A signature is written on the next part of the
+// kind that it arrived with.
 func encodeGeminiTurn(w *builder, t turn, old bool) {
-	var media []piece // of results that cannot hold it
+	var media []piece // of results that cannot contain it
 	var onText, onCall string
 	first := true // of the calls
 	for i, p := range t.parts {
@@ -105,8 +105,8 @@ func encodeGeminiTurn(w *builder, t turn, old bool) {
 	encodeGeminiMedia(w, media...)
 }
 
-// encodeGeminiResponse writes the result of a call and returns the media that it
-// cannot hold, headed by what call they are of.
+// encodeGeminiResponse writes the result of a call and returns the media that the result
+// cannot contain, preceded by a text that names the call.
 func encodeGeminiResponse(w *builder, p piece, old bool) (rest []piece) {
 	texts := []string{}
 	if p.Result.Content != "" {
@@ -173,7 +173,7 @@ func encodeGeminiMedia(w *builder, list ...piece) {
 	}
 }
 
-// typeOfURL returns the type of what is at an address, as far as its name tells.
+// typeOfURL returns the media type of an address, guessed from its name.
 func typeOfURL(kind stoa.PartKind, url string) string {
 	if kind == stoa.PartFile {
 		return "application/pdf"
@@ -188,8 +188,8 @@ func typeOfURL(kind stoa.PartKind, url string) string {
 	return ""
 }
 
-// encodeGeminiSettings writes the member generationConfig, which says how to reason and
-// to answer, unless it would be empty.
+// encodeGeminiSettings writes the member generationConfig, which has the settings of
+// reasoning and reply, unless it would be empty.
 func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	t := route.Traits
 	temperature, topP := sampling(call, t)
@@ -235,8 +235,8 @@ func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// mediaResolution returns the resolution of all images of a call, the highest that is
-// asked for; empty: the vendor's own, which an image that asks for none has too.
+// mediaResolution returns the highest resolution requested for an image of a call, which
+// applies to all its images; empty means the vendor's default.
 func mediaResolution(call stoa.Call) string {
 	high, low, other := false, false, false
 	see := func(parts []stoa.Part) {
@@ -326,9 +326,9 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// geminiName returns the name of a tool for the vendor, whose names begin with a letter
-// or an underscore: others get one. Names that look like these get one more, so that
-// [ownName] can tell them apart.
+// geminiName returns the vendor's name of a tool. The vendor requires that it begins with a
+// letter or an underscore, so other names get an underscore prefix. Names that look like a
+// prefixed one get one too, so that [ownName] can tell them apart.
 func geminiName(name string) string {
 	if isMarked(name) {
 		return "_" + name
@@ -336,7 +336,7 @@ func geminiName(name string) string {
 	return name
 }
 
-// ownName returns the name of a tool for what [geminiName] returned.
+// ownName reverses [geminiName].
 func ownName(name string) string {
 	if name != "" && name[0] == '_' && isMarked(name) {
 		return name[1:]
@@ -344,14 +344,15 @@ func ownName(name string) string {
 	return name
 }
 
-// isMarked reports whether a digit or a dash comes first in name, but for underscores.
+// isMarked reports whether the first character of name that is not an underscore is a digit
+// or a dash.
 func isMarked(name string) bool {
 	rest := strings.TrimLeft(name, "_")
 	return rest != "" && (rest[0] == '-' || '0' <= rest[0] && rest[0] <= '9')
 }
 
-// newGeminiState returns the data of a segment of reasoning: a signature, which is a
-// JSON string, and what it came with, a call or a text.
+// newGeminiState returns the data of a segment of reasoning: a signature, which is a JSON
+// string, and the kind of part that it arrived with, a call or a text.
 func newGeminiState(on string, signature []byte) string {
 	w := builder{}
 	w.open('{')
@@ -361,7 +362,7 @@ func newGeminiState(on string, signature []byte) string {
 	return string(w.b)
 }
 
-// geminiState returns what the data of a segment of reasoning holds.
+// geminiState reads the data of a segment of reasoning.
 func geminiState(data string) (on, signature string) {
 	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Object(); ok && c.Member(); {

@@ -9,32 +9,31 @@ import (
 	"stoa/internal/stoa"
 )
 
-// items is what a [reply] keeps of its items; see [stoa.EventKind] for the order of
-// their events. A codec calls the methods below in
-// the order of the items. Between beginCall and endCall nothing but callPiece and
-// callText may be called: a format whose calls overlap has to put them in order first.
+// items is the item state of a [reply]; see [stoa.EventKind] for the order of their events. A
+// codec calls the methods below in the order of the items. Between beginCall and endCall only
+// callPiece and callText may be called: a format whose calls overlap has to order them first.
 type items struct {
 	ids  []string // of the calls so far
-	open bool     // a call was begun and not ended
+	open bool     // a call has begun and not ended
 	cut  bool     // a call has no end
 	call stoa.ToolCall
-	// arguments are those of the open call, as far as they were emitted.
+	// arguments are the emitted arguments of the open call.
 	arguments []byte
-	held      string // the beginning of an escape, which may be that of U+0000
+	held      string // the beginning of an escape, possibly of U+0000
 	pieces    jsonx.Joiner
 	summaries jsonx.Joiner
 	refusals  jsonx.Joiner
-	reasoned  int // bytes of data of segments of reasoning
+	reasoned  int // bytes of data of reasoning segments
 }
 
-// inCall reports whether a tool call was begun and not ended.
+// inCall reports whether a tool call has begun and not ended.
 func (r *reply) inCall() bool { return r.items.open }
 
 // isCut reports whether a tool call has no end.
 func (r *reply) isCut() bool { return r.items.cut }
 
-// beginCall emits that a tool call begins. id is the vendor's; one that clients would
-// not take or that repeats is replaced.
+// beginCall emits the beginning of a tool call. id is the vendor's; it is replaced if it
+// repeats or clients would reject it.
 func (r *reply) beginCall(id, name string) error {
 	if err := r.between(); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (r *reply) callDelta(text string) error {
 	return nil
 }
 
-// restOfCall emits what was held back of the open call's arguments.
+// restOfCall emits the delayed rest of the open call's arguments.
 func (r *reply) restOfCall() error {
 	s := &r.items
 	if err := r.callText(s.pieces.Rest()); err != nil {
@@ -115,7 +114,7 @@ func (r *reply) restOfCall() error {
 	return r.callDelta(held)
 }
 
-// endCall emits that the open call, if there is one, is complete.
+// endCall emits the end of the open call, if there is one.
 func (r *reply) endCall() error {
 	if !r.inCall() {
 		return nil
@@ -135,7 +134,7 @@ func (r *reply) endCall() error {
 	return nil
 }
 
-// cutCall leaves the open call without an end. No item may follow it.
+// cutCall leaves the open call without an end. No other item may follow.
 func (r *reply) cutCall() error {
 	err := r.restOfCall()
 	r.items.open, r.items.cut = false, true
@@ -156,7 +155,7 @@ func isWholeObject(text []byte) bool {
 	return c.Kind() == '{' && c.Done()
 }
 
-// between checks that an item may begin, and emits the rest of a text before it.
+// between checks that an item may begin, and emits the rest of the previous text.
 func (r *reply) between() error {
 	if r.inCall() || r.isCut() {
 		return broken("an item inside a tool call")
@@ -183,8 +182,8 @@ func (r *reply) summaryText(text string) error {
 	return nil
 }
 
-// reasoned emits a segment of reasoning whose data has to be sent back before the
-// item that follows. tokens is the vendor's count or an estimate; 0: unknown.
+// reasoned emits a segment of reasoning whose data has to be sent back before the next item.
+// tokens is the vendor's count or an estimate; 0 means unknown.
 func (r *reply) reasoned(route stoa.Route, data string, tokens int64) error {
 	if err := r.summaryText(r.items.summaries.Rest()); err != nil {
 		return err
@@ -201,8 +200,8 @@ func (r *reply) reasoned(route stoa.Route, data string, tokens int64) error {
 	return nil
 }
 
-// refusal emits the text at the cursor as a piece of a refusal, where it is wanted
-// apart from text.
+// refusal emits the text at the cursor as a piece of a refusal, if the caller distinguishes
+// refusals from text.
 func (r *reply) refusal(c *jsonx.Cursor) error {
 	if !r.want.JSON {
 		return r.delta(c)

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestWhatAVendorDroppedIsTold reads a reply whose vendor dropped reasoning from the
-// input: the note has it, and the events are those of any reply.
+// TestWhatAVendorDroppedIsTold reads a reply whose vendor dropped reasoning from the input:
+// the note reports it, and the events are the usual ones.
 func TestWhatAVendorDroppedIsTold(t *testing.T) {
 	t.Parallel()
 	const dropped = `[{"type":"thinking_dropped","reason":"prefix_mismatch"}]`

@@ -12,10 +12,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// messages is the Messages format of the family alpha.
+// messages is Anthropic's Messages format.
 //
-// Its state is the content of the assistant's message, block by block, in the form
-// in which it has to be sent back: thinking with its signature, in its place.
+// Its state is the content of the assistant's message, block by block, in the form in which
+// it has to be sent back: thinking with its signature, in its place.
 type messages struct{}
 
 // Encode implements [Codec] for Messages of Anthropic.
@@ -78,24 +78,24 @@ type messagesReply struct {
 	*reply
 	route stoa.Route
 	stop  string
-	begun bool // a block of content came
+	begun bool // a content block arrived
 	block messagesBlock
 	later []byte // events of blocks that began before an open call ended, each with a line feed
 
-	after  string // the mark of the last segment of reasoning
+	after  string // mark of the last reasoning segment
 	isJSON bool   // the text begins like JSON
-	unsure []byte // text of which that is not known
+	unsure []byte // text for which that is not yet known
 }
 
-// A messagesBlock is the block of content that is being received.
+// A messagesBlock is the content block that is being received.
 type messagesBlock struct {
 	kind      string // text, thinking, tool_use; empty for others
 	index     int64  // -1: unknown
 	id, name  string
 	body      []byte // thinking
 	signature []byte
-	input     string // of a block that came whole
-	raw       []byte // the block as it began, where it is sent back so
+	input     string // of a block that arrived complete
+	raw       []byte // the original block, if it is sent back unchanged
 }
 
 func (f *messagesReply) event(ev sse.Event) error {
@@ -138,7 +138,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 	}
 	if !c.Done() {
-		return broken("an event that is no JSON")
+		return broken("an event that is not JSON")
 	}
 	if failed && kind == nil {
 		kind = []byte("error") // some proxies omit the type
@@ -166,7 +166,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 		return f.catchUp()
 	case "message_start":
-		if f.begun { // a proxy that repeats the call in the middle of its reply
+		if f.begun { // a proxy repeated the call in the middle of its reply
 			return broken("a second message in one reply")
 		}
 		m := jsonx.NewReplyCursor(message)
@@ -247,11 +247,11 @@ func (f *messagesReply) catchUp() error {
 	return nil
 }
 
-// delta reads the change of a block. The type, which usually comes first, selects
-// the member that holds it; if it comes later, the member is read a second time.
+// delta reads the change of a block. The type, which usually comes first, selects the member
+// with the content; if it comes later, the member is read a second time.
 func (f *messagesReply) delta(c *jsonx.Cursor) error {
 	if f.block.kind == "" {
-		f.block.raw = nil // the block is not as it began
+		f.block.raw = nil // the block has changed
 	}
 	var kind []byte
 	var later jsonx.Cursor
@@ -333,7 +333,7 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 			b.input = string(c.Raw())
 		}
 	}
-	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained
+	if err := f.endCall(); err != nil { // its arguments are not JSON, which a limit would have explained
 		return err
 	}
 	if kind != "text" {
@@ -367,12 +367,13 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 	return nil
 }
 
-// readUsage reads a usage; last marks the one that counts the finished output.
+// readUsage reads a usage; last marks the usage that counts the finished output.
 func (f *messagesReply) readUsage(usage []byte, last bool) {
 	before := f.usage
 	c := jsonx.NewReplyCursor(usage)
 	u := &f.usage
-	// The input comes in three parts; what is not reported again stays as it was.
+	// The input is reported in three parts; a part that is not reported again keeps its
+	// value.
 	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -470,14 +471,14 @@ func (f *messagesReply) whole(data []byte) error {
 		}
 	}
 	if f.reply.inCall() && (f.stop == "max_tokens" || f.stop == "model_context_window_exceeded") {
-		if err := f.cutCall(); err != nil { // its input is an object, whatever is missing
+		if err := f.cutCall(); err != nil { // its input is an object, even if parts are missing
 			return err
 		}
 	}
 	return f.done()
 }
 
-// end is reached by a stream without message_stop.
+// end handles the end of a stream without message_stop.
 func (f *messagesReply) end() error { return truncated() }
 
 // isObject reports whether data begins like an event of a format whose events are

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// note reports what the vendor did to the input: a list, empty if it did nothing.
+// note reports the vendor's changes to the input: a list, empty if none exists.
 func (f *messagesReply) note(list []byte) {
 	c := jsonx.NewReplyCursor(list)
 	if f.want.Note != nil && c.Array() && c.Element() {
@@ -16,8 +16,8 @@ func (f *messagesReply) note(list []byte) {
 	}
 }
 
-// closeBlock ends the item of the block. A call is left open while its arguments may
-// have been cut: the reason comes with the end of the reply.
+// closeBlock ends the item of the block. A call stays open while its arguments may have been
+// cut: the reason arrives with the end of the reply.
 func (f *messagesReply) closeBlock() error {
 	b := &f.block
 	kind, raw := b.kind, b.raw
@@ -37,7 +37,7 @@ func (f *messagesReply) closeBlock() error {
 		}
 		return f.endCall()
 	case "thinking":
-		if len(b.signature) == 0 { // the vendor rejects thinking that it did not sign
+		if len(b.signature) == 0 { // the vendor rejects thinking without its signature
 			return f.summaryText(f.reply.items.summaries.Rest())
 		}
 		if raw == nil {
@@ -54,8 +54,7 @@ func (f *messagesReply) closeBlock() error {
 	return f.reasoned(f.route, data, tokensOfBase64(len(raw)))
 }
 
-// tokensOfBase64 returns the estimate of what a segment of reasoning takes, which is
-// base64 for the most part.
+// tokensOfBase64 estimates the tokens of a segment of reasoning, which is mostly base64.
 func tokensOfBase64(bytes int) int64 { return stoa.EstimateTokens(bytes * 3 / 4) }
 
 // inputPiece emits a piece of the arguments of the open call.
@@ -66,8 +65,8 @@ func (f *messagesReply) inputPiece(c *jsonx.Cursor) error {
 	return f.callPiece(c)
 }
 
-// itemText emits a piece of text. Where JSON was asked for, a text that does not begin
-// like JSON is held back: whether it is a refusal comes with the end of the reply.
+// itemText emits a piece of text. If JSON was requested, a text that does not begin like JSON
+// is delayed: the end of the reply says whether it is a refusal.
 func (f *messagesReply) itemText(text string) error {
 	if !f.want.JSON || f.isJSON {
 		return f.emitText(text)
@@ -84,15 +83,14 @@ func (f *messagesReply) itemText(text string) error {
 	return f.freeText()
 }
 
-// freeText emits the text that was held back.
+// freeText emits the delayed text.
 func (f *messagesReply) freeText() error {
 	text := string(f.unsure)
 	f.unsure = nil
 	return f.emitText(text)
 }
 
-// refused emits the text that was held back as a refusal, and reports whether there
-// was any.
+// refused emits the delayed text as a refusal, and reports whether there was any.
 func (f *messagesReply) refused() bool {
 	text := string(f.unsure)
 	if text == "" {

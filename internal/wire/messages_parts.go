@@ -9,21 +9,20 @@ import (
 	"stoa/internal/stoa"
 )
 
-// bindingBeta is the version of the vendor's rules of bound thinking. With it comes
-// the order to drop thinking whose prefix has changed: the default of newer accounts
-// is an error.
+// bindingBeta is the version of the vendor's rules for bound thinking. It is sent with the
+// setting to drop thinking whose prefix has changed, because the default of newer accounts is
+// an error.
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
-// dropUnbound asks the vendor to drop reasoning whose beginning has changed, in place of
-// refusing the request: what an agent is told changes while it works.
+// dropUnbound requests the vendor to drop reasoning whose prefix has changed instead of
+// refusing the request: an agent's prompt changes while it works.
 const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
 
-// failedText stands for the text of a failed result without any, which the vendor
-// rejects.
+// failedText is the text of a failed result that has none, which the vendor would reject.
 const failedText = "The tool failed."
 
-// encodeMessagesTurns writes the members system and messages, and reports whether
-// reasoning is among them.
+// encodeMessagesTurns writes the members system and messages, and reports whether they
+// contain reasoning.
 func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
 	system, list := turnsOf(call, route, shape{alternate: true, noBlank: true})
 	if call.TextFormat().Kind != stoa.FormatText && !isNative(call.TextFormat(), route.Traits) {
@@ -63,8 +62,8 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	return reasoning
 }
 
-// withoutEnd returns a text without white space at its end, which the vendor rejects in
-// a prefill.
+// withoutEnd removes white space from the end of a text, which the vendor rejects in a
+// prefill.
 func withoutEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // isNative reports whether the vendor has a setting for the format; it has none for an
@@ -98,8 +97,8 @@ func encodeMessagesPart(w *builder, p piece) {
 	}
 }
 
-// encodeMessagesResult writes the result of a call. The vendor takes nothing but text
-// from a tool that failed, and no empty list of parts.
+// encodeMessagesResult writes the result of a call. For a failed tool the vendor accepts only
+// text and no empty list of parts.
 func encodeMessagesResult(w *builder, p piece) {
 	r := p.Result
 	text, failed := r.Content, r.IsError
@@ -163,8 +162,8 @@ func encodeMessagesMedia(w *builder, p *stoa.Part) {
 	w.close('}')
 }
 
-// encodeMessagesOptions writes the members that say how to reason and to answer. bound:
-// the messages have reasoning that the vendor binds to what came before it.
+// encodeMessagesOptions writes the members with the settings of reasoning and reply. bound
+// means that the messages have reasoning that the vendor binds to its prefix.
 func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound bool) error {
 	off, effort := thinking(call, route.Traits)
 	switch {
@@ -172,7 +171,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		w.key("thinking").open('{')
 		w.member("type", route.Traits.ThinkingOff)
 		w.close('}')
-	case bound || call.Summary && len(route.Traits.Efforts) > 0: // others do not reason unless they are told a budget
+	case bound || call.Summary && len(route.Traits.Efforts) > 0: // other models do not reason without a budget
 		w.key("thinking").open('{')
 		w.member("type", "adaptive")
 		if call.Summary {
@@ -205,8 +204,9 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 	return nil
 }
 
-// encodeMessagesTools writes the tools and the choice among them. The vendor takes calls in messages only beside tools: without any,
-// those that were called before are declared, and none may be called.
+// encodeMessagesTools writes the tools and the choice among them. The vendor accepts calls in
+// messages only together with tools: if the call has none, the tools called before are
+// declared, and none may be called.
 func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	tools := allowed(call)
 	mode := call.ToolChoice().Mode
@@ -222,7 +222,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.open('{')
 		w.member("name", t.Name)
 		w.member("description", t.Description)
-		if enforced == limit { // the vendor rejects a call with more
+		if enforced == limit { // the vendor rejects a request with more
 			t.Strict = nil
 		}
 		w.key("input_schema")
@@ -258,10 +258,10 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
-// messagesState reads the data of a segment of reasoning: the vendor's block, empty if
-// the data has none, with the mark of the segment before it. A caller may lose one, and
-// what comes before a gap must not be sent.
-// See docs/decisions/0045-return-reasoning-by-segment.md.
+// messagesState reads the data of a segment of reasoning: the vendor's block, empty if the
+// data has none, with the mark of the segment before it. A caller may lose a segment, and
+// segments before a gap must not be sent. See
+// docs/decisions/0045-return-reasoning-by-segment.md.
 func messagesState(data string) (after, block string) {
 	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Object(); ok && c.Member(); {
@@ -290,14 +290,14 @@ func newMessagesState(after, block string) string {
 	return string(w.b)
 }
 
-// markOf returns the mark of a segment, by which the next one names it.
+// markOf returns the mark of a segment, by which the next segment refers to it.
 func markOf(data string) string {
 	sum := sha256.Sum256([]byte(data))
 	return hex.EncodeToString(sum[:6])
 }
 
-// lastMark returns the mark of the last segment of reasoning of the wire messages that
-// is followed by a text or a call in its message; empty: there is none.
+// lastMark returns the mark of the last segment of reasoning of the wire messages that is
+// followed by a text or a call in its message; empty if none exists.
 func lastMark(call *stoa.Call) string {
 	for i := len(call.Messages) - 1; i >= 0; i-- {
 		followed := false
@@ -314,15 +314,15 @@ func lastMark(call *stoa.Call) string {
 	return ""
 }
 
-// keepRun leaves out the reasoning before the last gap, and all of it if none may be
-// sent: the vendor takes the end of what it sent before, but nothing with a gap. It
-// reports whether any is left.
+// keepRun removes the reasoning before the last gap, or all of it if none may be sent: the
+// vendor accepts the end of its earlier reasoning, but nothing with a gap. It reports whether
+// any remains.
 func keepRun(list []turn, none bool) (any bool) {
-	next := "" // the mark that the segment before must have
+	next := "" // expected mark of the previous segment
 	gap := none
 	for i := len(list) - 1; i >= 0; i-- {
 		parts := list[i].parts
-		at := len(parts) // where the parts that are kept begin
+		at := len(parts) // index of the first part that is kept
 		for j := len(parts) - 1; j >= 0; j-- {
 			if p := parts[j]; p.Kind == stoa.PartReasoning {
 				after, block := messagesState(p.State.Data)
@@ -339,8 +339,8 @@ func keepRun(list []turn, none bool) (any bool) {
 	return any
 }
 
-// calledTools returns tools with the names of those that were called in the messages of
-// a call, in the order of their first calls.
+// calledTools returns tools with the names of those called in the messages of a call, in the
+// order of their first calls.
 func calledTools(call stoa.Call) (tools []stoa.Tool) {
 	var seen map[string]bool
 	for i := range call.Messages {

@@ -11,8 +11,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// isPlain reports whether a call is a conversation of texts alone whose reply does not
-// come back with its reasoning.
+// isPlain reports whether a call is a conversation of texts only whose reply is not sent back
+// with its reasoning.
 func isPlain(call *stoa.Call) bool {
 	if call.Stateful || len(call.Tools) > 0 {
 		return false
@@ -30,12 +30,12 @@ func isPlain(call *stoa.Call) bool {
 
 // A turn is a message as it is sent to a vendor.
 type turn struct {
-	role  stoa.Role // RoleSystem: in its place between the others
-	parts []piece   // of a user: the results first
-	one   [1]piece  // memory of parts, as long as there is one
+	role  stoa.Role // RoleSystem: in its position among the others
+	parts []piece   // of a user: results first
+	one   [1]piece  // memory for parts while there is only one
 }
 
-// A piece is a part with what its vendor knows it by. Reasoning is that of this route.
+// A piece is a part with its vendor-specific id. Reasoning is always of this route.
 type piece struct {
 	*stoa.Part
 	id string // PartCall, PartResult: unique in the request
@@ -46,26 +46,26 @@ func textPiece(text string) piece {
 	return piece{Part: &stoa.Part{Kind: stoa.PartText, Text: text}}
 }
 
-// A shape is what a wire requires of a conversation.
+// A shape describes the requirements of a wire for a conversation.
 type shape struct {
-	system    bool // all system messages stay in their places, even the first ones
+	system    bool // all system messages stay in their places, including the first ones
 	alternate bool // user and assistant alternate, the user begins
-	noBlank   bool // a text of white space alone is refused
+	noBlank   bool // a text of only white space is refused
 }
 
-// turnsOf returns the system text of a call (its instructions and the system messages
-// before all others, unless they stay) and its messages in the form that a wire requires.
-// A later system message stays in its place if the route's model takes it there, and is a
-// text of the user otherwise; where turns alternate it comes behind what the user says
-// before the next turn of the assistant. What a message becomes does not depend on the
-// messages after it, so that a conversation that goes on begins with the same bytes.
+// turnsOf returns the system text of a call (its instructions and the system messages before
+// all others, unless they stay) and its messages in the form that a wire requires. A later
+// system message stays in its place if the route's model accepts it there, and otherwise
+// becomes a text of the user; if turns alternate, it follows the user's content before the
+// next turn of the assistant. The encoding of a message does not depend on later messages, so
+// a conversation that continues begins with the same bytes.
 //
-// A plain call (see [isPlain]) has all its system messages in the system text, and turns
-// of one author that follow each other are one text where turns alternate.
+// A plain call (see [isPlain]) has all its system messages in the system text, and, if turns
+// alternate, consecutive turns of one author are one text.
 func turnsOf(call stoa.Call, route stoa.Route, want shape) (system string, list []turn) {
 	p := parter{want: want, route: route, plain: isPlain(&call), list: make([]turn, 0, len(call.Messages)+1)}
 	var head []string
-	var space [8]piece // for the parts of one message, so that they need no memory of their own
+	var space [8]piece // for the parts of one message, to avoid an allocation
 	for i := range call.Messages {
 		switch m := &call.Messages[i]; {
 		case m.Role == stoa.RoleSystem && !want.system && (p.plain || len(head) == i):
@@ -82,7 +82,7 @@ func turnsOf(call stoa.Call, route stoa.Route, want shape) (system string, list 
 	return joined(call.Instructions, head), p.list
 }
 
-// joined returns the texts that are not empty, joined by blank lines.
+// joined returns the non-empty texts, joined by blank lines.
 func joined(first string, more []string) string {
 	more = slices.DeleteFunc(more, func(s string) bool { return s == "" })
 	switch {
@@ -94,7 +94,7 @@ func joined(first string, more []string) string {
 	return first + "\n\n" + strings.Join(more, "\n\n")
 }
 
-// reasoningIn returns how many segments of reasoning are in the turns.
+// reasoningIn returns the number of reasoning segments in the turns.
 func reasoningIn(list []turn) (n int) {
 	for _, t := range list {
 		for i := range t.parts {
@@ -106,15 +106,15 @@ func reasoningIn(list []turn) (n int) {
 	return n
 }
 
-// A parter makes the turns of a conversation.
+// A parter builds the turns of a conversation.
 type parter struct {
 	want  shape
 	route stoa.Route
 	plain bool
 	ids   callIDs
 	list  []turn
-	open  []openCall // calls of the last turn whose results have not come
-	later []piece    // texts of system messages that wait for their place
+	open  []openCall // calls of the last turn that have no result yet
+	later []piece    // texts of system messages that wait for their position
 }
 
 type openCall struct{ given, sent string }
@@ -126,7 +126,7 @@ func (p *parter) system(m *stoa.Message) {
 		return
 	}
 	inPlace := p.want.system || p.route.Traits.MidSystem
-	if len(p.open) > 0 || inPlace && p.want.alternate { // results come directly behind their calls
+	if len(p.open) > 0 || inPlace && p.want.alternate { // results directly follow their calls
 		p.later = append(p.later, textPiece(text))
 		return
 	}
@@ -141,7 +141,7 @@ func (p *parter) addSystem(texts ...piece) {
 	p.add(role, texts)
 }
 
-// user adds a message of the user, whose parts are gathered in parts.
+// user adds a message of the user; parts is the memory for its parts.
 func (p *parter) user(m *stoa.Message, parts []piece) {
 	for i := range m.Parts {
 		switch part := &m.Parts[i]; part.Kind {
@@ -168,12 +168,12 @@ func (p *parter) user(m *stoa.Message, parts []piece) {
 	}
 }
 
-// waits reports whether system messages wait for the end of what the user says.
+// waits reports whether system messages wait for the end of the user's content.
 func (p *parter) waits() bool {
 	return p.want.alternate && (p.want.system || p.route.Traits.MidSystem)
 }
 
-// addLater adds the system messages that wait.
+// addLater adds the waiting system messages.
 func (p *parter) addLater() {
 	if len(p.later) == 0 {
 		return
@@ -185,10 +185,10 @@ func (p *parter) addLater() {
 	p.later = nil
 }
 
-// assistant adds a message of the assistant, whose parts are gathered in parts. Reasoning
-// that nothing follows is left out: vendors refuse it.
+// assistant adds a message of the assistant; parts is the memory for its parts. Reasoning at
+// the end is left out, because vendors refuse it.
 func (p *parter) assistant(m *stoa.Message, parts []piece) {
-	whole := 0 // of parts, up to the last that is no reasoning
+	whole := 0 // length of parts up to the last that is not reasoning
 	var open []openCall
 	for i := range m.Parts {
 		switch part := &m.Parts[i]; part.Kind {
@@ -224,8 +224,8 @@ func (p *parter) assistant(m *stoa.Message, parts []piece) {
 	p.add(stoa.RoleAssistant, parts[:whole])
 }
 
-// add adds parts to the last turn, if it is the user's like these and turns alternate,
-// or as a new turn. In a plain call they may be the assistant's too.
+// add adds parts to the last turn if turns alternate and both are the user's, or both are the
+// assistant's in a plain call; otherwise as a new turn.
 func (p *parter) add(role stoa.Role, parts []piece) {
 	if len(parts) == 0 {
 		return
@@ -239,7 +239,7 @@ func (p *parter) add(role stoa.Role, parts []piece) {
 	p.list[n].parts = append(p.list[n].one[:0], parts...)
 }
 
-// filler adds a turn of the user that the vendor requires behind n turns.
+// filler adds a turn of the user that the vendor requires after n turns.
 func (p *parter) filler(n int) {
 	text := continueText
 	if n == 0 {
@@ -248,7 +248,7 @@ func (p *parter) filler(n int) {
 	p.list = append(p.list, turn{role: stoa.RoleUser, parts: []piece{textPiece(text)}})
 }
 
-// end adds what the end of a conversation requires.
+// end adds the turns that the end of a conversation requires.
 func (p *parter) end() {
 	p.addLater()
 	n := len(p.list)
@@ -269,12 +269,11 @@ func (p *parter) isBlank(text string) bool {
 	return text == "" || p.want.noBlank && strings.TrimSpace(text) == ""
 }
 
-// callIDs gives the calls of a conversation ids that a vendor takes and that are
-// unique in a request: the call's own where possible. The id of a call depends on
-// those before it alone.
+// callIDs assigns ids that a vendor accepts and that are unique in a request: the call's own
+// id if possible. The id of a call depends only on earlier calls.
 type callIDs struct {
 	sent  map[string]bool
-	times map[string]int // the last number that was added to an id
+	times map[string]int // the last number added to an id
 }
 
 func (m *callIDs) of(given string) string {
@@ -297,20 +296,20 @@ func (m *callIDs) of(given string) string {
 	return id
 }
 
-// hashedID returns an id that every vendor takes in place of another.
+// hashedID returns a replacement for an id that every vendor accepts.
 func hashedID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// forced reports whether the call has to be answered by a tool call and the route's
-// model can be made to.
+// forced reports whether the call must be answered by a tool call and the route's model
+// supports that.
 func forced(call stoa.Call, t stoa.Traits) bool {
 	return call.ToolChoice().Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && t.Forces(call.Effort)
 }
 
-// allowed returns the tools of a call that the model may call; none are left out of
-// a call that may call none, and of one that names the one it wants.
+// allowed returns the tools that the model may call. All tools are returned if none may be
+// called, or if the call names the one to be called.
 func allowed(call stoa.Call) []stoa.Tool {
 	c := call.ToolChoice()
 	if c.Mode == stoa.ChoiceNone || c.Named || len(c.Only) == 0 {
@@ -319,8 +318,8 @@ func allowed(call stoa.Call) []stoa.Tool {
 	return slices.DeleteFunc(slices.Clone(call.Tools), func(t stoa.Tool) bool { return !slices.Contains(c.Only, t.Name) })
 }
 
-// strictObject writes a call's arguments like [builder.object], and wraps an object
-// with two members of one name too: two readers could see two different ones.
+// strictObject writes a call's arguments like [builder.object], but also wraps an object with
+// duplicate names, which readers could interpret differently.
 func (w *builder) strictObject(arguments string) {
 	if arguments = strings.TrimSpace(arguments); arguments == "" || arguments[0] == '{' && jsonx.Valid([]byte(arguments)) {
 		w.object(arguments)
@@ -331,7 +330,7 @@ func (w *builder) strictObject(arguments string) {
 	w.close('}')
 }
 
-// inWords returns the order to answer in a format, for a model that has no setting for
+// inWords returns the instruction to answer in a format, for a model without a setting for
 // it.
 func inWords(f stoa.Format) string {
 	if f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "" {
@@ -340,7 +339,7 @@ func inWords(f stoa.Format) string {
 	return "Answer with one JSON object, and with nothing else."
 }
 
-// sizeOfParts returns about how many bytes parts take in a request.
+// sizeOfParts estimates the size of parts in a request, in bytes.
 func sizeOfParts(parts []stoa.Part) (n int) {
 	for i := range parts {
 		p := &parts[i]

@@ -16,7 +16,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// partRoutes are the routes whose requests are compared, with the member that has the
+// partRoutes are the routes whose requests are compared, with the member that contains the
 // conversation.
 var partRoutes = []struct {
 	member string
@@ -32,8 +32,8 @@ var partRoutes = []struct {
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "compatible"}},
 }
 
-// conversation returns a conversation by chance, as a caller sends it who loses
-// nothing, and the places in it where the model replied.
+// conversation returns a random conversation of a caller that loses nothing, and the
+// positions at which the model replied.
 func conversation(seed uint64, route stoa.Route) (messages []stoa.Message, replies []int) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	texts := []string{"a", "b c", " ", "", "\n", "é\"", "d "}
@@ -124,9 +124,9 @@ func sentList(t testing.TB, member string, route stoa.Route, messages []stoa.Mes
 	return list, req.Body
 }
 
-// FuzzConversationsGoOn checks that a conversation is sent alike each time, that each
-// request begins with what the requests before had sent, and that vendors can read it:
-// turns alternate, ids of calls are unique, and results follow their calls at once.
+// FuzzConversationsGoOn checks that a conversation is always encoded the same way, that each
+// request begins with the bytes of the requests before, and that vendors accept it: turns
+// alternate, ids of calls are unique, and results directly follow their calls.
 func FuzzConversationsGoOn(f *testing.F) {
 	for seed := range uint64(80) {
 		f.Add(seed)
@@ -200,8 +200,8 @@ func checkMessagesTurns(t testing.TB, list []string) {
 	}
 }
 
-// TestLostReasoningLeavesNoGap takes segments out of conversations as a caller may who
-// loses them: what is sent is one run of them, up to the last that is left.
+// TestLostReasoningLeavesNoGap removes segments from conversations, as a caller may lose
+// them: the request contains one run of them, up to the last that is left.
 func TestLostReasoningLeavesNoGap(t *testing.T) {
 	t.Parallel()
 	route := partRoutes[0].route
@@ -225,7 +225,7 @@ func TestLostReasoningLeavesNoGap(t *testing.T) {
 		want := slices.Clone(all)
 		for i := len(all) - 1; i >= 0; i-- {
 			if gone[all[i]] && i == len(want)-1 {
-				want = want[:i] // lost at the end: the ones before are sent
+				want = want[:i] // lost at the end: the earlier ones are sent
 			} else if gone[all[i]] {
 				want = want[i+1:]
 				lost++

@@ -11,7 +11,7 @@ import (
 )
 
 // aConversation returns random messages in parts, with reasoning of the route, and the
-// lengths at which a model was asked: the next message is the assistant's.
+// lengths at which a model was called: the next message is the assistant's.
 func aConversation(random *rand.Rand, route stoa.Route) (messages []stoa.Message, asked []int) {
 	one := func(n int) bool { return random.IntN(n) == 0 }
 	text := func(s string) stoa.Part { return stoa.Part{Kind: stoa.PartText, Text: s} }
@@ -63,9 +63,9 @@ func aConversation(random *rand.Rand, route stoa.Route) (messages []stoa.Message
 	return messages, append(asked, len(messages))
 }
 
-// TestWhatWasSentIsSentAgain holds that the same conversation always has the same bytes,
-// and that one that went on begins with the bytes that were sent before: vendors bind
-// reasoning to them, and their caches look for them.
+// TestWhatWasSentIsSentAgain checks that the same conversation always has the same bytes, and
+// that a continued conversation begins with the bytes sent before: vendors bind reasoning to
+// them, and their caches compare them.
 func TestWhatWasSentIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, wire := range []string{"messages", "messages mid", "gemini", "responses", "chat openai", "chat deepseek", "chat compatible"} {

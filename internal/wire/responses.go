@@ -13,19 +13,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-// responses is the Responses format of the family gamma.
+// responses is OpenAI's Responses format.
 //
-// Its state is the list of output items as they came, including reasoning with its
-// encrypted content, to be put back into the input in their order.
+// Its state is the list of output items as they arrived, including reasoning with its
+// encrypted content, to be inserted into the input in the same order.
 type responses struct{}
 
-// leastLimit is the least max_output_tokens that the vendor accepts.
+// leastLimit is the minimum max_output_tokens that the vendor accepts.
 const leastLimit = 16
 
 // Encode implements [Codec] for Responses of OpenAI.
 func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
 	if n := call.MaxOutputTokens; n > 0 && n < leastLimit {
-		return Request{}, stoa.Errorf(stoa.CodeInvalidValue, "This model's replies cannot be limited to fewer than %d tokens. Raise max_output_tokens to %d or more.", leastLimit, leastLimit).At("max_output_tokens")
+		return Request{}, stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be lower than %d tokens. Raise max_output_tokens to %d or more.", leastLimit, leastLimit).At("max_output_tokens")
 	}
 	w := newBuilder(call)
 	w.open('{')
@@ -82,33 +82,33 @@ type responsesReply struct {
 	complete int           // output items received
 	pieces   []*itemPieces // of the latest items
 	call     string        // the id of the item of the open call
-	waiting  []outputItem  // items that were complete before it
+	waiting  []outputItem  // items that were complete before the call
 	held     int           // bytes of waiting
-	phase    string        // of the texts that come
+	phase    string        // of the following texts
 }
 
-// maxPieces is the largest number of items whose pieces are remembered.
+// maxPieces is the maximum number of items whose pieces are tracked.
 const maxPieces = 128
 
-// itemPieces records what of an output item arrived before the complete item. Servers
+// itemPieces records which parts of an output item arrived before the complete item. Servers
 // may complete an item after later ones have begun (llama.cpp completes all at the end).
 type itemPieces struct {
 	id      string // may be empty
-	index   int64  // its place in the output; -1: unknown
+	index   int64  // its index in the output; -1 if unknown
 	text    bool   // text arrived
 	summary bool   // a summary arrived
 	part    bool   // a part of the summary is complete
 }
 
-// An outputItem is a complete output item with its place in the output; -1: unknown.
+// An outputItem is a complete output item with its index in the output; -1 if unknown.
 type outputItem struct {
 	raw   []byte
 	index int64
 }
 
-// known returns the record of the item with that id or, since some proxies give an item
-// another id in each event, at that place. An event with neither is about the latest
-// item. It returns nil if there is no record.
+// known returns the record of the item with the given id or, since some proxies use a new id
+// in each event, with the given index. An event with neither belongs to the latest item. It
+// returns nil if there is no record.
 func (f *responsesReply) known(id []byte, index int64) *itemPieces {
 	for _, p := range slices.Backward(f.pieces) {
 		if len(id) > 0 && p.id == string(id) {
@@ -123,8 +123,8 @@ func (f *responsesReply) known(id []byte, index int64) *itemPieces {
 	return nil
 }
 
-// record returns the record of the item with that id or at that place, and creates it
-// if there is none.
+// record returns the record of the item with the given id or index, and creates a missing
+// one.
 func (f *responsesReply) record(id []byte, index int64) *itemPieces {
 	p := f.known(id, index)
 	if p == nil {
@@ -141,8 +141,8 @@ func (f *responsesReply) remember(p *itemPieces) {
 	f.pieces = append(f.pieces, p)
 }
 
-// completed returns the record of a complete item. Where its id differs from that of
-// its pieces and its place is unknown, the latest pieces of its kind are its own.
+// completed returns the record of a complete item. If its id differs from the id of its
+// pieces and its index is unknown, the latest pieces of its kind belong to it.
 func (f *responsesReply) completed(o output, index int64) *itemPieces {
 	if p := f.known(o.id, index); p != nil {
 		return p
@@ -192,7 +192,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 		}
 	}
 	if !c.Done() {
-		return broken("an event that is no JSON")
+		return broken("an event that is not JSON")
 	}
 	if failed && kind == nil {
 		kind = []byte("error") // some proxies omit the type
@@ -207,7 +207,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 	case "response.output_item.added":
 		return f.added(item, index)
 	case textDelta, refusalDelta:
-		if !said && delta.Key != nil { // its type comes after it
+		if !said && delta.Key != nil { // the type follows it
 			if err := f.say(kind, &delta); err != nil {
 				return err
 			}
@@ -254,8 +254,7 @@ func (f *responsesReply) say(kind []byte, c *jsonx.Cursor) error {
 	return f.delta(c)
 }
 
-// summarize emits a piece of the summary of an item, with a blank line before each part
-// but the first.
+// summarize emits a piece of the summary of an item, with a blank line between parts.
 func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
 	piece := *c
 	n := len(piece.Name())
@@ -269,8 +268,8 @@ func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
 	return f.summary(c)
 }
 
-// added reads the beginning of an output item: a tool call begins with its name, a
-// message has its phase. One that begins inside another comes with its end.
+// added reads the beginning of an output item: a tool call begins with its name, a message
+// has its phase. An item that begins inside another one is emitted with its end.
 func (f *responsesReply) added(raw []byte, index int64) error {
 	o := readOutput(raw)
 	if (o.kind == "message" || o.kind == "reasoning") && len(o.id) > 0 {
@@ -292,7 +291,7 @@ func (f *responsesReply) added(raw []byte, index int64) error {
 	return nil
 }
 
-// phased emits the phase of the texts that follow, if it is another.
+// phased emits the phase of the following texts, if it has changed.
 func (f *responsesReply) phased(phase string) error {
 	if !stoa.IsName(phase) {
 		phase = ""
@@ -308,14 +307,14 @@ func (f *responsesReply) phased(phase string) error {
 	return nil
 }
 
-// isOpen reports whether the open call is the item with that id; events without an id
-// are about it.
+// isOpen reports whether the open call is the item with that id; events without an id belong
+// to it.
 func (f *responsesReply) isOpen(id string) bool {
 	return f.inCall() && (id == "" || id == f.call)
 }
 
-// piece reads a piece of the arguments of a call. That of another call than the open
-// one comes again with the whole item.
+// piece reads a piece of the arguments of a call. Pieces of a call that is not open are
+// ignored, because the complete item repeats them.
 func (f *responsesReply) piece(id string, c *jsonx.Cursor) error {
 	if !f.isOpen(id) {
 		return nil
@@ -323,8 +322,8 @@ func (f *responsesReply) piece(id string, c *jsonx.Cursor) error {
 	return f.callPiece(c)
 }
 
-// restOfArguments emits what the whole arguments of the open call have more than its
-// pieces: all of them, where the vendor sent none.
+// restOfArguments emits the part of the complete arguments that did not arrive in pieces: all
+// of them, if the vendor sent none.
 func (f *responsesReply) restOfArguments(whole string) error {
 	whole = withoutNUL(strings.TrimLeft(whole, " \t\r\n"))
 	if whole == "" {
@@ -380,8 +379,7 @@ func readOutput(raw []byte) (o output) {
 	return o
 }
 
-// item reads a complete output item. Its text is emitted now if it did not come as
-// deltas before.
+// item reads a complete output item. Its text is emitted now unless it arrived as deltas.
 func (f *responsesReply) item(it outputItem) error {
 	raw := it.raw
 	if len(raw) == 0 {
@@ -428,7 +426,7 @@ func (f *responsesReply) item(it outputItem) error {
 			}
 		}
 		p.summary, p.part = false, false
-		if o.encrypted { // without encrypted content the vendor could not find it again: nothing is stored there
+		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
 	case "function_call":
@@ -439,7 +437,7 @@ func (f *responsesReply) item(it outputItem) error {
 	return nil
 }
 
-// readSummary emits the summary of a reasoning item whose pieces did not come.
+// readSummary emits the summary of a reasoning item unless it arrived in pieces.
 func (f *responsesReply) readSummary(raw []byte) error {
 	c := jsonx.NewReplyCursor(raw)
 	var p itemPieces
@@ -456,7 +454,7 @@ func (f *responsesReply) readSummary(raw []byte) error {
 	return nil
 }
 
-// wholeCall reads a complete function call, of which the beginning may have come.
+// wholeCall reads a complete function call, whose beginning may have arrived before.
 func (f *responsesReply) wholeCall(o output) error {
 	if !f.inCall() {
 		if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
@@ -487,8 +485,8 @@ func (f *responsesReply) nextItems() error {
 	return nil
 }
 
-// terminal reads the finished response, from the last event or as the whole reply.
-// complaint is the JSON that holds its error, if it failed.
+// terminal reads the finished response, from the last event or as the whole reply. complaint
+// is the JSON that contains its error, if it failed.
 func (f *responsesReply) terminal(response, complaint []byte) error {
 	c := jsonx.NewReplyCursor(response)
 	var status, reason string
@@ -520,7 +518,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	case "completed":
 		stop = stoa.StopEnd
 	case "incomplete":
-		// What was not filtered was cut, whatever the limit is called.
+		// Everything except filtered output was cut by a limit, whatever its name.
 		if stop = stoa.StopLength; reason == "content_filter" {
 			stop = stoa.StopContentFilter
 		}
@@ -573,5 +571,5 @@ func (f *responsesReply) whole(data []byte) error {
 	return f.terminal(data, data)
 }
 
-// end is reached by a stream without a terminal event.
+// end handles the end of a stream without a terminal event.
 func (f *responsesReply) end() error { return truncated() }

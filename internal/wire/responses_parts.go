@@ -8,8 +8,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// encodeResponsesTurns writes the member input. Items have no ids: the vendor would look
-// for what belongs to them, and stores nothing.
+// encodeResponsesTurns writes the member input. Items have no ids: the vendor would look them
+// up, but it stores nothing.
 func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	_, list := turnsOf(call, route, shape{system: true})
 	w.reasoning = reasoningIn(list)
@@ -53,8 +53,7 @@ func joinTexts(parts []piece) string {
 	return joined(text, more)
 }
 
-// encodeResponsesUser writes what the user says as one message: a string, if it is one
-// text.
+// encodeResponsesUser writes the user's content as one message: a string, if it is one text.
 func encodeResponsesUser(w *builder, parts []piece) {
 	if len(parts) == 0 {
 		return
@@ -100,7 +99,7 @@ func encodeResponsesInput(w *builder, p *stoa.Part) {
 	w.close('}')
 }
 
-// addressOf returns the URL of an image or a file, for one in the request a data URL.
+// addressOf returns the URL of an image or a file; a data URL for content in the request.
 func addressOf(m *stoa.Media) string {
 	if m.URL != "" {
 		return m.URL
@@ -134,7 +133,7 @@ func encodeResponsesOutput(w *builder, p piece) {
 	}
 }
 
-// encodeResponsesResult writes the result of a call. That a tool failed is said in
+// encodeResponsesResult writes the result of a call. The failure of a tool is expressed in
 // words.
 func encodeResponsesResult(w *builder, p piece) {
 	text, media := resultText(p.Result)
@@ -160,11 +159,11 @@ func encodeResponsesResult(w *builder, p piece) {
 	w.close('}')
 }
 
-// failedPrefix comes before the result of a tool that failed, where a wire has no
-// member for it.
+// failedPrefix precedes the result of a failed tool on a wire without a member for the
+// failure.
 const failedPrefix = "Error: "
 
-// resultText returns the text of a result and what in it is no text.
+// resultText returns the text of a result and its parts that are not text.
 func resultText(r *stoa.ToolResult) (text string, media []*stoa.Part) {
 	text = r.Content
 	var texts []string
@@ -191,7 +190,7 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 	if off {
 		effort = "none"
 	}
-	summary := call.Summary && len(route.Traits.Efforts) > 0 // others do not reason
+	summary := call.Summary && len(route.Traits.Efforts) > 0 // other models do not reason
 	if effort != "" || summary {
 		w.key("reasoning").open('{')
 		if effort != "" {
@@ -222,7 +221,7 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 	return nil
 }
 
-// formatKind returns the kind of a format: a schema without any is an object.
+// formatKind returns the kind of a format: without a schema it is an object.
 func formatKind(f stoa.Format) stoa.FormatKind {
 	if f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) == "" {
 		return stoa.FormatObject
@@ -248,14 +247,14 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 		return err
 	}
 	w.key("schema").raw(fit)
-	if f.Strict != nil { // left out, the vendor enforces what it can
+	if f.Strict != nil { // if absent, the vendor enforces what it can
 		w.key("strict").raw(strconv.FormatBool(*f.Strict))
 	}
 	return nil
 }
 
-// encodeResponsesTools writes the tools, the choice among them, and what of the reply's
-// reasoning is wanted.
+// encodeResponsesTools writes the tools, the choice among them, and the requested parts of
+// the reply's reasoning.
 func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	if len(call.Tools) > 0 {
 		w.key("tools").open('[')
@@ -269,7 +268,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			if err != nil {
 				return err
 			}
-			if t.Strict != nil { // left out, the vendor enforces what it can
+			if t.Strict != nil { // if absent, the vendor enforces what it can
 				w.key("strict").raw(strconv.FormatBool(strict))
 			}
 			w.close('}')

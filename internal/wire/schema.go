@@ -7,12 +7,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// fitting is a codec whose vendors take a subset of JSON Schema.
+// fitting is a codec whose vendors accept a subset of JSON Schema.
 type fitting interface {
 	vendor(route stoa.Route) schema.Vendor
 }
 
-// vendorOf returns whose subset of JSON Schema the schemas for a route have to fit.
+// vendorOf returns the vendor whose subset of JSON Schema the schemas for a route must fit.
 func vendorOf(route stoa.Route) schema.Vendor {
 	if f, ok := codecs[route.Wire].(fitting); ok {
 		return f.vendor(route)
@@ -20,10 +20,11 @@ func vendorOf(route stoa.Route) schema.Vendor {
 	return schema.Compatible
 }
 
-// FitTool returns the parameters of a tool as the vendor of a route takes them, and
-// whether the vendor is to enforce them: the caller asked for it, the model can, and
-// the whole schema can be expressed. Otherwise what the vendor refuses is described. It
-// fails with unsupported_value for a schema that is too deep or too large to be rewritten.
+// FitTool returns the parameters of a tool in the form that the vendor of a route accepts,
+// and whether the vendor enforces them: the caller asked for it, the model supports it, and
+// the whole schema can be expressed. Otherwise the unsupported parts are put into
+// descriptions. It fails with unsupported_value for a schema that is too deep or too large to
+// be rewritten.
 func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err error) {
 	if err := checkParameters(t); err != nil {
 		return "", false, err
@@ -44,17 +45,17 @@ func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err
 	return parameters, false, nil
 }
 
-// fitted writes a tool's parameters as the vendor of the route takes them, and returns
-// whether the vendor is to enforce them.
+// fitted writes a tool's parameters in the form that the vendor of the route accepts, and
+// returns whether the vendor enforces them.
 func (w *builder) fitted(t stoa.Tool, route stoa.Route) (strict bool, err error) {
 	parameters, strict, err := FitTool(t, route)
 	w.raw(parameters)
 	return strict, err
 }
 
-// FitFormat returns the schema of a format as the vendor of a route takes it. It fails
-// with unsupported_value if the caller wants it enforced and it cannot be expressed,
-// or if it is larger than what the vendor takes.
+// FitFormat returns the schema of a format in the form that the vendor of a route accepts. It
+// fails with unsupported_value if the caller requires enforcement and the schema cannot be
+// expressed, or if it exceeds the vendor's limits.
 func FitFormat(f stoa.Format, route stoa.Route) (string, error) {
 	v := vendorOf(route)
 	strict := f.Strict != nil && *f.Strict
@@ -72,8 +73,8 @@ func FitFormat(f stoa.Format, route stoa.Route) (string, error) {
 	return out, nil
 }
 
-// CheckFormat fails with unsupported_value for a format that the model of a route does
-// not take together with the tools of the call.
+// CheckFormat fails with unsupported_value for a format that the model of a route does not
+// accept together with the tools of the call.
 func CheckFormat(call *stoa.Call, route stoa.Route) error {
 	c, ok := codecs[route.Wire].(interface{ eitherFormatOrTools(stoa.Route) bool })
 	if !ok || call.TextFormat().Kind == stoa.FormatText || len(call.Tools) == 0 || !c.eitherFormatOrTools(route) {
@@ -87,9 +88,9 @@ func misfitError(m *schema.Misfit) error {
 	const path = "text.format.schema"
 	switch {
 	case m.Keyword == "":
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema is no JSON object with distinct names, is nested too deeply or is too large.").At(path)
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema is not a JSON object with distinct names, is nested too deeply or is too large.").At(path)
 	case m.Hard:
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema has more than the model's provider takes, counted by its %q. Use a smaller one.", m.Keyword).At(path)
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema exceeds the provider's limit, counted by its %q. Use a smaller one.", m.Keyword).At(path)
 	}
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "The provider of this model cannot enforce %q at %q of the schema. Leave it out, or send \"strict\": false: then it is only described to the model.", m.Keyword, "#"+m.Pointer).At(path)
 }

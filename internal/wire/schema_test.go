@@ -103,8 +103,8 @@ func TestFormatsFitTheirVendor(t *testing.T) {
 		"without additions":     {"gemini", &yes, open, open, ""},
 		"what cannot be":        {"responses", &yes, listed, "", `"uniqueItems" at "#/properties/a"`},
 		"is described":          {"messages", nil, listed, strings.Replace(closed, `"string"`, `"string","description":"It also has to fit this schema: {\"uniqueItems\":true}"`, 1), ""},
-		"more than they take":   {"messages", nil, optional, "", `more than the model's provider takes, counted by its "required"`},
-		"what is no schema":     {"chat", nil, `[]`, "", "is no JSON object"},
+		"more than they take":   {"messages", nil, optional, "", `exceeds the provider's limit, counted by its "required"`},
+		"what is no schema":     {"chat", nil, `[]`, "", "is not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := FitFormat(stoa.Format{Kind: stoa.FormatSchema, Schema: c.schema, Strict: c.strict}, stoa.Route{Wire: c.wire})

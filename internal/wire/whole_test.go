@@ -12,8 +12,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestWholeRequestsLackTheStream encodes every call of the fixtures for a stream and
-// for a reply in one piece: they differ in what asks for the stream and nothing else.
+// TestWholeRequestsLackTheStream encodes every call of the fixtures for a stream and for a
+// reply in one piece: they differ only in the members that request the stream.
 func TestWholeRequestsLackTheStream(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -61,8 +61,8 @@ func TestWholeRequestsLackTheStream(t *testing.T) {
 	}
 }
 
-// TestLongWholeReplyComesInPieces: whoever stops a reply beyond its limit can stop it
-// between two pieces.
+// TestLongWholeReplyComesInPieces checks that a reply beyond its limit can be stopped between
+// two pieces.
 func TestLongWholeReplyComesInPieces(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("aß語🙂", 3000)

@@ -1,11 +1,10 @@
-// Package plans checks how the databases would run the statements of a package's
-// tests: whether an index finds the rows of each, however many there are.
+// Package plans checks how the databases would run the statements of a package's tests:
+// whether an index finds the rows of each, regardless of the number of rows.
 //
-// It is for tests alone. It sees the statements of stores and drives that storetest
-// configures, and explains them in empty databases of its own: every one on the
-// database that it ran on, and those of SQLite on PostgreSQL too, where there is one.
-// Start with [Checked], for the TestMain of a package; planned has the statements that
-// may read or sort a whole table.
+// It is for tests only. It receives the statements of stores and drives that storetest
+// configures, and explains them in empty databases: every one on the database that it ran on,
+// and those of SQLite on PostgreSQL too, if one is available. Start with [Checked], for the
+// TestMain of a package; planned lists the statements that may read or sort a whole table.
 package plans
 
 import (
@@ -23,7 +22,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// few are tables that have few rows, however much is stored.
+// few are tables with few rows, regardless of the amount of data.
 var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true}
 
 // planned are statements that read all rows of a table or sort them, by a part of
@@ -54,13 +53,13 @@ var planned = map[string]string{
 	`SELECT kind, COUNT(*), MIN(created_at) FROM`:       "a bounded number of inputs by their six kinds: metrics, and the doctor",
 }
 
-// A recorder has the statements that ran, by database.
+// A recorder contains the statements that ran, by database.
 type recorder struct {
 	mu               sync.Mutex
 	sqlite, postgres map[string]bool
 }
 
-// note records a statement, unless a test has written it.
+// note records a statement, unless a test wrote it.
 func (r *recorder) note(postgres bool, query string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,8 +72,8 @@ func (r *recorder) note(postgres bool, query string) {
 	}
 }
 
-// fromTest reports whether the function that handed the running statement to the
-// database is one of a test, or of a package for tests.
+// fromTest reports whether the running statement comes from a function of a test, or of a
+// package for tests.
 func fromTest() bool {
 	var at [32]uintptr
 	frames := runtime.CallersFrames(at[:runtime.Callers(2, at[:])])
@@ -93,8 +92,8 @@ func fromTest() bool {
 	}
 }
 
-// Checked returns a runner of the tests that fails when they have passed and a
-// statement of theirs reads more than its rows.
+// Checked returns a runner of the tests that fails if they passed but one of their statements
+// reads more than its rows.
 func Checked(tests storetest.Runner) storetest.Runner { return checked{tests} }
 
 type checked struct{ tests storetest.Runner }
@@ -145,10 +144,10 @@ func (r *recorder) check(ctx context.Context) (problems []string, err error) {
 	return problems, err
 }
 
-// onlySQLite finds the tables, columns and functions that PostgreSQL does not have.
+// onlySQLite matches tables, columns and functions that PostgreSQL does not have.
 var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
 
-// statements returns those that have a plan, in order.
+// statements returns the statements that have a plan, in order.
 func statements(seen map[string]bool) (out []string) {
 	for _, query := range slices.Sorted(maps.Keys(seen)) {
 		verb, _, _ := strings.Cut(strings.TrimSpace(query), " ")
@@ -159,8 +158,8 @@ func statements(seen map[string]bool) (out []string) {
 	return out
 }
 
-// problem returns what to print of a statement with such parts of its plan, and
-// whether anything: what is planned is none.
+// problem returns the text to print about a statement with such parts in its plan, and
+// whether it is a problem: planned statements are not.
 func problem(database, query string, found []string) (string, bool) {
 	if len(found) == 0 {
 		return "", false

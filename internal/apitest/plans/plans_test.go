@@ -10,7 +10,7 @@ import (
 	"stoa/internal/storetest"
 )
 
-// of is what a check of the statements finds.
+// of returns the problems found in the statements.
 func of(t *testing.T, queries ...string) []string {
 	t.Helper()
 	r := recorder{sqlite: map[string]bool{}, postgres: map[string]bool{}}

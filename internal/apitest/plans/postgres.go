@@ -16,13 +16,13 @@ import (
 	"stoa/internal/storetest"
 )
 
-// settings make PostgreSQL show whether there is an index for a statement: its
-// tables are empty, and it would read and sort them whole, whatever the indexes.
-// What it cannot do otherwise it does in spite of them.
+// settings make PostgreSQL show whether there is an index for a statement: its tables are
+// empty, so it would otherwise read and sort them whole, regardless of the indexes. If there
+// is no other way it does so despite the settings.
 const settings = `SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_sort = off;
 	SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off`
 
-// checkPostgres explains statements in a schema of its own.
+// checkPostgres explains statements in a separate schema.
 func checkPostgres(ctx context.Context, address string, queries []string) (problems []string, err error) {
 	address, drop, err := storetest.Schema(ctx, address)
 	if err != nil {
@@ -65,10 +65,10 @@ func checkPostgres(ctx context.Context, address string, queries []string) (probl
 	return problems, nil
 }
 
-// A reader judges plans.
+// A reader checks plans.
 type reader struct {
 	partial, unique map[string]bool // of all indexes
-	limited, listed bool            // of the statement: it has a limit, and an order
+	limited, listed bool            // the statement has a limit, and an order
 }
 
 func indexesOf(ctx context.Context, c *pgx.Conn) (reader, error) {
@@ -96,7 +96,7 @@ type node struct {
 	Plans    []node `json:"Plans"`
 }
 
-// planOf returns the plan that a statement has for all values of its parameters.
+// planOf returns the generic plan of a statement.
 func planOf(ctx context.Context, c *pgx.Conn, query string) (node, error) {
 	const name = "explained"
 	st, err := c.Prepare(ctx, name, query)
@@ -135,11 +135,11 @@ func (x reader) reads(n node) (found []string) {
 		case n.Cond == "" && !x.partial[n.Index] && !x.limited:
 			found = append(found, "all of index "+n.Index)
 		case x.listed && !x.unique[n.Index] && accountFilter.MatchString(n.Filter):
-			// With rows in its tables PostgreSQL would expect next to none of those that
-			// the index finds to be the account's, and read and sort all of them.
+			// With rows in its tables PostgreSQL would expect hardly any of the rows that the
+			// index finds to be the account's, and read and sort all of them.
 			found = append(found, "index "+n.Index+" does not have the account of a list")
 		}
-	case "Sort": // an incremental one sorts what comes together
+	case "Sort": // an incremental sort only sorts rows with equal prefixes
 		found = append(found, n.Type)
 	}
 	for _, part := range n.Plans {

@@ -19,7 +19,7 @@ var (
 	scans        = regexp.MustCompile(`^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?`)
 )
 
-// checkSQLite explains statements in a store and drives that it makes in a directory.
+// checkSQLite explains statements in a new store and drives in a directory.
 func checkSQLite(ctx context.Context, dir string, queries []string) (problems []string, err error) {
 	st, err := store.Open(ctx, store.Config{Dir: dir})
 	if err != nil {
@@ -52,7 +52,7 @@ func checkSQLite(ctx context.Context, dir string, queries []string) (problems []
 	return problems, nil
 }
 
-// explain returns what is wrong with the plan of a statement on SQLite.
+// explain returns the problems in the plan of a statement on SQLite.
 func explain(ctx context.Context, tx *db.Tx, query string) (found []string, err error) {
 	partial, exists := map[string]bool{}, map[string]bool{}
 	if err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -79,7 +79,7 @@ func explain(ctx context.Context, tx *db.Tx, query string) (found []string, err 
 		if m := scans.FindStringSubmatch(detail); m != nil {
 			table := tables[m[1]]
 			if strings.Contains(query, ") "+m[1]+" ") || strings.Contains(detail, "VIRTUAL TABLE") {
-				table = "" // rows of a subquery, which has a line of its own, or of the full-text index
+				table = "" // rows of a subquery, which has its own line, or of the full-text index
 			}
 			ordered := m[2] != "" && (partial[m[2]] || strings.Contains(query, "LIMIT"))
 			if table != "" && !few[table] && !ordered {

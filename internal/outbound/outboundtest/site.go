@@ -1,4 +1,4 @@
-// Package outboundtest has a server for tests that every public address leads to.
+// Package outboundtest provides a test server that every public address leads to.
 //
 // Start with [Serve].
 package outboundtest
@@ -18,14 +18,15 @@ import (
 	"stoa/internal/outbound"
 )
 
-// Public is the address that every name has unless Answers says otherwise.
+// Public is the address of every name, unless Answers contains another.
 var Public = netip.MustParseAddr("93.184.216.34")
 
 // A Site is a server over pipes, so that time can be that of a synctest bubble.
 type Site struct {
-	// Settings are those of a network in which every name and address leads to the site.
+	// Settings are the settings of a network in which every name and address leads to the
+	// site.
 	Settings outbound.Settings
-	// Answers are what a host resolves to: one answer after the other, the last for ever.
+	// Answers contains the resolver's answers per host: used in turn, the last one for ever.
 	Answers map[string][][]netip.Addr
 
 	conns  chan net.Conn
@@ -34,8 +35,8 @@ type Site struct {
 	dialed []string
 }
 
-// Serve starts a server with TLS for every name. Without a handler it speaks neither
-// TLS nor HTTP: what is dialed comes from [Site.Accept].
+// Serve starts a server with TLS for every name. Without a handler it speaks neither TLS nor
+// HTTP: [Site.Accept] returns the connections.
 func Serve(t testing.TB, handler http.Handler) *Site {
 	t.Helper()
 	s := &Site{Answers: map[string][][]netip.Addr{}, asked: map[string]int{}, conns: make(chan net.Conn)}
@@ -60,7 +61,7 @@ func (s *Site) Network() *outbound.Network { return outbound.New(s.Settings) }
 // Accept returns the next connection to a site without a handler.
 func (s *Site) Accept() net.Conn { return <-s.conns }
 
-// Dialed returns the addresses that were dialed so far.
+// Dialed returns the addresses dialed so far.
 func (s *Site) Dialed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Command fakeup is the fake vendor as a process of its own, for crash and load
-// tests. It prints its address, serves until it is killed, and serves its records at
-// GET /books as JSON. It is not part of the product.
+// Command fakeup runs the fake vendor as a separate process, for crash and load tests. It
+// prints its address, serves until it is killed, and serves its records at GET /books as
+// JSON. It is not part of the product.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address to listen on")
 	key := flag.String("key", fakeup.Key, "API key that is accepted")
-	null := flag.Int("null", 0, "answer every request at once with this many deltas, without records")
+	null := flag.Int("null", 0, "answer every request immediately with this many deltas, without records")
 	brief := flag.Bool("brief", true, "do not record bodies and headers")
 	flag.Parse()
 	if err := run(*listen, fakeup.Options{Key: *key, Null: *null, Brief: *brief}); err != nil {
