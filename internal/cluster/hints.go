@@ -100,8 +100,8 @@ func (h *Hints) OnListening(fn func()) {
 	h.began = append(h.began, fn)
 }
 
-// Alone records whether no other node is known; then hints are not sent.
-func (h *Hints) Alone(alone bool) { h.alone.Store(alone) }
+// SetAlone records whether no other node is known; then hints are not sent.
+func (h *Hints) SetAlone(alone bool) { h.alone.Store(alone) }
 
 // Open sets the database. Nothing is sent before it.
 func (h *Hints) Open(d *db.DB) { h.db = d }

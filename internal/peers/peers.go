@@ -109,7 +109,7 @@ func (p *Peers) Exchange(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	p.st.Alone(len(others) == 0)
+	p.st.SetAlone(len(others) == 0)
 	p.parse(ctx, others)
 	for name, c := range p.counters {
 		byNode := make(map[string]map[string]int64, len(others))

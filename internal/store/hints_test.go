@@ -112,7 +112,7 @@ func TestWhoIsAloneGivesNoHints(t *testing.T) {
 	if !st.HasPeers() {
 		t.Error("a node that knows nothing of others gives no hints")
 	}
-	st.Alone(true)
+	st.SetAlone(true)
 	if st.HasPeers() {
 		t.Error("a node without others gives hints")
 	}
