@@ -20,7 +20,7 @@ func TestPagesInABrowser(t *testing.T) {
 		})
 		t.Run("the reference, "+l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/docs/api-openapi", l)
-			p.says("Ask a model")
+			p.says("Create a model response")
 			p.fits()
 			p.shot("reference")
 			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#createResponse"))

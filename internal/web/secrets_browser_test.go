@@ -67,7 +67,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 	p.fill("#secret-origin", server.URL+"/path")
 	p.fill("#secret-value", "correct-horse-battery")
 	p.press("Store it")
-	p.see(`document.querySelector("#secret-origin-problem")?.innerText.includes("scheme, host and port alone") && document.querySelector("#secret-value").value.length === 21`)
+	p.see(`document.querySelector("#secret-origin-problem")?.innerText.includes("must consist of scheme, host and port") && document.querySelector("#secret-value").value.length === 21`)
 	p.fill("#secret-origin", server.URL)
 	p.choose("#secret-kind", "basic")
 	p.fill("#secret-user-name", "a:b")
