@@ -87,7 +87,7 @@ func main() {
 		fmt.Printf("%5.2f %%  %4d  %s\n", 100*float64(n)/float64(max(1, len(blocks))), n, h.name)
 	}
 	fmt.Printf("%d blocks", len(blocks))
-	if lines > 0 {
+	if comments > 0 {
 		fmt.Printf("; %.1f %% of the lines of Go files are comments", 100*float64(comments)/float64(lines))
 	}
 	fmt.Println()
