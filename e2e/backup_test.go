@@ -241,7 +241,7 @@ func TestVerifierFindsEveryForgery(t *testing.T) {
 		}
 		forge(t, path, forgery)
 		out, errOut, code := run(t, "ledger", "verify", "--data", dir)
-		if code != 1 || !strings.Contains(out, rule) || !strings.Contains(errOut, "differ") {
+		if code != 1 || !strings.Contains(out, rule) || !strings.Contains(errOut, "inconsistent") {
 			t.Errorf("%s: exit %d\n%s%swant the rule %q", forgery, code, out, errOut, rule)
 		}
 	}

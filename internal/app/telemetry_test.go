@@ -455,7 +455,7 @@ func TestReadyzOfADeadNode(t *testing.T) {
 		t.Fatalf("a dead node writes: %v", err)
 	}
 	<-h.Store.Lost()
-	if code, r := readiness(t, server, "/readyz"); code != 503 || r.Status != "unavailable" || !strings.Contains(r.Reason, "counts as dead") {
+	if code, r := readiness(t, server, "/readyz"); code != 503 || r.Status != "unavailable" || !strings.Contains(r.Reason, "is considered dead") {
 		t.Errorf("/readyz answers %d %+v", code, r)
 	}
 	if code, _ := readiness(t, server, "/livez"); code != 200 {
