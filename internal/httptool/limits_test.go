@@ -55,7 +55,7 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 	of := func(values string) string { return posting(`{"enum":[` + values + `]}`) }
 	for name, c := range map[string]struct{ text, told, published string }{
 		"values of a schema":      {of(strings.TrimSuffix(strings.Repeat(`1,`, maxSchemaValues), ",")), "5000 values", "5,000 values"},
-		"depth of a schema":       {posting(strings.Repeat(`{"items":`, 19) + `{}` + strings.Repeat(`}`, 19)), "18 levels of nesting", "18 in one another"},
+		"depth of a schema":       {posting(strings.Repeat(`{"items":`, 19) + `{}` + strings.Repeat(`}`, 19)), "18 levels of nesting", "18 levels"},
 		"a billion laughs":        {laughs(9), "5000 values", "5,000 values"},
 		"endless laughs":          {laughs(200), "5000 values", "5,000 values"},
 		"parameters":              {head + `"paths":{"/a":{"get":{"operationId":"a","parameters":[` + strings.Join(parameters, ",") + `]}},"/b":{"get":{"operationId":"b"}}}}`, "more than 200 parameters", "200 parameters"},
@@ -86,9 +86,9 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 		"values":             {head + `"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "500000 values", "500,000"},
 		"values in YAML":     {"a: [" + strings.Repeat("1,", maxValues) + "1]", "500000 values", "500,000"},
 		"depth in JSON":      {strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), "512 levels of nesting", "512 in JSON"},
-		"depth in YAML":      {"a: " + strings.Repeat("[", maxNested+1) + strings.Repeat("]", maxNested+1), "100 levels of nesting", "500,000, 100 in YAML"},
-		"an alias in itself": {"a: &a {b: *a}", "100 levels of nesting", "500,000, 100 in YAML"},
-		"operations":         {head + `"paths":{` + operations(remote.MaxTools+1) + `}}`, "more than 500 operations", "at most 500 operations"},
+		"depth in YAML":      {"a: " + strings.Repeat("[", maxNested+1) + strings.Repeat("]", maxNested+1), "100 levels of nesting", "500,000; 100 levels in YAML"},
+		"an alias in itself": {"a: &a {b: *a}", "100 levels of nesting", "500,000; 100 levels in YAML"},
+		"operations":         {head + `"paths":{` + operations(remote.MaxTools+1) + `}}`, "more than 500 operations", "500 operations"},
 	} {
 		var failed *remote.Error
 		used := allocated(func() {
