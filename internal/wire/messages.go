@@ -103,12 +103,6 @@ func (f *messagesReply) event(ev sse.Event) error {
 		return nil
 	}
 	c := jsonx.NewReplyCursor(ev.Data)
-	if f.waits(ev.Data) {
-		if f.later = append(append(f.later, bytes.ReplaceAll(ev.Data, []byte("\n"), []byte(" "))...), '\n'); len(f.later) > maxState {
-			return tooMuch("content of blocks that overlap")
-		}
-		return nil
-	}
 	var kind, message, block, delta, usage []byte
 	index := int64(-1)
 	done, failed := false, false
@@ -117,7 +111,10 @@ func (f *messagesReply) event(ev sse.Event) error {
 		case "type":
 			kind = c.Name()
 		case "delta":
-			if string(kind) == "content_block_delta" {
+			if f.waits(kind, index) {
+				return f.putOff(ev.Data)
+			}
+			if string(kind) == "content_block_delta" && (index >= 0 || !f.inCall()) {
 				if err := f.delta(&c); err != nil {
 					return err
 				}
@@ -142,6 +139,9 @@ func (f *messagesReply) event(ev sse.Event) error {
 	}
 	if failed && kind == nil {
 		kind = []byte("error") // some proxies omit the type
+	}
+	if f.waits(kind, index) {
+		return f.putOff(ev.Data)
 	}
 	switch string(kind) {
 	case "content_block_delta":
@@ -204,35 +204,29 @@ func (f *messagesReply) event(ev sse.Event) error {
 	return nil
 }
 
-// waits reports whether an event belongs to another block than the call that is open:
-// the format lets blocks overlap, and items are emitted one after the other. A block
-// that begins after a call whose arguments are whole ends that call, since some servers
-// leave out its end.
-func (f *messagesReply) waits(event []byte) bool {
-	if f.block.kind != "tool_use" || f.block.index < 0 || f.reply.whole {
+// waits reports whether an event belongs to another block than the open call: blocks may
+// overlap, and items are emitted one after the other. A block that begins after a call
+// with complete arguments ends that call, since some servers omit its end.
+func (f *messagesReply) waits(kind []byte, index int64) bool {
+	if f.block.kind != "tool_use" || f.block.index < 0 || index < 0 || index == f.block.index {
 		return false
 	}
-	c := jsonx.NewReplyCursor(event)
-	var kind string
-	index := int64(-1)
-	for ok := c.Object(); ok && c.Member(); {
-		switch string(c.Key) {
-		case "type":
-			kind, _ = c.Text()
-		case "index":
-			index, _ = c.Int()
-		}
-	}
-	if index < 0 || index == f.block.index {
-		return false
-	}
-	switch kind {
+	switch string(kind) {
 	case "content_block_start":
 		return len(f.later) > 0 || !isWholeObject(f.reply.items.arguments)
 	case "content_block_delta", "content_block_stop":
 		return true
 	}
 	return false
+}
+
+// putOff keeps an event until the open call has ended.
+func (f *messagesReply) putOff(event []byte) error {
+	f.later = append(append(f.later, bytes.ReplaceAll(event, []byte("\n"), []byte(" "))...), '\n')
+	if len(f.later) > maxState {
+		return tooMuch("content of blocks that overlap")
+	}
+	return nil
 }
 
 // catchUp reads the events that waited for the end of a call.
