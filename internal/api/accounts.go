@@ -66,15 +66,11 @@ func (s *Server) checkPlanExists(id string) error {
 func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Account]]{}, p.Err
-	}
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
-	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Account]], error) {
-		list, next, err := tx.Accounts(ctx, filter, p.Page)
-		return rest.Reply[rest.Page[contract.Account]]{Body: rest.NewPageTo(p, list, next, func(a store.AccountRow) contract.Account {
-			return contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
-		})}, err
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.AccountRow, store.Cursor, error) {
+		return tx.Accounts(ctx, filter, p.Page)
+	}, func(a store.AccountRow) contract.Account {
+		return contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds))
 	})
 }
 

@@ -48,17 +48,13 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
-	}
 	filter := store.ReceiptFilter{
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
-	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.Receipt]], error) {
-		list, next, err := tx.Receipts(ctx, accountID, filter, p.Page)
-		return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPageTo(p, list, next, contractReceipt)}, err
-	})
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
+		return tx.Receipts(ctx, accountID, filter, p.Page)
+	}, contractReceipt)
 }
 
 func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }

@@ -33,32 +33,33 @@ func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.LimitsOff() {
 		return func() {}, nil
 	}
-	calls, key, account := &s.limits.calls, c.Key.Root(), c.Account.ID
-	if !calls.Enter(key, c.Plan.ConcurrentPerKey) {
-		return nil, tooManyCalls("key", c.Plan.ConcurrentPerKey)
-	}
-	if !calls.Enter(account, c.Plan.ConcurrentPerAccount) {
-		calls.Leave(key)
-		return nil, tooManyCalls("account", c.Plan.ConcurrentPerAccount)
-	}
-	return func() { calls.Leave(account); calls.Leave(key) }, nil
+	return enter(&s.limits.calls, c.Key.Root(), c.Plan.ConcurrentPerKey, c.Account.ID, c.Plan.ConcurrentPerAccount, func(whose string, most int) error {
+		return stoa.Errorf(stoa.CodeRateLimit, "This %s has reached its limit of %d running calls. Try again when one has ended.", whose, most).After(time.Second)
+	})
 }
 
 // enterStream counts a request that holds its connection, such as an event stream or a
 // wait for a session, for its key (or embed) and its account; the function it returns
 // ends that.
 func (s *Server) enterStream(key string, most int, account string, mostOfAccount int) (leave func(), err error) {
-	streams := &s.limits.streams
-	if !streams.Enter(key, most) {
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams is reached; requests that wait for a session count as streams. Close one.", most).After(time.Second)
-	}
-	if !streams.Enter(account, mostOfAccount) {
-		streams.Leave(key)
-		return nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams of this account is reached; requests that wait for a session count as streams. Close one.", mostOfAccount).After(time.Second)
-	}
-	return func() { streams.Leave(account); streams.Leave(key) }, nil
+	return enter(&s.limits.streams, key, most, account, mostOfAccount, func(whose string, most int) error {
+		of := "" // a key or an embed
+		if whose == "account" {
+			of = " of this account"
+		}
+		return stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams%s is reached; requests that wait for a session count as streams. Close one.", most, of).After(time.Second)
+	})
 }
 
-func tooManyCalls(whose string, most int) error {
-	return stoa.Errorf(stoa.CodeRateLimit, "This %s has reached its limit of %d running calls. Try again when one has ended.", whose, most).After(time.Second)
+// enter counts a request for a key and for its account, or returns the error of the one
+// whose limit is reached. The returned function ends it.
+func enter(slots *ratelimit.Slots, key string, most int, account string, mostOfAccount int, full func(whose string, most int) error) (leave func(), err error) {
+	if !slots.Enter(key, most) {
+		return nil, full("key", most)
+	}
+	if !slots.Enter(account, mostOfAccount) {
+		slots.Leave(key)
+		return nil, full("account", mostOfAccount)
+	}
+	return func() { slots.Leave(account); slots.Leave(key) }, nil
 }

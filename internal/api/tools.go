@@ -300,15 +300,10 @@ func (s *Server) listSessionToolCalls(ctx context.Context, in rest.Request[listS
 func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.ListToolCallsParams, rest.None]) (rest.Reply[rest.Page[contract.AgentToolCall]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.AgentToolCall]]{}, p.Err
-	}
-	var next store.Cursor
-	list, err := read(ctx, s, func(tx *store.Tx) (list []stoa.ExternalCall, err error) {
-		list, next, err = tx.ToolCalls(ctx, accountID, store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}, p.Page)
-		return list, err
-	})
-	return rest.Reply[rest.Page[contract.AgentToolCall]]{Body: rest.NewPageTo(p, list, next, contractCall)}, err
+	filter := store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ExternalCall, store.Cursor, error) {
+		return tx.ToolCalls(ctx, accountID, filter, p.Page)
+	}, contractCall)
 }
 
 // getToolCall serves GET /api/v1/tool-calls/{id}.

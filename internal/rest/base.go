@@ -201,6 +201,5 @@ func (b *Base) InFlight() (requests, bodyBytes int64) {
 	return requests, b.bodies.used
 }
 
-func (b *Base) IsDraining() bool {
-	return b.open.Err() != nil
-}
+// IsDraining reports whether [Base.Drain] was called.
+func (b *Base) IsDraining() bool { return b.open.Err() != nil }

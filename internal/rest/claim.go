@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
@@ -20,7 +21,27 @@ import (
 const (
 	idempotencyHeader = "Idempotency-Key"
 	ReplayedHeader    = "Idempotency-Replayed"
+	maxIdempotencyKey = 255 // characters
 )
+
+// IdempotencyKey returns the request's Idempotency-Key, or "" if there is none.
+func IdempotencyKey(r *http.Request) (string, error) {
+	keys := r.Header[idempotencyHeader]
+	if len(keys) == 0 {
+		return "", nil
+	}
+	invisible := strings.ContainsFunc(keys[0], func(c rune) bool { return c < 0x21 || c > 0x7e })
+	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxIdempotencyKey || invisible {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The Idempotency-Key must be a single header of 1 to %d visible ASCII characters.", maxIdempotencyKey).At(idempotencyHeader)
+	}
+	return keys[0], nil
+}
+
+// BodyHash returns a hash to compare two bodies under one key.
+func BodyHash(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
 
 // A claimKey is the Idempotency-Key of a request that creates something.
 type claimKey struct {
@@ -35,12 +56,11 @@ func newClaimKey(r *http.Request, body []byte, c stoa.Caller) (*claimKey, error)
 	if err != nil || key == "" {
 		return nil, err
 	}
-	sum := sha256.Sum256(body)
 	mac := hmac.New(sha256.New, []byte(r.Header.Get("Authorization")))
 	mac.Write([]byte("stoa: a stored reply\x00" + key))
 	return &claimKey{
 		key:      store.IdempotencyKey{AccountID: c.Account.ID, Method: r.Method, Path: r.URL.Path, Key: key},
-		bodyHash: hex.EncodeToString(sum[:]),
+		bodyHash: BodyHash(body),
 		seal:     mac.Sum(nil),
 	}, nil
 }

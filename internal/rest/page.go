@@ -109,6 +109,20 @@ func ReadPage[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows 
 	return Reply[Page[Item]]{Body: out}, err
 }
 
+// ReadPageTo is like [ReadPage], for rows that bring the cursor of the next page.
+func ReadPageTo[Row, Item any](ctx context.Context, s *store.Store, p Pager, rows func(*store.Tx) ([]Row, store.Cursor, error), item func(Row) Item) (Reply[Page[Item]], error) {
+	var out Page[Item]
+	if p.Err != nil {
+		return Reply[Page[Item]]{}, p.Err
+	}
+	err := s.Read(ctx, func(tx *store.Tx) error {
+		list, next, err := rows(tx)
+		out = NewPageTo(p, list, next, item)
+		return err
+	})
+	return Reply[Page[Item]]{Body: out}, err
+}
+
 // NewPage returns the page with these rows.
 func NewPage[Row, Item any](p Pager, list []Row, more bool, item func(Row) Item, at func(Row) Place) Page[Item] {
 	out := Page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
