@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // messages is the Anthropic Messages format.
@@ -216,6 +218,7 @@ func (a *ask) messagesTurns(body object, before prefix, newer bool) *refusal {
 			if a.results = len(results) > 0; a.results {
 				a.rounds++
 			}
+			text = stoa.WithoutNotes(text)
 			if text != "" || !a.results {
 				a.prompt, a.rounds = text, 0
 			}

@@ -58,6 +58,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  timezone: string;
   tools: AgentTool[];
   updatedAt: string;
   version: number;
@@ -139,6 +140,7 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  timezone: string;
   tools: AgentTool[];
   version: number;
   visitorDrive: "none" | "read" | "write";
@@ -448,6 +450,7 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
@@ -2254,6 +2257,7 @@ export interface SecretUser {
 
 export interface SendEmbedMessage {
   message: string;
+  timezone?: string;
 }
 
 export interface SendMessage {
@@ -2312,7 +2316,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -2361,6 +2365,13 @@ export interface SessionTurn {
   id: string;
   number: number;
   startedAt: string | null;
+}
+
+export interface SessionUpgradedEvent {
+  agentVersion: number;
+  createdAt: string;
+  seq: number;
+  type: "session.upgraded";
 }
 
 export interface SessionUsage {
@@ -2661,6 +2672,7 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
