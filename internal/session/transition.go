@@ -480,6 +480,12 @@ func (t *Transition) Lost() {
 	}
 }
 
+// Postpone lets the sweep examine a running session again later: its worker ends its turn.
+func (t *Transition) Postpone() { t.Row.DueAt = t.tx.Now.Add(postponed) }
+
+// postponed is the time until the sweep examines a running session again.
+const postponed = time.Minute
+
 // Due ends a session that has waited in the queue, run, or waited for an answer too long. It
 // reports whether the row was due.
 func (t *Transition) Due() bool {
