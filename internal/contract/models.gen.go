@@ -2751,7 +2751,7 @@ type ProviderFailure struct {
 	// Example: 500
 	Status nullable.Nullable[int] `json:"status"`
 
-	// Text The meaning of the code, in Stoa's own words.
+	// Text The reason why the provider could not be reached (its name, certificate, TLS or address), or the meaning of the code, in Stoa's own words.
 	//
 	// Example: The model's provider failed.
 	Text string `json:"text"`

@@ -187,7 +187,9 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		if a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
 			a.accepted() // the vendor has the request and bills it; how far it got is unknown
 		}
-		return nil, broken(true, "no reply: %v", err)
+		fail := broken(true, "no reply: %v", err)
+		fail.Err = fail.Err.Because(err)
+		return nil, fail
 	}
 	body := &reader{from: res.Body, watch: w, wait: later, idle: silence, left: a.pool.cfg.MaxReplyBytes}
 	a.requestID = requestID(res.Header)
