@@ -89,7 +89,7 @@ export interface AgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes";
 }
 
@@ -129,7 +129,7 @@ export interface AgentToolCall {
   title: string | null;
   tool: string;
   turn: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
 }
 
 export interface AgentVersion {
@@ -2383,7 +2383,7 @@ export interface SetAgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number | null;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes" | null;
 }
 
