@@ -117,3 +117,34 @@ func TestNoWriteEscapesItsApproval(t *testing.T) {
 		}
 	}
 }
+
+// Names that begin with a dot configure programs where a drive is copied to, so an agent
+// cannot write them, and no person has to decide about them.
+func TestAgentsWriteNoNamesWithADot(t *testing.T) {
+	t.Parallel()
+	var results []stoa.ToolResult
+	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, write("1", ".git/config", "x"), write("2", "a/.envrc", "x"), write("3", "a.b/c", "x")))
+	r := h.Service()
+	sessiontest.Run(t, r)
+	for _, change := range []func(*stoa.Agent){asksToWrite, func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }} {
+		a := h.Agent(change)
+		s := h.Begin(r, a, "go")
+		if len(a.Tools) > 0 {
+			if s = h.Until(r, s, stoa.SessionWaiting); len(s.Pending.Calls) != 1 || s.Pending.Calls[0].CallID != "3" {
+				t.Fatalf("it waits for %+v", s.Pending)
+			}
+			if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+		for i, res := range results {
+			if dotted := i < 2; res.IsError != dotted || dotted && !strings.Contains(res.Content, "begin with a dot") {
+				t.Errorf("call %d: %+v", i+1, res)
+			}
+		}
+		if fileOf(h, a, ".git/config") != "" || fileOf(h, a, "a/.envrc") != "" || fileOf(h, a, "a.b/c") != "x" {
+			t.Error("the drive has other files")
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -112,7 +113,16 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	if err := parameters.Check(argumentsOf(c.Arguments)); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
-	return nil
+	if c.Type == stoa.ToolDrive {
+		var in struct {
+			Path string `json:"path"`
+		}
+		if err := jsonx.Unmarshal([]byte(c.Arguments), &in); err != nil {
+			return err
+		}
+		_, err = writablePath(in.Path)
+	}
+	return err
 }
 
 // plan returns the external calls of a step: those of offered tools, cut to the first ones if

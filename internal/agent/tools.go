@@ -383,7 +383,7 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 // driveWrite implements drive_write. ref identifies the call, so that a repeated step writes
 // only once.
 func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *session.ToolEffect) (any, error) {
-	p, err := drive.ParsePath(path)
+	p, err := writablePath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -402,6 +402,16 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 		out.Written = &session.DriveData{StepID: step, Path: c.Path, SHA256: c.File.SHA256, Outcome: string(c.Outcome)}
 	}
 	return wrote, nil
+}
+
+// writablePath parses the path of a file that a model writes. Names that begin with a dot are
+// refused, because programs on the machines that files are copied to act on them.
+func writablePath(path string) (drive.Path, error) {
+	p, err := drive.ParsePath(path)
+	if err == nil && p.IsHidden() {
+		err = stoa.Errorf(stoa.CodeInvalidPath, "Names of files and folders must not begin with a dot; nothing was written.")
+	}
+	return p, err
 }
 
 // bound shortens a tool's result to the limit.
