@@ -32,6 +32,8 @@ type Options struct {
 	Version string
 	Commit  string
 	Out     io.Writer    // start-up messages for the operator
+	// Terminal reports whether Out is a terminal; only there the first key is printed.
+	Terminal bool
 	Logger  *slog.Logger // nil disables logging
 	// LinesDropped returns the number of dropped log lines. Nil means that none are dropped.
 	LinesDropped func() uint64
