@@ -31,10 +31,10 @@ type Options struct {
 	Config  config.Config
 	Version string
 	Commit  string
-	Out     io.Writer    // start-up messages for the operator
+	Out     io.Writer // start-up messages for the operator
 	// Terminal reports whether Out is a terminal; only there the first key is printed.
 	Terminal bool
-	Logger  *slog.Logger // nil disables logging
+	Logger   *slog.Logger // nil disables logging
 	// LinesDropped returns the number of dropped log lines. Nil means that none are dropped.
 	LinesDropped func() uint64
 
