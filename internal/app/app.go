@@ -162,7 +162,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopTools := running(settling, group, s.API.Tools.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
-		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: rest.RefuseConnection,
+		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Proxies: s.config.Proxies(), Refusal: rest.RefuseConnection,
 	})
 	s.listener.Store(bounded)
 	s.admin.ready(s)
