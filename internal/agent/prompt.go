@@ -152,7 +152,7 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		frame := frameText
-		if len(p.external) == 0 {
+		if !slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Type != stoa.ToolDrive }) {
 			frame += noNetworkText
 		}
 		parts = append(parts, frame+".")

@@ -16,7 +16,7 @@ import (
 // exchangeEmbedURL serves POST /api/v1/embed/exchange.
 func (s *Server) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
 	b := in.Body
-	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, pageFrom(in.HTTP)); err != nil {
+	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
 		return rest.Reply[contract.EmbedToken]{}, err
 	}
 	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {

@@ -162,12 +162,12 @@ type AgentList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// AgentTool A tool that your programs execute (`client`), or the tools of a connection that an agent can call (`connection`). Each tool has the members of its type.
+// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). Each tool has the members of its type.
 type AgentTool struct {
 	// Allow Of a `connection`: the names of the tools that the agent can call, as the server defines them.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`.
+	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`. Of a `drive` tool: whether a person must approve each call before the file is written.
 	Approval string `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID Of a `connection`.
@@ -198,14 +198,14 @@ type AgentTool struct {
 	// TimeoutSeconds Of a `client` tool: the maximum time that a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty,omitzero"`
 
-	// Type `connection` appears only for agents that have such tools. New ones may be added.
+	// Type `connection` and `drive` appear only for agents that have such tools. New ones may be added.
 	Type string `json:"type"`
 
 	// Visitors Of a `client` tool: whether it is also offered in visitors' chats; `no`. `yes` is only allowed with `read`.
 	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
-// AgentToolCall A call of a tool that runs outside of the service.
+// AgentToolCall A call of a tool that runs outside of the service, or of `drive_write` if a person must approve it.
 type AgentToolCall struct {
 	// AgentID Empty for a test call (`tools/test`).
 	AgentID string `json:"agentId"`
@@ -302,7 +302,7 @@ type AgentToolCall struct {
 	// Turn From 1; 0 without a session.
 	Turn int64 `json:"turn"`
 
-	// Type The executor of the call: one of your programs, or the server of a connection. New ones may be added.
+	// Type The executor of the call: one of your programs, the server of a connection, or the service itself (`drive`). New ones may be added.
 	Type string `json:"type"`
 }
 
@@ -1130,7 +1130,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `clock`, `disk`, `files`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -3557,12 +3557,12 @@ type SessionUsage struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), or the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required). A member of the other type is rejected.
+// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required), or whether a person must approve what it writes to its drive (`drive`: `name` is `drive_write`, and `approval` is required). A member of another type is rejected.
 type SetAgentTool struct {
 	// Allow The names of the tools that it can call, as the server defines them. Other tools of the server are not offered.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Whether a person must approve each call before a program receives it; `never` by default.
+	// Approval Whether a person must approve each call before a program receives it, or before a `drive` tool writes the file; `never` by default.
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID A connection of the agent's space; one entry for each.

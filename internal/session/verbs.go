@@ -94,7 +94,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent.Tools, req), unavailable...),
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
 	}, Timezone: req.Timezone, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, VisitorDrive: agent.VisitorDrive, Tools: agent.Tools}}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
@@ -467,7 +467,7 @@ func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 		byCaller := slices.ContainsFunc(row.Withheld, func(w stoa.Withheld) bool { return w.Reason == stoa.WithheldCaller })
 		row.AgentVersion, row.Draft, row.ModelAsked = agent.Version, false, agent.Model
 		row.Limits = s.TurnLimits(row.Limits, agent.Limits)
-		row.Withheld = WithheldTools(agent.Tools, StartRequest{Mode: row.Mode, Trigger: row.Trigger, WithholdTools: byCaller})
+		row.Withheld = WithheldTools(agent, StartRequest{Mode: row.Mode, Trigger: row.Trigger, WithholdTools: byCaller})
 		t.event(EventUpgraded, UpgradedData{AgentVersion: agent.Version})
 		t.do(func() error { return tx.UpgradeSession(ctx, row) })
 		return true, nil

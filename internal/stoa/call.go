@@ -257,8 +257,9 @@ const (
 	// page of a PDF, whose picture counts as an image.
 	ImageTokens = 4096
 	PageTokens  = 3000
-	// unknownPages is the page count of a PDF that is not in the request.
-	unknownPages = 100
+	// MaxPages is the largest number of pages that a vendor accepts in a request (Gemini's).
+	// A PDF counts as that many if its pages are unknown.
+	MaxPages = 1_000
 )
 
 // EstimateInput returns the estimated number of input tokens of the call.
@@ -321,7 +322,7 @@ func (m *Media) Estimate(t Traits, file bool) int64 {
 	case file && m.Pages > 0:
 		return m.Pages * (PageTokens + image)
 	case file:
-		return unknownPages * (PageTokens + image)
+		return MaxPages * (PageTokens + image)
 	case m.Detail == "original" && m.Width > 0:
 		return max(image, min(10_000, ((m.Width+31)/32)*((m.Height+31)/32)))
 	}
@@ -336,7 +337,7 @@ func (m *Media) tokens() int64 {
 	case m.Type == "application/pdf" || m.URL != "" && m.Type == "":
 		pages := m.Pages
 		if pages == 0 {
-			pages = unknownPages
+			pages = MaxPages
 		}
 		return pages * (PageTokens + ImageTokens)
 	}

@@ -90,7 +90,7 @@ export interface AgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes";
 }
 
@@ -130,7 +130,7 @@ export interface AgentToolCall {
   title: string | null;
   tool: string;
   turn: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
 }
 
 export interface AgentVersion {
@@ -2394,7 +2394,7 @@ export interface SetAgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number | null;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes" | null;
 }
 
