@@ -69,6 +69,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if e, ok := context.Cause(ctx).(expired); ok && fail.Status == 0 {
 		fail = e.failure(a.provider.timeouts)
 	}
+	a.keep(fail, w.late)
 	if a.whole {
 		a.failedWhole = true
 		if fail.Err.Code == stoa.CodeUpstreamTimeout {
@@ -81,6 +82,30 @@ func (a *attempt) send() (*wire.Failure, error) {
 	}
 	a.redact(fail)
 	return fail, nil
+}
+
+// keep determines whether the part of a failed reply that its reader has received is its
+// whole reply, which is charged: a limit of this service ended it, or, for a reader that
+// keeps such parts, its content is at fault or the reader was late.
+func (a *attempt) keep(fail *wire.Failure, late bool) {
+	if !a.answered {
+		fail.Cut = false
+		return
+	}
+	why := stoa.ReplyCut
+	switch {
+	case fail.Cut:
+		a.committed, fail.Neutral = true, true // the route is healthy
+	case a.committed && a.call.KeepsParts && late:
+		fail.Cut, fail.Neutral = true, true
+	case a.committed && a.call.KeepsParts && fail.Content:
+		fail.Cut, why = true, stoa.ReplyBroken
+	default:
+		return
+	}
+	if a.call.Trail != nil {
+		a.call.Trail.Cut = why
+	}
 }
 
 // beginSpan begins the span of the request, if tracing is on, and returns the context that

@@ -147,13 +147,8 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	for {
 		fail, err = a.send()
 		a.endSpan(fail, err)
-		if fail != nil {
-			if c.call.Trail != nil {
-				c.call.Trail.Void = !fail.Cut
-			}
-			if fail.Cut && a.answered { // the reader keeps the partial reply, and the route is healthy
-				c.committed, fail.Neutral = true, true
-			}
+		if fail != nil && c.call.Trail != nil {
+			c.call.Trail.Void = !fail.Cut
 		}
 		switch {
 		case c.finished:
