@@ -149,6 +149,7 @@ func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	call.MaxOutputTokens = s.limit
 	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
 	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
+	s.trail.Unpaid = s.unpaid
 	call.Trail = &s.trail
 	return s.g.Pool.Stream(ctx, s.model, call)
 }
@@ -260,10 +261,20 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 	return s.charge(ctx, also...)
 }
 
+// unpaid counts the cost of a request that its provider may bill and its caller does not pay.
+// It reports whether the credits allow another one.
+func (s *Stream) unpaid() bool {
+	price := s.model.Price
+	return s.holding.Unpaid(price.Cost(s.estimate()), price.Most(s.inputEstimate, min(leastOutput, s.limit)))
+}
+
 // Close releases the hold if the call was not charged. It may be called at any time and
 // repeatedly.
 func (s *Stream) Close() {
 	if s.end() {
+		if s.accepted && !s.trail.Void { // such as a session that is gone
+			s.unpaid()
+		}
 		s.holding.Release()
 		s.count(s.failure, nil)
 	}
@@ -373,6 +384,7 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 		charge, err = s.holding.Settle(ctx, due, also...)
 	}
 	if err != nil {
+		s.unpaid()
 		s.count(err, nil)
 	} else {
 		s.count(nil, &charge)

@@ -57,6 +57,9 @@ type Trail struct {
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool
+	// Unpaid is called when a request fails free of charge after its provider received it. It
+	// reports whether another request may follow. Nil means that it always may.
+	Unpaid func() bool
 	// Cut is the reason why the part of the reply that was received is the whole reply:
 	// [ReplyCut] or [ReplyBroken]; 0 if its provider ended it.
 	Cut Adjustments
