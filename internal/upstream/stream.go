@@ -117,10 +117,10 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	if !time.Now().Before(deadline) {
 		return total.failure(pr.timeouts), nil
 	}
-	if !pr.enter() {
+	if !pr.enter(c.call.Account) {
 		return full(), nil
 	}
-	defer pr.leave()
+	defer pr.leave(c.call.Account)
 	rt := pr.route(r.Model)
 	permit, ok, wait := rt.breaker.acquire(c.call.Account)
 	if !ok {
