@@ -28,6 +28,7 @@ const (
 	pollShared = time.Second      // polling interval when other processes write to the store too
 	pollAlone  = 15 * time.Second // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
 	strayEvery = 5 * time.Second
+	minShare   = 16 // sessions that an account may run here; or a quarter of the workers, if that is more
 	claimBatch = 32 // maximum number of sessions claimed in one transaction
 )
 
@@ -200,10 +201,11 @@ func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) 
 		if err != nil {
 			return nil, err
 		}
-		next := queue.Next
-		if limit := w.cfg.Plans(queue.Plan).ActiveSessions; limit > 0 {
-			next = next[:min(len(next), max(limit-queue.Running, 0))]
+		limit := max(w.cfg.Workers/4, minShare)
+		if of := w.cfg.Plans(queue.Plan).ActiveSessions; of > 0 {
+			limit = min(limit, of)
 		}
+		next := queue.Next[:min(len(queue.Next), max(limit-queue.Running, 0))]
 		if len(next) > 0 {
 			lines = append(lines, line{account, next})
 		}

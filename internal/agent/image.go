@@ -21,7 +21,7 @@ import (
 const (
 	maxImages     = 10        // newest images in one request
 	maxImageBytes = 8_000_000 // total size of the images in one request
-	imageSteps    = 6         // steps and tool calls of this process that hold images at the same time
+	imageSteps    = 6         // steps and tool calls of this process that hold images at the same time; half of them of one account
 )
 
 // shownImage is the result of drive_read for an image, as it is stored. Each request of the
@@ -62,7 +62,7 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 	case file.Size > media.MaxImage:
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images of at most %d bytes can be looked at.", file.Path, file.MimeType, file.Size, media.MaxImage)
 	}
-	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps)
+	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps, imageSteps/2)
 	if err != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -68,7 +68,7 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 		return draft, nil, forget, err
 	}
 	if t.prompt.shown = anyImage(&req.Call); t.prompt.shown {
-		release, err := w.images.Acquire(ctx, t.row.AccountID, imageSteps)
+		release, err := w.images.Acquire(ctx, t.row.AccountID, imageSteps, imageSteps/2)
 		if err != nil {
 			return draft, nil, forget, context.Cause(ctx)
 		}

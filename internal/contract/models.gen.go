@@ -2831,6 +2831,8 @@ type Receipt struct {
 	// - `invalid_arguments`: the arguments of a tool call are not a JSON object.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
 	// - `tools_left_out`: tools other than functions were omitted from the call.
+	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
+	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 

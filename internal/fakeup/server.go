@@ -228,6 +228,9 @@ func (h *Handler) WaitDeltas(t testing.TB, n int) {
 	})
 }
 
+// Wake makes Wait check its condition again.
+func (h *Handler) Wake() { h.update(func() {}) }
+
 // update changes the records.
 func (h *Handler) update(change func()) {
 	h.mu.Lock()

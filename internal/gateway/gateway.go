@@ -56,6 +56,9 @@ type Request struct {
 	// after its first text is then repeated, and another Started means that everything before
 	// it is void.
 	Buffered bool
+	// KeepsParts is for a reader that keeps the part of a reply whose content breaks after its
+	// first text: it ends with StopLength and is charged. It has no effect on a Buffered call.
+	KeepsParts bool
 	// StrictModel refuses a model that the plan does not include instead of serving another.
 	StrictModel bool
 	// Fit checks the call against a model before credits are held for it. It may change both,

@@ -11,6 +11,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
 )
 
@@ -22,19 +23,15 @@ const (
 	maxReferences = 20                // chained references
 )
 
-// reading limits the number of documents read at the same time: each may use a hundred times
-// its size.
-var reading = make(chan struct{}, 2)
+// maxReading is the maximum number of documents read at the same time, half of them of one
+// account: each may use a hundred times its size.
+const maxReading = 2
+
+var reading ratelimit.Turns
 
 // readDocument makes the tools of an OpenAPI document. base is the server's address; empty
 // means that the document contains it. from is the address of the document; may be empty.
 func readDocument(ctx context.Context, text []byte, base, from string) (*remote.Catalog, error) {
-	select {
-	case reading <- struct{}{}:
-		defer func() { <-reading }()
-	case <-ctx.Done():
-		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: ctx.Err()}
-	}
 	tree, err := parseDocument(text)
 	if err != nil {
 		return nil, remote.Against("The document cannot be read: " + err.Error() + ".")

@@ -31,6 +31,7 @@ type Server struct {
 	Document    string          // OpenAPI, in JSON or YAML; empty if it is at DocumentURL
 	DocumentURL string          // address of the document
 	ReadWith    remote.Endpoint // credentials for the request for the document
+	Account     string          // accounts take turns in reading documents
 }
 
 // Catalog makes the tools from the description. It only sends a request for a document that
@@ -50,6 +51,11 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 			return nil, err
 		}
 	}
+	release, err := reading.Acquire(ctx, s.Account, maxReading, maxReading/2)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: err}
+	}
+	defer release()
 	return readDocument(ctx, text, s.URL, s.DocumentURL)
 }
 

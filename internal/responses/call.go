@@ -70,7 +70,7 @@ func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
-		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, StrictModel: req.Strict,
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
 		Adjusted: r.adjusted,
 	}
 	if err := r.fetch(ctx); err != nil {

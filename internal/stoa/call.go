@@ -28,6 +28,7 @@ type Call struct {
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
+	KeepsParts   bool   // the reader keeps and pays the part of a reply whose content breaks after its first text
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
@@ -56,6 +57,12 @@ type Trail struct {
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool
+	// Unpaid is called when a request fails free of charge after its provider received it. It
+	// reports whether another request may follow. Nil means that it always may.
+	Unpaid func() bool
+	// Cut is the reason why the part of the reply that was received is the whole reply:
+	// [ReplyCut] or [ReplyBroken]; 0 if its provider ended it.
+	Cut Adjustments
 	// LeftOut means that the provider received less reasoning than the call has, because it
 	// cannot read the reasoning of others.
 	LeftOut bool

@@ -21,10 +21,12 @@ import (
 
 // Limits of the calls that sessions make, in addition to those of each connection.
 const (
-	CallsPerMinute = 600 // of an account
-	CallsAccount   = 32  // concurrent calls of an account
-	CallsProcess   = 256 // concurrent calls of this process
-	breakAfter     = 3   // consecutive failed calls
+	CallsPerMinute = 600              // of an account
+	CallsAccount   = 32               // concurrent calls of an account
+	CallsProcess   = 256              // concurrent calls of this process
+	callsSlow      = CallsProcess / 2 // of these, calls of connections whose newest call was slow or failed, or that had none
+	slowCall       = 2 * time.Second
+	breakAfter     = 3 // consecutive failed calls
 	breakTime      = 30 * time.Second
 	longestHint    = 10 * time.Second // longest Retry-After that is honoured
 )
@@ -109,6 +111,7 @@ type gates struct {
 	changed chan struct{}  // closed when one ends
 	rates   ratelimit.Rates
 	broken  map[string]breaker // by connection
+	quick   map[string]bool    // connections whose newest call took at most slowCall
 }
 
 // A breaker counts the consecutive failures of a connection.
@@ -123,8 +126,29 @@ type bound struct {
 	most int
 }
 
-func (t Target) bounds() []bound {
-	return []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
+// bounds returns the limits that a call must keep.
+func (g *gates) bounds(t Target) []bound {
+	list := []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.quick[t.connection.ID] {
+		list = append(list, bound{"slow", callsSlow})
+	}
+	return list
+}
+
+// took records the duration of the newest call of a connection.
+func (g *gates) took(connection string, d time.Duration, failed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if failed || d > slowCall {
+		delete(g.quick, connection)
+		return
+	}
+	if g.quick == nil {
+		g.quick = map[string]bool{}
+	}
+	g.quick[connection] = true
 }
 
 // Enter waits until a call may be made, within the limits of concurrent calls of a
@@ -142,9 +166,10 @@ func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused str
 		}
 	}
 	for {
-		ready, changed := g.enter(to.bounds())
+		bounds := g.bounds(to)
+		ready, changed := g.enter(bounds)
 		if ready {
-			return sync.OnceFunc(func() { g.leave(to.bounds()) }), "", nil
+			return sync.OnceFunc(func() { g.leave(bounds) }), "", nil
 		}
 		select {
 		case <-changed:
@@ -333,6 +358,7 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	version := spoken(server)
 	t.tools.doubt(ctx, to.connection, version, err)
 	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing about the server
+		g.took(to.connection.ID, time.Since(began), reply.Class == Unknown || reply.Class == NotSent)
 		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
 			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
 		}

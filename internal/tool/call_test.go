@@ -196,3 +196,62 @@ func TestACallLogsTheEraOfItsServer(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowServersLeavePlaces fills the places of calls to slow servers: calls to a server
+// that was quick go on.
+func TestSlowServersLeavePlaces(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	b.approve(fakemcp.Act)
+	to := b.target(fakemcp.Act)
+	g := &b.gates
+	// fill has accounts with slow or quick servers make calls until none can begin.
+	fill := func(name string, quick bool) (calls int) {
+		for i := range 20 {
+			c := store.Connection{ID: fmt.Sprint("connection ", name, i), AccountID: fmt.Sprint("account ", name, i)}
+			c.Limits.MaxConcurrent = CallsAccount
+			if quick {
+				g.took(c.ID, slowCall, false)
+			}
+			of := 0
+			for ready := true; ready; {
+				if ready, _ = g.enter(g.bounds(Target{connection: c})); ready {
+					of++
+				}
+			}
+			if calls += of; of > CallsAccount {
+				t.Errorf("an account has %d calls", of)
+			}
+		}
+		return calls
+	}
+	if n := fill("slow", false); n != callsSlow {
+		t.Errorf("slow servers have %d calls, want %d", n, callsSlow)
+	}
+	enters := func() bool {
+		bounds := g.bounds(to)
+		ready, _ := g.enter(bounds)
+		if ready {
+			g.leave(bounds)
+		}
+		return ready
+	}
+	call := func(arguments string) {
+		turn := b.Turn(nil)
+		defer turn.Close()
+		turn.Call(t.Context(), to, stoa.NewID("cal"), arguments, time.Minute)
+	}
+	if enters() {
+		t.Error("a server that was never called has a place")
+	}
+	if call(`{}`); !enters() {
+		t.Error("a quick server has no place")
+	}
+	if call(`{"order":"reset"}`); enters() {
+		t.Error("a server that failed has a place")
+	}
+	call(`{}`)
+	if n := fill("quick", true); n != CallsProcess-callsSlow || enters() {
+		t.Errorf("quick servers have %d calls, want %d", n, CallsProcess-callsSlow)
+	}
+}

@@ -149,7 +149,7 @@ func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials)
 func (t *Tools) serverWith(c store.Connection, credential remote.Credential) remote.Server {
 	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
 	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
-		return httptool.Server{Endpoint: to}
+		return httptool.Server{Endpoint: to, Account: c.AccountID}
 	}
 	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}
 }
