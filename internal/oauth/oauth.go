@@ -345,8 +345,13 @@ func Challenge(verifier string) string {
 // is missing although the server always sends it. The names are compared exactly.
 func CheckIssuer(issuer string, says bool, got url.Values) error {
 	iss, named := got["iss"]
-	if len(iss) > 1 || named && iss[0] != issuer || says && !named {
-		return failed("The answer does not come from the expected authorization server. Nothing was authorized.")
+	switch {
+	case len(iss) > 1:
+		return failed("The answer names several authorization servers, but %s was expected. Nothing was authorized.", cut(issuer))
+	case named && iss[0] != issuer:
+		return failed("The answer comes from the authorization server %s, but %s was expected. Nothing was authorized.", cut(iss[0]), cut(issuer))
+	case says && !named:
+		return failed("The answer does not name its authorization server (iss), but %s always does. Nothing was authorized.", cut(issuer))
 	}
 	return nil
 }

@@ -125,6 +125,9 @@ func parseTool(raw json.RawMessage) (t Tool) {
 		return t
 	}
 	t.Name, t.Problem = name, problemOf(kept)
+	if execution, _ := members["execution"].(map[string]any); execution["taskSupport"] == "required" {
+		t.Problem = cmp.Or(t.Problem, "The server runs this tool only as a task (execution.taskSupport), which this service does not support.")
+	}
 	return t
 }
 
@@ -335,6 +338,11 @@ func Cut(text string, most int) string {
 // LeftOut returns the replacement for a part of a result that is not text.
 func LeftOut(kind string, bytes int) string {
 	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", Cut(kind, 100), (bytes+999)/1000)
+}
+
+// CutNote is the first line of the text of a reply of which only so many bytes were read.
+func CutNote(bytes int) string {
+	return fmt.Sprintf("(The reply has more than %d bytes, and this is only its beginning: the rest was not read. Ask for less.)\n", bytes)
 }
 
 // CutBytes returns at most most bytes of a text, in whole characters.

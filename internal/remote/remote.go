@@ -126,6 +126,41 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
 }
 
+// MaxErrorText is the maximum size of the text of an error that a server sends, in bytes.
+const MaxErrorText = 4 << 10
+
+// ErrorBody returns the number of bytes that are read of the body of an error: enough for
+// [Credential.Uncut].
+func (c Credential) ErrorBody() int64 { return int64(MaxErrorText + 2*c.Longest()) }
+
+// Uncut returns the body of an error without the secret. A body of [Credential.ErrorBody]
+// bytes may have been cut within the secret.
+func (c Credential) Uncut(body []byte) []byte {
+	return c.Beginning(body, int64(len(body)) >= c.ErrorBody())
+}
+
+// Beginning returns data without the secret, and without its end if it was cut, since that
+// may contain a part of the secret.
+func (c Credential) Beginning(data []byte, cut bool) []byte {
+	blanked := c.Blank(data)
+	if cut {
+		blanked = blanked[:max(0, len(blanked)-c.Longest())]
+	}
+	return blanked
+}
+
+// Says adds a server's explanation to the error, which is shortened and has no invisible
+// characters. A page for browsers is not an explanation.
+func (e *Error) Says(text string) {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\ufffd")), " ")
+	if text != "" && !strings.HasPrefix(text, "<") {
+		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + strings.TrimSuffix(Visible(Cut(text, maxSaid)), ".") + "."
+	}
+}
+
+// maxSaid is the maximum number of characters of an explanation.
+const maxSaid = 500
+
 // Unauthorized reports whether a status means that the server rejects the secret, or requires
 // one.
 func Unauthorized(status int) bool { return status == 401 || status == 403 }

@@ -332,6 +332,8 @@ func failureOf(err error) *failure {
 	message := e.Message
 	switch {
 	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message explains why
+	case e.Unauthorized && e.Status == 403:
+		message += " If the secret lacks a permission, give the connection another one."
 	case e.Unauthorized:
 		message += " Give the connection a secret that the server accepts."
 	case code == stoa.CodeAddressNotAllowed:
