@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stoa/internal/oauth"
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
 )
@@ -135,7 +136,7 @@ func (s Server) result(p *plan, reply *outbound.Reply) (*remote.Result, error) {
 	case code/100 == 2:
 		out.Text = status + p.text(kind, s.Credential.Beginning(reply.Body, reply.Cut), reply.Cut)
 		return out, nil
-	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests && len(oauth.Lacking(reply.Header.Values("WWW-Authenticate"))) == 0:
 		body := s.Credential.Uncut(reply.Body)
 		out.IsError, out.Text = true, status+"The reply is empty."
 		if len(bytes.TrimSpace(body)) > 0 {

@@ -221,21 +221,50 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	if err != nil || reply.Status != http.StatusUnauthorized {
 		return nil, nil, err
 	}
-	for _, header := range reply.Header.Values("WWW-Authenticate") {
-		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // a header that cannot be parsed is ignored
-		for _, c := range challenges {
-			if c.Scheme != "bearer" {
-				continue
-			}
-			if at := c.Params["resource_metadata"]; at != "" && places == nil {
-				places = []string{at}
-			}
-			if scope := c.Params["scope"]; scope != "" && scopes == nil {
-				scopes = strings.Fields(scope)
-			}
+	for _, c := range bearer(reply.Header.Values("WWW-Authenticate")) {
+		if at := c["resource_metadata"]; at != "" && places == nil {
+			places = []string{at}
+		}
+		if scope := c["scope"]; scope != "" && scopes == nil {
+			scopes = strings.Fields(scope)
 		}
 	}
 	return places, scopes[:min(len(scopes), maxScopes)], nil
+}
+
+// bearer returns the parameters of the challenges for a token in headers.
+func bearer(headers []string) (all []map[string]string) {
+	for _, header := range headers {
+		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // a header that cannot be parsed is ignored
+		for _, c := range challenges {
+			if c.Scheme == "bearer" {
+				all = append(all, c.Params)
+			}
+		}
+	}
+	return all
+}
+
+// Lacking returns the scopes that a server requires for a request, according to the headers
+// WWW-Authenticate of its refusal; nil if it does not refuse the request for its scopes.
+func Lacking(headers []string) []string {
+	for _, c := range bearer(headers) {
+		if c["error"] == "insufficient_scope" && plain(strings.ReplaceAll(c["scope"], " ", "")) {
+			return Join(nil, strings.Fields(c["scope"]))
+		}
+	}
+	return nil
+}
+
+// Join returns the scopes of both lists, each once, as far as they are sent.
+func Join(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) && len(all) < maxScopes {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // server reads the metadata of an authorization server.

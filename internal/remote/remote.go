@@ -86,6 +86,7 @@ type Error struct {
 	Status       int             // HTTP status of the reply; 0 if none exists
 	Code         int             // of the error of the protocol; 0 if none exists, or it is 0
 	RetryAfter   time.Duration   // requested by the server; 0 if not
+	Challenges   []string        // headers WWW-Authenticate of the reply
 	Err          error           // for logs
 }
 
@@ -110,7 +111,7 @@ func OfNetwork(failed *outbound.Error) *Error {
 // OfStatus returns the error for a reply with a status other than 2xx. The cause is for
 // logs; the header may be nil.
 func OfStatus(status int, header http.Header, cause error) *Error {
-	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Err: cause}
+	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Challenges: header.Values("WWW-Authenticate"), Err: cause}
 	if refused[status] {
 		e.Class = Refused
 	}

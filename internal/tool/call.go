@@ -433,6 +433,9 @@ func replyOf(result *remote.Result, err error) Reply {
 	if failed.Status == 429 && failed.RetryAfter > 0 && failed.RetryAfter <= longestHint {
 		r.Wait = failed.RetryAfter
 	}
+	if lacking := lackingOf(err); len(lacking) > 0 {
+		r.Text += " " + lackingText(lacking)
+	}
 	if failed.Reason == outbound.NotAllowed {
 		r.Text = "The address of the server may not be reached from here."
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -24,11 +25,12 @@ type gate struct {
 	sent   []string                    // values of Authorization of requests that are not OAuth's
 	tokens func(w http.ResponseWriter) // answers requests for tokens; nil means that the server does
 	none   bool                        // refuse every token
+	lacks  string                      // refuse the token of each request because it lacks this scope
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	tokens, none := g.tokens, g.none
+	tokens, none, lacks := g.tokens, g.none, g.lacks
 	if r.URL.Path == "/mcp" && r.Header.Get("Authorization") != "" {
 		g.sent = append(g.sent, r.Header.Get("Authorization"))
 	}
@@ -36,6 +38,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/token" && tokens != nil:
 		tokens(w)
+	case r.URL.Path == "/mcp" && lacks != "" && r.Header.Get("Authorization") != "":
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+lacks+`", error_description="no"`)
+		w.WriteHeader(http.StatusForbidden)
 	case r.URL.Path == "/mcp" && none:
 		w.WriteHeader(http.StatusUnauthorized)
 	default:
@@ -94,6 +99,46 @@ func gated(t *testing.T) (*bench, *gate, *int) {
 	b.approve("search_notes")
 	g.set(false, nil)
 	return b, g, told
+}
+
+// TestMoreScopesAreRequested has a server that refuses a call because the token lacks scopes:
+// the model learns which, the next authorization requests them too, and the tools stay.
+func TestMoreScopesAreRequested(t *testing.T) {
+	t.Parallel()
+	b, g, told := gated(t)
+	scopes := func() string {
+		t.Helper()
+		begun, err := b.Authorize(t.Context(), b.account, b.connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(begun.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query().Get("scope")
+	}
+	if got := scopes(); got != "notes" {
+		t.Errorf("before: %q", got)
+	}
+	g.mu.Lock()
+	g.lacks = "notes notes:write"
+	g.mu.Unlock()
+	turn := b.Turn(Credentials{})
+	defer turn.Close()
+	r := turn.Call(t.Context(), b.search(), "cal_1", `{"word":"welcome"}`, time.Minute)
+	if r.Class != Refused || !r.Hopeless || r.Unauthorized || !strings.Contains(r.Text, "scopes: notes notes:write") {
+		t.Errorf("%+v", r)
+	}
+	if c := b.kept(); *told != 0 || !c.Authorized || !strings.Contains(c.ErrorMessage, "notes:write") || c.ErrorCode == NeedsAuthorization {
+		t.Errorf("%d told, %+v", *told, c)
+	}
+	if got := scopes(); got != "notes notes:write" {
+		t.Errorf("after: %q", got)
+	}
+	if c := b.kept(); clientForm("", scopesOf(c, nil)).Get("scope") != "notes notes:write" {
+		t.Errorf("%+v", c.OAuth)
+	}
 }
 
 // search returns the target of calls of the bench's tool.

@@ -185,6 +185,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	if ctx.Err() != nil {
 		return d, err // the caller has disconnected, and nothing is known
 	}
+	t.stepUp(ctx, c, err)
 	failure := failureOf(err)
 	if err != nil && failure == nil {
 		return d, err
@@ -332,6 +333,8 @@ func failureOf(err error) *failure {
 	message := e.Message
 	switch {
 	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message explains why
+	case len(lackingOf(err)) > 0:
+		message += " " + lackingText(lackingOf(err))
 	case e.Unauthorized && e.Status == 403:
 		message += " If the secret lacks a permission, give the connection another one."
 	case e.Unauthorized:
