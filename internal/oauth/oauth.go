@@ -93,6 +93,8 @@ type Server struct {
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
 	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // it sends iss in its redirects (RFC 9207)
 	TakesDocument bool     `json:"client_id_metadata_document_supported"`
+
+	assumed bool // it has no metadata
 }
 
 // A Found is the result of a discovery.
@@ -161,7 +163,7 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported"`
 	}
-	places, scopes, err := f.challenge(ctx, address, mcp)
+	places, scopes, refused, err := f.challenge(ctx, address, mcp)
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +197,15 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 		break
 	}
 	found.Server, err = f.server(ctx, issuer)
+	if err == errNone && refused && len(about.Servers) == 0 {
+		found.Server, err = assumed(origin.String()), nil
+	}
 	return found, err
 }
 
 // challenge sends a request without a token to the server with tools, and returns the
-// addresses of its metadata and the required scopes according to its refusal.
-func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, err error) {
+// addresses of its metadata and the required scopes according to its refusal, if it refuses.
+func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, refused bool, err error) {
 	f.left--
 	method, body := http.MethodGet, []byte(nil)
 	if mcp {
@@ -208,7 +213,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, failed("The address of the connection is invalid.")
+		return nil, nil, false, failed("The address of the connection is invalid.")
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if mcp {
@@ -216,10 +221,10 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	reply, err := f.c.exchange(req)
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason != outbound.NotAllowed && e.Reason != outbound.Unreachable {
-		return nil, nil, nil // for example an endless stream: the well-known addresses follow
+		return nil, nil, false, nil // for example an endless stream: the well-known addresses follow
 	}
 	if err != nil || reply.Status != http.StatusUnauthorized {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	for _, c := range bearer(reply.Header.Values("WWW-Authenticate")) {
 		if at := c["resource_metadata"]; at != "" && places == nil {
@@ -229,7 +234,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 			scopes = strings.Fields(scope)
 		}
 	}
-	return places, scopes[:min(len(scopes), maxScopes)], nil
+	return places, scopes[:min(len(scopes), maxScopes)], true, nil
 }
 
 // bearer returns the parameters of the challenges for a token in headers.
@@ -296,7 +301,18 @@ func (f *fetches) server(ctx context.Context, issuer string) (s Server, err erro
 		}
 		return s, nil
 	}
-	return s, failed("No authorization server was found for the server: it may require another kind of secret.")
+	return s, errNone
+}
+
+var errNone = failed("No authorization server was found for the server: it may require another kind of secret.")
+
+// assumed returns the authorization server at an origin without metadata, with the endpoints
+// that the protocol's version 2025-03-26 defines.
+func assumed(origin string) Server {
+	return Server{
+		Issuer: origin, Authorization: origin + "/authorize", Token: origin + "/token", Registration: origin + "/register",
+		Challenges: []string{"S256"}, assumed: true,
+	}
 }
 
 // canonical returns the resource of an address (RFC 8707): without query and fragment.
@@ -424,6 +440,9 @@ func (c *Client) Register(ctx context.Context, s Server, name, redirectURI strin
 	reply, err := c.exchange(req)
 	if err != nil {
 		return id, err
+	}
+	if reply.Status/100 != 2 && s.assumed {
+		return id, errNone
 	}
 	if reply.Status/100 != 2 {
 		return id, refusal("The authorization server did not register the service", reply)
