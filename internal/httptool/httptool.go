@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stoa/internal/media"
 	"stoa/internal/oauth"
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
@@ -134,6 +135,10 @@ func (s Server) result(p *plan, reply *outbound.Reply) (*remote.Result, error) {
 	status := "Status: " + strconv.Itoa(reply.Status) + "\n"
 	switch code := reply.Status; {
 	case code/100 == 2:
+		if m, err := media.ImageOf(reply.Body); err == nil && !reply.Cut {
+			out.Text = status + out.Show(m)
+			return out, nil
+		}
 		out.Text = status + p.text(kind, s.Credential.Beginning(reply.Body, reply.Cut), reply.Cut)
 		return out, nil
 	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests && len(oauth.Lacking(reply.Header.Values("WWW-Authenticate"))) == 0:

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stoa/internal/outbound"
+	"stoa/internal/stoa"
 )
 
 // Limits of a server's replies.
@@ -23,6 +24,7 @@ const (
 	MaxTools   = 500       // of a catalog
 	MaxCatalog = 4 << 20   // bytes of a catalog, or of its source document
 	MaxResult  = 256 << 10 // bytes of the reply to a call, unless the call sets another limit
+	MaxImages  = 10        // of a result
 )
 
 // A Server is the far side of a connection. The errors of its methods are [*Error].
@@ -61,9 +63,16 @@ type Call struct {
 
 // A Result is the answer of a tool.
 type Result struct {
-	Text    string // for a model
-	IsError bool   // the tool reports that it failed
-	Bytes   int    // as the server sent it
+	Text    string        // for a model
+	Images  []*stoa.Media // at most [MaxImages]; Text names each
+	IsError bool          // the tool reports that it failed
+	Bytes   int           // as the server sent it
+}
+
+// Show adds an image to the result, and returns the text that names it.
+func (r *Result) Show(m *stoa.Media) string {
+	r.Images = append(r.Images, m)
+	return fmt.Sprintf("(image %d: %s, %d × %d pixels)", len(r.Images), m.Type, m.Width, m.Height)
 }
 
 // A Class says how far a call without a result got.

@@ -352,6 +352,7 @@ const (
 type Reply struct {
 	Class        Class
 	Text         string        // the result or the error, for the model
+	Images       []*stoa.Media // of the result
 	IsError      bool          // the tool reported a failure
 	Hopeless     bool          // repeating the call would have the same outcome
 	Wait         time.Duration // the server requested this pause, which is short enough to wait for; 0 if none
@@ -422,7 +423,7 @@ func Era(version string) string {
 // replyOf classifies an exchange.
 func replyOf(result *remote.Result, err error) Reply {
 	if err == nil {
-		return Reply{Class: Answered, Text: result.Text, IsError: result.IsError}
+		return Reply{Class: Answered, Text: result.Text, Images: result.Images, IsError: result.IsError}
 	}
 	failed, ok := errors.AsType[*remote.Error](err)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -150,7 +151,7 @@ func TestRepliesHaveAClass(t *testing.T) {
 		if got.Text == "" {
 			t.Errorf("%s: the model is told nothing", order)
 		}
-		if got.Text = ""; got != want {
+		if got.Text = ""; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", order, got, want)
 		}
 		b.gates.count(to, "", Answered, time.Now()) // so that the breaker stays closed
