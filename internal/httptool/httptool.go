@@ -114,7 +114,7 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	req.Header.Set("User-Agent", "stoa")
 	if made.body != nil {
 		req.ContentLength = int64(len(made.body))
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", map[bool]string{false: "application/json", true: formType}[p.Form])
 	}
 	if p.IdempotencyKey {
 		req.Header.Set("Idempotency-Key", call.ID)

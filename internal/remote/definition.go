@@ -308,9 +308,8 @@ func Visible(text string) string {
 }
 
 // ModelName returns the name of a connection's tool for a model: at most 64 letters, digits,
-// _ and -. If it had to be changed it ends with part of a hash, to avoid accidental
-// duplicates.
-func ModelName(connection, tool string) string {
+// _ and -. If it is taken or too long it ends with part of a hash.
+func ModelName(connection, tool string, taken func(name string) bool) string {
 	const most = 64
 	name := connection + "__" + strings.Map(func(r rune) rune {
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-') {
@@ -318,7 +317,7 @@ func ModelName(connection, tool string) string {
 		}
 		return '_'
 	}, tool)
-	if name == connection+"__"+tool && len(name) <= most {
+	if len(name) <= most && !taken(name) {
 		return name
 	}
 	return name[:min(len(name), most-5)] + "_" + hash(tool)[:4]
