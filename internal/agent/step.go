@@ -73,7 +73,7 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 			return draft, nil, forget, context.Cause(ctx)
 		}
 		forget = sync.OnceFunc(release)
-		if err := w.fillImages(ctx, t.drive, &req.Call); err != nil {
+		if err := w.fillImages(ctx, t, &req.Call); err != nil {
 			return draft, nil, forget, err
 		}
 		req.Fit = fitImages

@@ -213,7 +213,17 @@ type ToolResult struct {
 	Name    string
 	Content string
 	Parts   []Part // instead of Content: texts, images and files
+	Images  []ResultImage
 	IsError bool
+}
+
+// A ResultImage is an image in the stored result of a tool, without its content.
+type ResultImage struct {
+	Step                 int64 // of the turn, from 1
+	Place                int   // of the call in the step, from 0
+	Number               int   // in the result, from 0
+	Type                 string
+	Width, Height, Bytes int64
 }
 
 // State is data that a provider expects back unchanged with its own message

@@ -318,6 +318,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,
+		`DELETE FROM result_images WHERE session_id = $1`,
 		`DELETE FROM steps WHERE session_id = $1`,
 		`DELETE FROM turns WHERE session_id = $1`,
 	} {
