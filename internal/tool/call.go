@@ -21,19 +21,12 @@ import (
 
 // Limits of the calls that sessions make, in addition to those of each connection.
 const (
-<<<<<<< HEAD
 	CallsPerMinute = 600              // of an account
 	CallsAccount   = 32               // concurrent calls of an account
 	CallsProcess   = 256              // concurrent calls of this process
 	callsSlow      = CallsProcess / 2 // of these, calls of connections whose newest call was slow or failed, or that had none
 	slowCall       = 2 * time.Second
-	breakAfter     = 3 // consecutive failed calls
-=======
-	CallsPerMinute = 600 // of an account
-	CallsAccount   = 32  // concurrent calls of an account
-	CallsProcess   = 256 // concurrent calls of this process
-	breakAfter     = 3   // consecutive failed calls of a tool
->>>>>>> a
+	breakAfter     = 3 // consecutive failed calls of a tool
 	breakTime      = 30 * time.Second
 	longestHint    = 10 * time.Second // longest Retry-After that is honoured
 )
@@ -117,12 +110,8 @@ type gates struct {
 	now     map[string]int // calls in progress, by the name of the limit
 	changed chan struct{}  // closed when one ends
 	rates   ratelimit.Rates
-<<<<<<< HEAD
-	broken  map[string]breaker // by connection
-	quick   map[string]bool    // connections whose newest call took at most slowCall
-=======
 	broken  map[broken]*breaker
->>>>>>> a
+	quick   map[string]bool // connections whose newest call took at most slowCall
 }
 
 // A breaker counts consecutive calls that failed: of one tool, or of a connection whose
@@ -415,14 +404,9 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	version := spoken(server)
 	t.tools.doubt(ctx, to.connection, version, err)
 	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing about the server
-<<<<<<< HEAD
 		g.took(to.connection.ID, time.Since(began), reply.Class == Unknown || reply.Class == NotSent)
-		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
-			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
-=======
 		if g.count(to, id, reply.Class, time.Now()) {
 			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "calls of a connection's tool fail and are not made for a while", slog.String("connection", to.connection.ID), slog.String("tool", to.tool.ModelName))
->>>>>>> a
 		}
 	}
 	status, size := 0, 0
