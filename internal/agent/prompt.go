@@ -174,7 +174,9 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	}
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {
-		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
+		files := stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text)
+		files.Parts[0].Mark = stoa.MarkShort // every session of the agent begins with them
+		call.Messages = append(call.Messages, files)
 	}
 	call.Messages = append(call.Messages, history...)
 	if len(p.actions) > 0 {
