@@ -202,6 +202,11 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 		if t.tellWithheld {
 			ch.Withhold(t.withheld)
 		}
+		if p.from != ch.Row.ContextFrom {
+			if err := ch.LeaveOut(p.from); err != nil {
+				return err
+			}
+		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
 			return err
 		}

@@ -114,13 +114,18 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 				return err
 			}
 		}
-		p.history, p.dropped, err = recall(ctx, tx, row, w.window(p.model, caller.Plan))
-		return err
+		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = w.readDrive(ctx, p, t.drive)
 	}
-	return t, w.readDrive(ctx, p, t.drive)
+	if err == nil {
+		err = w.store.Read(ctx, func(tx *store.Tx) error {
+			p.past = nil
+			return p.recall(ctx, tx, row, w.window(p.model, t.caller.Plan))
+		})
+	}
+	return t, err
 }
 
 // limitDrive restricts the turn's access to the drive if the session is now a visitor's.

@@ -174,6 +174,12 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 	t.end(stoa.SessionCompleted, reason)
 }
 
+// LeaveOut records that the agent is told the session only from a turn on.
+func (t *Transition) LeaveOut(before int64) error {
+	t.Row.ContextFrom = before
+	return t.tx.SetContextFrom(t.ctx, t.Row.AccountID, t.Row.ID, before)
+}
+
 // A ToolEffect is the effect of a tool call.
 type ToolEffect struct {
 	Result  stoa.ToolResult

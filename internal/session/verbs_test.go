@@ -250,7 +250,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	}
 	want := []string{
 		"user: hello [] []", "assistant: yes, hello [] []",
-		"user: ask [] []", "assistant: Why? [] []", "user: so [] []", `assistant: because {"answer":"so"} [] []`,
+		"user: ask [] []", `assistant: one moment [{c1 ask_user {"question":"Why?"}}] []`, `user:  [] [{c1 ask_user {"answer":"so"} [] [] false}]`, `assistant: because {"answer":"so"} [] []`,
 		"user: fail [] []", "user: bye [] []",
 	}
 	if diff := cmp.Diff(want, show(calls[len(calls)-1])); diff != "" {

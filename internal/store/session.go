@@ -23,6 +23,9 @@ type SessionRow struct {
 	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message with the newest finished answer
 	Timezone string    // in which the agent is told the time
+	// ContextFrom is the first turn that the agent is told; 0 means all. [Tx.SetContextFrom]
+	// sets it.
+	ContextFrom int64
 	// MaxSpend is the maximum spending of all turns together; 0 means no limit.
 	// [Tx.CapSession] sets it.
 	MaxSpend stoa.Credits
@@ -45,7 +48,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
@@ -67,7 +70,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -210,6 +213,11 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 		r.ModelServed, db.Bit(r.Fallback), r.Usage.InputTokens, r.Usage.OutputTokens, r.Steps, int64(r.Spent), r.LastSeq,
 		r.Title, metadata, r.Revision, db.Micros(r.UpdatedAt), db.Micros(r.StartedAt), db.Micros(r.FinishedAt),
 		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt), r.ToolCalls)
+}
+
+// SetContextFrom sets the first turn of a session that its agent is told.
+func (tx *Tx) SetContextFrom(ctx context.Context, accountID, id string, turn int64) error {
+	return tx.Later(ctx, `UPDATE sessions SET context_from = $3 WHERE account_id = $1 AND id = $2`, accountID, id, turn)
 }
 
 // UpgradeSession writes the columns of a session that depend on the version of its agent.

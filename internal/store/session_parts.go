@@ -70,17 +70,22 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1`+cond, sessionID, after, p.limit()+1)
 }
 
-// Retried returns the numbers of a session's turns that a later turn retries, as
-// far as they are among the newest limit retries.
-func (tx *Tx) Retried(ctx context.Context, sessionID string, limit int) (map[int64]bool, error) {
-	again := map[int64]bool{}
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var n int64
-		err := rows.Scan(&n)
-		again[n] = true
-		return err
-	}, `SELECT retry_of FROM turns WHERE session_id = $1 AND retry_of > 0 ORDER BY number DESC LIMIT $2`, sessionID, limit)
-	return again, err
+// A PastTurn is a turn of a session with its user's message.
+type PastTurn struct {
+	Number     int64
+	Text, Note string
+}
+
+// PastTurns lists turns of a session before and from given ones, the newest first. It leaves
+// out turns that a later one has done again, and those about the message without.
+func (tx *Tx) PastTurns(ctx context.Context, sessionID string, from, before int64, without string, limit int) ([]PastTurn, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (t PastTurn, err error) {
+		err = rows.Scan(&t.Number, &t.Text, &t.Note)
+		return t, err
+	}, `SELECT t.number, m.text, m.note FROM turns t JOIN messages m ON m.id = t.message_id
+		WHERE t.session_id = $1 AND t.number >= $2 AND t.number < $3 AND t.message_id <> $4
+			AND NOT EXISTS (SELECT 1 FROM turns r WHERE r.session_id = t.session_id AND r.retry_of = t.number)
+		ORDER BY t.number DESC LIMIT $5`, sessionID, from, before, without, limit)
 }
 
 // InsertStep records a step; a step that is there already is an error.
@@ -154,13 +159,22 @@ func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step
 
 // Steps returns the recorded steps of a turn in order, with their results.
 func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.Step, error) {
+	list, err := tx.StepsOf(ctx, sessionID, turn, turn)
+	if err != nil || len(list) == 0 {
+		return list, err
+	}
+	return list, tx.resultImages(ctx, sessionID, turn, list)
+}
+
+// StepsOf is [Tx.Steps] for a range of turns, without the images of results.
+func (tx *Tx) StepsOf(ctx context.Context, sessionID string, from, through int64) ([]stoa.Step, error) {
 	var list []stoa.Step
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		s := stoa.Step{SessionID: sessionID, Turn: turn}
+		s := stoa.Step{SessionID: sessionID}
 		var calls, reasoning string
 		var of stoa.State
 		var created int64
-		if err := rows.Scan(&s.Number, &s.Text, &calls, &of.Wire, &of.Model, &reasoning, &s.Stop, &created); err != nil {
+		if err := rows.Scan(&s.Turn, &s.Number, &s.Text, &calls, &of.Wire, &of.Model, &reasoning, &s.Stop, &created); err != nil {
 			return err
 		}
 		s.Reasoning = reasoningOf(reasoning, of)
@@ -172,27 +186,24 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 		}
 		last.Results = make([]*stoa.ToolResult, len(last.Calls))
 		return nil
-	}, `SELECT number, text, calls, state_wire, state_model, state_data, stop, created_at FROM steps
-		WHERE session_id = $1 AND turn = $2 ORDER BY number`, sessionID, turn)
+	}, `SELECT turn, number, text, calls, state_wire, state_model, state_data, stop, created_at FROM steps
+		WHERE session_id = $1 AND turn >= $2 AND turn <= $3 ORDER BY turn, number`, sessionID, from, through)
 	if err != nil || len(list) == 0 {
 		return list, err
 	}
 	err = tx.Query(ctx, func(rows *sql.Rows) error {
-		var step int64
+		var turn, step int64
 		var place int
 		var r stoa.ToolResult
-		if err := rows.Scan(&step, &place, &r.CallID, &r.Name, &r.Content, &r.IsError); err != nil {
+		if err := rows.Scan(&turn, &step, &place, &r.CallID, &r.Name, &r.Content, &r.IsError); err != nil {
 			return err
 		}
 		for i := range list {
-			if list[i].Number == step && place < len(list[i].Results) {
+			if list[i].Turn == turn && list[i].Number == step && place < len(list[i].Results) {
 				list[i].Results[place] = &r
 			}
 		}
 		return nil
-	}, `SELECT step, place, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn = $2 ORDER BY step, place`, sessionID, turn)
-	if err != nil {
-		return list, err
-	}
-	return list, tx.resultImages(ctx, sessionID, turn, list)
+	}, `SELECT turn, step, place, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn >= $2 AND turn <= $3 ORDER BY turn, step, place`, sessionID, from, through)
+	return list, err
 }
