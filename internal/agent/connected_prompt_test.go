@@ -84,10 +84,11 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 						Tools: []stoa.Tool{
 							asked[0].Tools[0], // ask_user, which is built in
 							{Name: "far__read", Description: "Reads approved.", Parameters: `{"properties":{"key":{"description":"a key approved","type":"string"}},"title":" approved root","type":"object"}`, Strict: new(false)},
+							asked[0].Tools[len(asked[0].Tools)-1], // tool_result_read, which is built in
 						},
 					}
-					if strings.Contains(fmt.Sprint(want.Tools[0]), "approved") || want.Tools[0].Name != "ask_user" {
-						t.Errorf("%s: the first tool is %+v", now, want.Tools[0])
+					if strings.Contains(fmt.Sprint(want.Tools[0], want.Tools[2]), "approved") || want.Tools[0].Name != "ask_user" || want.Tools[2].Name != "tool_result_read" {
+						t.Errorf("%s: the built-in tools are %+v and %+v", now, want.Tools[0], want.Tools[2])
 					}
 					same(t, now+", first step", asked[0], want)
 					want.Messages = append(want.Messages, stoa.Message{Role: stoa.RoleAssistant, Parts: []stoa.Part{{Kind: stoa.PartCall, Call: new(call("1", fakemcp.Read, `{"key":"k"}`))}}},

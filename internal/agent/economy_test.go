@@ -1,11 +1,14 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"stoa/internal/catalog"
 	"stoa/internal/fakeup"
+	"stoa/internal/session"
 	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -66,20 +69,140 @@ func TestAnAgentPaysForItsPrefixOnce(t *testing.T) {
 		t.Errorf("ten steps of a second session pay %.3f of the full rate", got)
 	}
 	t.Logf("first %.3f, second %.3f", rateOf(price, first), rateOf(price, second))
-	for i, s := range first { // a request begins with the bytes of the one before
-		if i > 0 && prefixOf(first[i-1].Body) != prefixOf(s.Body)[:len(prefixOf(first[i-1].Body))] {
-			t.Errorf("request %d does not begin with the one before", i+1)
-		}
+}
+
+// TestARequestBeginsWithTheOneBefore has sessions of several turns with calls before vendors of
+// all formats: every request begins with the instructions, tools and messages of the one before.
+func TestARequestBeginsWithTheOneBefore(t *testing.T) {
+	t.Parallel()
+	for name, tt := range vendors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, vendor := onVendor(t, name)
+			a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess = tt.model, stoa.DriveReadWrite })
+			h.File(a, "a.md", "The handbook.\n")
+			r := h.Service()
+			stop := sessiontest.Run(t, r)
+			s := h.Until(r, h.Begin(r, a, "think: 40\ncall: drive_list {}\nsay: first"), stoa.SessionCompleted)
+			for i, message := range []string{"say: second", "call: drive_read {\"path\":\"a.md\"}\ncall: drive_read {\"path\":\"none\"}\nsay: third", "rounds: 2\nthink: 60\ncall: nonsense {}\nsay: fourth", "say: fifth"} {
+				if i == 2 { // a restart changes nothing
+					stop()
+					r = h.Service()
+					sessiontest.Run(t, r)
+				}
+				if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+					t.Fatal(err)
+				}
+				h.Until(r, s, stoa.SessionCompleted)
+			}
+			checkAccepted(t, vendor)
+			var before []string
+			for i, served := range vendor.Served() {
+				now := blocksOf(t, served.Body)
+				for j, block := range before {
+					if j >= len(now) || now[j] != block {
+						t.Fatalf("request %d differs from the one before in block %d: %.300s\nbefore: %.300s", i+1, j, append(now, "missing")[min(j, len(now))], block)
+					}
+				}
+				before = now
+			}
+		})
 	}
 }
 
-// prefixOf returns the instructions and messages of a request without marks and its end.
-func prefixOf(body []byte) string {
-	text, _, _ := strings.Cut(string(body), `],"max_tokens"`)
-	for _, mark := range []string{`,"cache_control":{"type":"ephemeral"}`} {
-		text = strings.ReplaceAll(text, mark, "")
+// blocksOf returns what a vendor caches of a request, in its order: the tools, the system text,
+// and each part of each message, without marks.
+func blocksOf(t *testing.T, body []byte) (list []string) {
+	t.Helper()
+	var o map[string]any
+	if err := json.Unmarshal(body, &o); err != nil {
+		t.Fatal(err)
 	}
-	return text
+	add := func(role, v any) {
+		if o, ok := v.(map[string]any); ok {
+			delete(o, "cache_control")
+			if o["type"] == "text" && len(o) == 2 {
+				v = o["text"]
+			}
+		}
+		text, _ := json.Marshal([]any{role, v})
+		list = append(list, string(text))
+	}
+	each := func(role, v any) {
+		parts, ok := v.([]any)
+		if !ok {
+			parts = []any{v}
+		}
+		for _, p := range parts {
+			add(role, p)
+		}
+	}
+	for _, name := range []string{"tools", "instructions", "system", "systemInstruction"} {
+		if o[name] != nil {
+			each(name, o[name])
+		}
+	}
+	for _, name := range []string{"messages", "contents", "input"} {
+		messages, _ := o[name].([]any)
+		for _, m := range messages {
+			o, _ := m.(map[string]any)
+			content := o["content"]
+			if content == nil {
+				content = o["parts"]
+			}
+			delete(o, "content")
+			delete(o, "parts")
+			add(o["role"], o)
+			each(o["role"], content)
+		}
+	}
+	return list
+}
+
+// TestALongSessionStaysAffordable has a session of 200 turns fill its window several times: a
+// late turn costs about as much as an early one.
+func TestALongSessionStaysAffordable(t *testing.T) {
+	t.Parallel()
+	const model, turns = "alpha-sonnet-5-5", 200
+	h, vendor := onVendor(t, "messages", func(o *catalog.Options) {
+		o.Models = map[string]stoa.ModelChange{model: {ContextTokens: 32_000, DefaultOutput: 1_000}}
+	})
+	a := h.Agent(func(a *stoa.Agent) { a.Model = model })
+	r := h.Service()
+	sessiontest.Run(t, r)
+	message := func(n int) string {
+		return fmt.Sprintf("mark: %d %s\ntokens: 40", n, strings.Repeat("another detail of the case, ", 30))
+	}
+	s := h.Until(r, h.Begin(r, a, message(1)), stoa.SessionCompleted)
+	for n := 2; n <= turns; n++ {
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message(n)}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	checkAccepted(t, vendor)
+	price, served := priceOf(t, h, model), vendor.Served()
+	cost := func(from, through int) (sum float64) {
+		for _, s := range served[from-1 : through] {
+			u := s.Usage
+			sum += float64(price.Cost(stoa.Usage{InputTokens: u.Input, CachedTokens: u.Cached, CacheWriteTokens: u.Written, OutputTokens: u.Output}))
+		}
+		return sum
+	}
+	early, late := cost(61, 90), cost(161, 190)
+	if late > 1.3*early {
+		t.Errorf("turns 161 to 190 cost %.0f micro-credits, turns 61 to 90 %.0f", late, early)
+	}
+	broken := 0
+	for _, s := range served[30:] {
+		if s.Usage.Cached == 0 {
+			broken++
+		}
+	}
+	if broken > turns/10 {
+		t.Errorf("%d of %d requests read nothing from the cache", broken, len(served))
+	}
+	t.Logf("turns 61 to 90 cost %.0f micro-credits, turns 161 to 190 %.0f; %d prefixes broke", early, late, broken)
 }
 
 // priceOf returns the price of a model.

@@ -41,7 +41,7 @@ type ownTools struct{ w *Worker }
 
 func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
-	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.cut {
+	if call := step.Calls[place]; call.Name == toolResultRead && (t.prompt.cut || len(t.prompt.external) > 0) {
 		return o.w.readResult(ctx, t, call)
 	} else if ofDrive(call) {
 		if err := o.w.limitDrive(ctx, t); err != nil {

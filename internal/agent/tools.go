@@ -61,7 +61,7 @@ func (p *prompt) tools() []stoa.Tool {
 	for _, t := range p.external {
 		tools = append(tools, t.Tool())
 	}
-	if p.cut {
+	if p.cut || len(p.external) > 0 { // from the first step on: a change of the tools breaks the prefix
 		tools = append(tools, resultTool)
 	}
 	for i := range tools {

@@ -216,12 +216,16 @@ var vendors = map[string]struct{ family, model string }{
 
 // onVendor returns a fixture whose model is served by a fake vendor, in the format of
 // the name in [vendors].
-func onVendor(t *testing.T, name string) (*sessiontest.Fixture, *fakeup.Server) {
+func onVendor(t *testing.T, name string, change ...func(*catalog.Options)) (*sessiontest.Fixture, *fakeup.Server) {
 	t.Helper()
 	vendor := fakeup.Start(t, fakeup.Options{Bound: true, Cache: true})
 	providers := []stoa.Provider{vendor.Provider(name)}
 	h := sessiontest.Build(t, storetest.New(t), nil)
-	cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{vendors[name].family: {{Provider: name}}}, Sandbox: "off"})
+	opts := catalog.Options{Providers: providers, Families: map[string][]stoa.Route{vendors[name].family: {{Provider: name}}}, Sandbox: "off"}
+	for _, fn := range change {
+		fn(&opts)
+	}
+	cat, err := catalog.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
