@@ -2269,7 +2269,7 @@ type Limits struct {
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
 
-	// RequestsKeptPerAccount Rows of an account in the request log; the oldest are removed.
+	// RequestsKeptPerAccount Rows of an account in the request log, at most a tenth of them of refused calls and replays; the oldest are removed.
 	//
 	// Example: 100000
 	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`
