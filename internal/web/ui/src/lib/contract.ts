@@ -163,6 +163,9 @@ export interface AuthorizationStart {
   authorizeUrl: string;
   expiresAt: string;
   id: string;
+  issuer?: string;
+  signInOrigin?: string;
+  tokenOrigin?: string;
 }
 
 export interface ChatChoice {
