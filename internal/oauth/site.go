@@ -1,11 +1,9 @@
 package oauth
 
 import (
-	"net/netip"
 	"net/url"
-	"strings"
 
-	"golang.org/x/net/publicsuffix"
+	"stoa/internal/outbound"
 )
 
 // checkSite refuses an endpoint that is neither at the site of the issuer nor at that of the
@@ -29,21 +27,13 @@ func place(address string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
-// siteOf returns the registrable domain of an address. For an address by number and a name
-// that is a public suffix or has one part, it is the host.
+// siteOf returns the site of an address; empty if it is invalid.
 func siteOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	if site, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
-		return site
-	}
-	return host
+	return outbound.SiteOf(u.Hostname())
 }
 
 // Places returns the origins at which a person signs in and from which tokens come.
