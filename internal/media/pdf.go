@@ -19,8 +19,8 @@ const maxPages = 10_000
 // Limits of reading the page tree of a PDF. A file beyond them has an unknown number of
 // pages, except as noted.
 const (
-	maxInflated = 16 << 20 // bytes of all object streams
-	maxStream   = 4 << 20  // bytes of one
+	maxInflated = 8 << 20 // bytes of all object streams
+	maxStream   = 1 << 20 // bytes of one
 	maxStreams  = 2_000
 	maxNodes    = 500      // of the page tree; later ones are not read
 	maxNode     = 64 << 10 // bytes of a dictionary on each side of its type; more are not read
@@ -63,18 +63,33 @@ func countPages(data []byte) int {
 			break
 		}
 		rest = rest[at+len(objectStream):]
-		content, ok := inflate(rest, min(left, maxStream))
+		size, ok := pages.addStream(rest, min(left, maxStream))
 		if !ok || streams == maxStreams {
 			return 0
 		}
-		left -= len(content)
-		pages.add(content)
+		left -= size
 	}
 	n := min(max(pages.objects, pages.counted), maxPages)
 	if n == 0 {
 		return 0
 	}
 	return max(n, (len(data)+bytesPerPage-1)/bytesPerPage)
+}
+
+// inflating limits the object streams that are decompressed at a time, because a small file
+// can have large ones.
+var inflating = make(chan struct{}, 4)
+
+// addStream counts the pages in the object stream whose dictionary text begins in, as
+// [inflate] does, and returns its size.
+func (p *pageCount) addStream(text []byte, limit int) (size int, ok bool) {
+	inflating <- struct{}{} // for some milliseconds
+	defer func() { <-inflating }()
+	content, ok := inflate(text, limit)
+	if ok {
+		p.add(content)
+	}
+	return len(content), ok
 }
 
 // inflate decompresses the stream whose dictionary text begins in. ok is false if the stream
