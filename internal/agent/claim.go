@@ -28,6 +28,7 @@ const (
 	pollShared = time.Second      // polling interval when other processes write to the store too
 	pollAlone  = 15 * time.Second // polling interval otherwise: changes wake the loop, so this only recovers missed wakeups
 	strayEvery = 5 * time.Second
+	minShare   = 16 // sessions that an account may run here; or a quarter of the workers, if that is more
 	claimBatch = 32 // maximum number of sessions claimed in one transaction
 )
 
@@ -36,6 +37,7 @@ type run struct {
 	lease     session.Lease
 	cancel    context.CancelCauseFunc
 	lastDelta time.Time // time of the last write by its deltaWriter
+	overdue   time.Time // time from which the sweep ends the turn, by the monotonic clock
 
 	calls *tool.Turn  // calls of connections' tools; nil before the first
 	cut   atomic.Bool // a result of the turn was truncated
@@ -148,7 +150,7 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 		base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		r := &run{
 			lease:  session.Lease{AccountID: row.AccountID, SessionID: row.ID, Owner: w.id, Fence: row.Fence},
-			cancel: cancel,
+			cancel: cancel, overdue: time.Now().Add(time.Until(row.DueAt)),
 		}
 		w.runs[row.ID] = r
 		turns.Go(func() { w.serve(base, r, row) })
@@ -199,10 +201,11 @@ func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) 
 		if err != nil {
 			return nil, err
 		}
-		next := queue.Next
-		if limit := w.cfg.Plans(queue.Plan).ActiveSessions; limit > 0 {
-			next = next[:min(len(next), max(limit-queue.Running, 0))]
+		limit := max(w.cfg.Workers/4, minShare)
+		if of := w.cfg.Plans(queue.Plan).ActiveSessions; of > 0 {
+			limit = min(limit, of)
 		}
+		next := queue.Next[:min(len(queue.Next), max(limit-queue.Running, 0))]
 		if len(next) > 0 {
 			lines = append(lines, line{account, next})
 		}

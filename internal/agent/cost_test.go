@@ -130,3 +130,40 @@ func TestAccountsTakeTurnsInOneClaim(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAccountLeavesWorkersForOthers has an account queue more sessions than there are
+// workers, without a limit of its plan.
+func TestAnAccountLeavesWorkersForOthers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		begun, goOn := make(chan string, 40), make(chan struct{})
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
+		const workers, share = 17, 16
+		r := h.Service(func(cfg *sessiontest.Config) {
+			cfg.Workers = workers
+			cfg.Plans = func(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: true} }
+		})
+		a := h.Agent()
+		var sessions []stoa.Session
+		for range workers + 3 {
+			sessions = append(sessions, h.Begin(r, a, "many"))
+		}
+		sessiontest.Run(t, r)
+		for range share {
+			if got := <-begun; got != "many" {
+				t.Errorf("begun %q", got)
+			}
+		}
+		h.Account = storetest.Account(t, h.Store, stoa.Credit)
+		sessions = append(sessions, h.Begin(r, h.Agent(), "one"))
+		if got := <-begun; got != "one" {
+			t.Errorf("begun %q beyond the share of its account", got)
+		}
+		close(goOn)
+		for _, s := range sessions {
+			h.Account.ID = s.AccountID
+			h.Until(r, s, stoa.SessionCompleted)
+		}
+		h.Close()
+	})
+}

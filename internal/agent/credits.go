@@ -45,7 +45,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	}
 	p := prompt{
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
-		message: req.Message, external: external,
+		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external,
 	}
 	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err

@@ -20,6 +20,7 @@ type turn struct {
 	row    store.SessionRow
 	caller *stoa.Caller        // for the next step; nil means to be read again
 	calls  []stoa.ExternalCall // external calls of the last step
+	cost   stoa.Credits        // of the newest step; 0 if another process made it
 	own    tool.Credentials    // of the session itself
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
@@ -49,7 +50,7 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 			return context.Cause(ctx)
 		}
 		if len(t.prompt.steps) >= row.Limits.MaxSteps {
-			return &failure{Failure: stoa.Failure{Code: session.CodeStepLimit, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, split the task into smaller ones, or raise the limit of its steps.", Retryable: true}}
+			return limitFailure(session.CodeStepLimit)
 		}
 		done, err := w.step(ctx, t)
 		if err != nil || done {
@@ -86,7 +87,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.message = m.Text
+		p.message = said(m)
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
 			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {

@@ -118,7 +118,9 @@ func TestARetryAfterApprovals(t *testing.T) {
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)
 	s := a.until(t, path, "waiting_for_input")
 	in := orNone(s.PendingInput)
+	a.WantError(stoa.CodeSessionBusy, "POST", path+"/upgrade", nil)
 	a.Want(200, "POST", path+"/cancel", nil)
+	a.Want(200, "POST", path+"/upgrade", nil)
 	for _, d := range []string{"approve", "reject"} {
 		a.WantError(stoa.CodeNotWaiting, "POST", path+"/input", object{"inputId": in.ID, "decision": d})
 		a.WantError(stoa.CodeNotWaiting, "POST", path+"/input", object{"inputId": in.ID, "decisions": []object{{"callId": in.Calls[0].CallID, "decision": d}}})

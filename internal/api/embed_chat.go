@@ -101,7 +101,7 @@ func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
 func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
-	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message)
+	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone)
 	return acceptedChat(chat), err
 }
 

@@ -172,7 +172,7 @@ func TestWhatCameBeforeTheTotalTimeoutIsPaid(t *testing.T) {
 				if r.Status != "incomplete" || r.IncompleteDetails.Reason != "max_output_tokens" || r.OutputText() != text {
 					t.Errorf("%s, stream %v: %s with %q", model, stream, r.Status, r.OutputText())
 				}
-				if got := paidFor(t, h, r, "incomplete", 0); !got.Estimated || got.Usage.OutputTokens < 40 || got.Usage.OutputTokens > 100 {
+				if got := paidFor(t, h, r, "incomplete", stoa.ReplyCut); !got.Estimated || got.Usage.OutputTokens < 40 || got.Usage.OutputTokens > 100 {
 					t.Errorf("%s, stream %v: charged %+v", model, stream, got)
 				}
 			})
@@ -187,6 +187,40 @@ func TestWhatCameBeforeTheTotalTimeoutIsPaid(t *testing.T) {
 	calls.Wait()
 	if requests, paid := len(f.Served()), len(receipts(t, h)); requests != 16 || paid != 8 {
 		t.Errorf("%d requests, %d receipts", requests, paid)
+	}
+	quiet(t, h)
+}
+
+// TestABrokenStreamIsPaid breaks replies after some text. A caller of whole replies has seen
+// nothing, so they are made again and fail, free.
+func TestABrokenStreamIsPaid(t *testing.T) {
+	t.Parallel()
+	f := fakeup.Start(t)
+	cfg := apitest.Config{Families: map[string][]stoa.Route{}}
+	for family, wire := range map[string]string{"alpha": "messages", "beta": "gemini", "gamma": "responses", "delta": "deepseek"} {
+		pr := f.Provider(wire)
+		pr.Timeouts.Idle = 100 * time.Millisecond
+		cfg.Providers, cfg.Families[family] = append(cfg.Providers, pr), []stoa.Route{{Provider: wire}}
+	}
+	h := start(t, cfg)
+	c := h.Client(t)
+	paid := 0
+	for _, model := range allWires {
+		for _, prompt := range []string{"tokens: 9\nfault: hang-body after 4", "tokens: 9\nfault: malformed after 4"} {
+			r := replyOf(t, c, body{"model": model, "stream": true, "input": prompt})
+			if paid++; r.Status != "incomplete" || r.OutputText() != "word word word word" {
+				t.Errorf("%s, %q: %s with %q", model, prompt, r.Status, r.OutputText())
+			}
+			if got := paidFor(t, h, r, "incomplete", stoa.ReplyBroken); !got.Estimated {
+				t.Errorf("%s, %q: charged %+v", model, prompt, got)
+			}
+			if got := c.Do("POST", responses, body{"model": model, "input": prompt}); got.Status < 500 {
+				t.Errorf("%s, %q: %d %s", model, prompt, got.Status, got.Body)
+			}
+		}
+	}
+	if n := len(receipts(t, h)); n != paid {
+		t.Errorf("%d receipts, want %d", n, paid)
 	}
 	quiet(t, h)
 }

@@ -14,7 +14,7 @@ const (
 	// reportTime is the default of [Server.ReportTime], including the wait for the
 	// turn. A million receipts take 1 to 4 s of CPU.
 	reportTime = 30 * time.Second
-	maxReports = 2 // concurrent reports; accounts take turns
+	maxReports = 2 // concurrent reports, one of them of an account; accounts take turns
 )
 
 // report is like [read], for queries that may read all receipts of an account. Few run
@@ -26,7 +26,7 @@ func report[T any](ctx context.Context, s *Server, accountID string, fn func(con
 	limit := cmp.Or(s.ReportTime, reportTime)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	give, err := s.limits.reports.Acquire(within, accountID, maxReports)
+	give, err := s.limits.reports.Acquire(within, accountID, maxReports, maxReports/2)
 	if err == nil {
 		defer give()
 		err = s.Store.Report(within, func(tx *store.Tx) error {

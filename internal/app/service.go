@@ -132,7 +132,7 @@ func New(p Parts) (*Service, error) {
 	most := p.Config.Limits.RequestsKeptPerAccount
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
-		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
+		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.Sessions.RemoveEnded, s.log)
 	learn(p.Metrics, p.Catalog)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type account struct {
 	amount stoa.Credits // of the lease
 	spent  stoa.Credits // of the lease, committed
 	held   stoa.Credits // by open holds, including those being settled
+	unpaid unpaid
 
 	// The balance was empty after emptyAt grants had been committed.
 	empty      bool
@@ -96,9 +97,9 @@ func (a *account) heldNow() stoa.Credits {
 	return a.held
 }
 
-// free returns the amount available for holds. It is negative while a lease has been lost and
-// its holds are still open. The caller must hold mu.
-func (a *account) free() stoa.Credits { return a.amount - a.spent - a.held }
+// left returns the part of the lease that is neither spent nor held. It is negative while a
+// lease has been lost and its holds are still open. The caller must hold mu.
+func (a *account) left() stoa.Credits { return a.amount - a.spent - a.held }
 
 // exhausted reports whether the store has nothing more to lease for a call that needs at
 // least least. The caller must hold mu.

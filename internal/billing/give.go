@@ -141,7 +141,7 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 		}
 		l.shared.mu.Lock()
 		a.mu.Lock()
-		if a.shared.idle = 0; a.free() == 0 && a.held == 0 {
+		if a.shared.idle = 0; a.free() <= 0 && a.held == 0 {
 			delete(l.shared.leased, a)
 		}
 		a.empty = false

@@ -125,6 +125,10 @@ func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 		if l.shared != nil && a.shared.unanswered {
 			return refused, want, errElsewhere()
 		}
+		if unpaid := a.unpaid.sum(time.Now()); free+unpaid >= n.least {
+			return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available: %s more are set aside for up to an hour, because calls failed at their provider after it had received them. Try again later, or top up the account.",
+				max(n.least, 1), max(free, 0), unpaid)
+		}
 		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available. Top up the account, or request fewer output tokens.", max(n.least, 1), max(free, 0))
 	}
 	h.amount = min(free, want)
@@ -315,7 +319,7 @@ func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error
 	}
 	if c.Amount > h.amount {
 		extra = c.Amount - h.amount
-		free := max(h.a.free(), 0)
+		free := max(h.a.left(), 0)
 		if free < extra && !h.l.exhausted(h.a, extra) {
 			return tooFew, extra, nil
 		}

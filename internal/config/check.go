@@ -226,6 +226,7 @@ func (c *checker) durations() {
 	}{
 		{"retention.receipts", c.Retention.Receipts, MinReceipts},
 		{"retention.events", c.Retention.Events, 24 * time.Hour},
+		{"retention.sessions", c.Retention.Sessions, 24 * time.Hour},
 	} {
 		if d.value != 0 && d.value < d.least {
 			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))

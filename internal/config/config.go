@@ -209,6 +209,7 @@ type Limits struct {
 type Retention struct {
 	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the ledger
 	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the last change of the session
+	Sessions time.Duration `yaml:"sessions" env:"STOA_RETENTION_SESSIONS"` // that have ended, since their last change
 }
 
 // RequestLog configures the log of calls of the model endpoint.

@@ -119,11 +119,16 @@ type Agent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
+	// Timezone The IANA name of the time zone in which it is told the time.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone"`
+
 	// Tools The tools of your programs and of connected servers.
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version Counts the changes of instructions, model, tools, limits, drive access and `visitorDrive`.
+	// Version Counts the changes of instructions, model, tools, limits, drive access, `visitorDrive` and `timezone`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -311,6 +316,11 @@ type AgentVersion struct {
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
+
+	// Timezone The IANA name of the time zone in which it is told the time.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone"`
 
 	// Tools The tools of your programs and of connected servers.
 	Tools   []AgentTool `json:"tools"`
@@ -717,6 +727,11 @@ type CreateAgent struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
+
+	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	//
+	// Example: Europe/Berlin
+	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
@@ -2751,7 +2766,7 @@ type ProviderFailure struct {
 	// Example: 500
 	Status nullable.Nullable[int] `json:"status"`
 
-	// Text The meaning of the code, in Stoa's own words.
+	// Text The reason why the provider could not be reached (its name, certificate, TLS or address), or the meaning of the code, in Stoa's own words.
 	//
 	// Example: The model's provider failed.
 	Text string `json:"text"`
@@ -2831,6 +2846,8 @@ type Receipt struct {
 	// - `invalid_arguments`: the arguments of a tool call are not a JSON object.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
 	// - `tools_left_out`: tools other than functions were omitted from the call.
+	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
+	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 
@@ -3343,6 +3360,11 @@ type SecretUser struct {
 type SendEmbedMessage struct {
 	// Message At most `maxMessageChars` of the chat.
 	Message string `json:"message"`
+
+	// Timezone The IANA name of the visitor's time zone, in which the agent is told the time; that of the first message applies to the chat. The agent's applies if it is absent or does not exist.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
 // SendMessage defines model for SendMessage.
@@ -3528,6 +3550,14 @@ type SessionTurn struct {
 	ID        string                  `json:"id"`
 	Number    int64                   `json:"number"`
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
+}
+
+// SessionUpgradedEvent Later turns use this version of the agent.
+type SessionUpgradedEvent struct {
+	AgentVersion int64  `json:"agentVersion"`
+	CreatedAt    Time   `json:"createdAt"`
+	Seq          int64  `json:"seq"`
+	Type         string `json:"type"`
 }
 
 // SessionUsage Of all turns together.
@@ -4030,6 +4060,11 @@ type UpdateAgent struct {
 
 	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
+
+	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	//
+	// Example: Europe/Berlin
+	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`

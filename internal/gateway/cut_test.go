@@ -116,3 +116,41 @@ func TestADisconnectIsCoveredByItsHold(t *testing.T) {
 		t.Errorf("the next call: %v", err)
 	}
 }
+
+// TestWhatIsNotPaidIsSetAside closes a call that its provider has, without a charge: its cost
+// is available to no other call.
+func TestWhatIsNotPaidIsSetAside(t *testing.T) {
+	t.Parallel()
+	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
+	const grant = 7 + 256*5 // see TestADisconnectIsCoveredByItsHold
+	for name, c := range map[string]struct {
+		steps []any
+		void  bool
+		code  stoa.Code // of the next call
+	}{
+		"not sent":  {nil, false, ""},
+		"sent":      {[]any{started}, false, stoa.CodeQuota},
+		"an answer": {[]any{started}, true, ""},
+	} {
+		h := open(t, leaving{script{"alpha-haiku-4-5": c.steps}, c.void}, catalog.Options{}, grant)
+		req := Request{ID: "resp_1", Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{stoa.TextMessage(stoa.RoleUser, "hi")}}}
+		s, err := h.Respond(t.Context(), h.caller(false), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range s.Events(t.Context()) {
+		}
+		s.Close()
+		req.ID = "resp_2"
+		next, err := h.Respond(t.Context(), h.caller(false), req)
+		if stoa.CodeOf(err) != c.code {
+			t.Errorf("%s: the next call: %v", name, err)
+		}
+		if next != nil {
+			next.Close()
+		}
+		if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Available != grant {
+			t.Errorf("%s: %v, the balance is %+v", name, err, b)
+		}
+	}
+}

@@ -86,8 +86,9 @@ func (s *Stream) Tried() (model, provider string, attempts int) {
 // Another Started means that the reply begins again, on another route or model; unless the
 // request is Buffered, that happens only before the first Delta or Called. A reply that far
 // exceeds the limit, because its vendor ignores it, ends with StopLength, and so does one
-// that a limit of this service, such as the total timeout, cuts after its first text. A call
-// that ends with an error is free.
+// that a limit of this service, such as the total timeout, cuts after its first text, or
+// whose content breaks after it if the request KeepsParts. A call that ends with an error is
+// free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	return func(yield func(*stoa.Event, error) bool) {
 		for {
@@ -146,7 +147,9 @@ func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bo
 func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	call := *s.call
 	call.MaxOutputTokens = s.limit
-	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
+	call.Account, call.LimitDefault = s.caller.Account.ID, s.limitDefault
+	call.Buffered, call.KeepsParts = s.req.Buffered, s.req.KeepsParts
+	s.trail.Unpaid = s.unpaid
 	call.Trail = &s.trail
 	return s.g.Pool.Stream(ctx, s.model, call)
 }
@@ -258,10 +261,20 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 	return s.charge(ctx, also...)
 }
 
+// unpaid counts the cost of a request that its provider may bill and its caller does not pay.
+// It reports whether the credits allow another one.
+func (s *Stream) unpaid() bool {
+	price := s.model.Price
+	return s.holding.Unpaid(price.Cost(s.estimate()), price.Most(s.inputEstimate, min(leastOutput, s.limit)))
+}
+
 // Close releases the hold if the call was not charged. It may be called at any time and
 // repeatedly.
 func (s *Stream) Close() {
 	if s.end() {
+		if s.accepted && !s.trail.Void { // such as a session that is gone
+			s.unpaid()
+		}
 		s.holding.Release()
 		s.count(s.failure, nil)
 	}
@@ -326,7 +339,7 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	if s.req.Adjusted != nil {
 		a = s.req.Adjusted()
 	}
-	if s.trail.LeftOut {
+	if a |= s.trail.Cut; s.trail.LeftOut {
 		a |= stoa.ReasoningLeftOut
 	}
 	if estimated && s.media {
@@ -371,6 +384,7 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 		charge, err = s.holding.Settle(ctx, due, also...)
 	}
 	if err != nil {
+		s.unpaid()
 		s.count(err, nil)
 	} else {
 		s.count(nil, &charge)

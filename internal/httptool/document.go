@@ -11,6 +11,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 
 	"stoa/internal/jsonx"
+	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
 )
 
@@ -22,39 +23,40 @@ const (
 	maxReferences = 20                // chained references
 )
 
-// reading limits the number of documents read at the same time: each may use a hundred times
-// its size.
-var reading = make(chan struct{}, 2)
+// maxReading is the maximum number of documents read at the same time, half of them of one
+// account: each may use a hundred times its size.
+const maxReading = 2
+
+var reading ratelimit.Turns
 
 // readDocument makes the tools of an OpenAPI document. base is the server's address; empty
 // means that the document contains it. from is the address of the document; may be empty.
 func readDocument(ctx context.Context, text []byte, base, from string) (*remote.Catalog, error) {
-	select {
-	case reading <- struct{}{}:
-		defer func() { <-reading }()
-	case <-ctx.Done():
-		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: ctx.Err()}
-	}
 	tree, err := parseDocument(text)
 	if err != nil {
 		return nil, remote.Against("The document cannot be read: " + err.Error() + ".")
 	}
-	d := document{ctx: ctx, root: tree}
+	d := document{ctx: ctx, root: tree, from: from}
 	version, _ := tree["openapi"].(string)
 	switch {
 	case strings.HasPrefix(version, "3.0"):
 		d.old = true
+	case texts(tree["swagger"]) == "2.0":
+		d.old, d.swagger = true, true
 	case !strings.HasPrefix(version, "3.1"):
-		return nil, remote.Against("The document is not an OpenAPI 3.0 or 3.1 document.")
+		return nil, remote.Against("The document is not one of OpenAPI 3.0, 3.1 or Swagger 2.0.")
 	}
 	info := object(tree["info"])
 	out := &remote.Catalog{Name: texts(info["title"]), Version: texts(info["version"]), Instructions: texts(info["description"])}
-	if base == "" {
-		if base, err = d.server(from); err != nil {
-			return nil, remote.Against(remote.Sentence(err.Error()))
-		}
+	own, err := d.server()
+	switch {
+	case base != "":
+	case err != nil:
+		return nil, remote.Against(remote.Sentence(err.Error()))
+	default:
+		base = own
 	}
-	out.URL = base
+	d.own, d.base, out.URL = own, base, base
 	out.Tools, err = d.tools()
 	if err != nil {
 		return nil, remote.Against(remote.Sentence(err.Error()))

@@ -1,6 +1,7 @@
 package httptool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,11 +165,31 @@ func TestRemoteReferencesAreNeverFetched(t *testing.T) {
 		problems[tool.Name] = tool.Problem
 	}
 	for name, problem := range problems {
-		if never := strings.Contains(problem, "which is never fetched"); never != strings.Contains("abce", name) {
+		if never := strings.Contains(problem, "which is never fetched"); never != strings.Contains("abce path_d", name) {
 			t.Errorf("%s: %q", name, problem)
 		}
 	}
-	if len(problems) != 6 || visits.Load() != 0 || asked.Load() != 1 {
+	if len(problems) != 7 || visits.Load() != 0 || asked.Load() != 1 {
 		t.Errorf("%v, %d requests elsewhere, %d for the document", problems, visits.Load(), asked.Load())
+	}
+}
+
+// TestAccountsReadDocumentsInTurn has an account read a document for ever: another one of its
+// documents waits, that of another account does not.
+func TestAccountsReadDocumentsInTurn(t *testing.T) {
+	t.Parallel()
+	release, err := reading.Acquire(t.Context(), "one", maxReading, maxReading/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	document := head + `"paths":{"/b":{"get":{"operationId":"b"}}}}`
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := (Server{Document: document, Account: "one"}).Catalog(gone); err == nil {
+		t.Error("an account reads two documents")
+	}
+	if _, err := (Server{Document: document, Account: "two"}).Catalog(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // taker acquires a turn in a separate goroutine and records that.
 func taker(t *testing.T, turns *Turns, ctx context.Context, name string, most int, had chan<- string, end <-chan struct{}) {
 	go func() {
-		release, err := turns.Acquire(ctx, name, most)
+		release, err := turns.Acquire(ctx, name, most, most)
 		if err != nil {
 			had <- name + " left"
 			return
@@ -74,14 +74,14 @@ func TestWhoLeavesTakesNoTurn(t *testing.T) {
 			t.Errorf("%v, want %v", order, want)
 		}
 		// Assigned and cancelled at the same moment: the turn is not lost.
-		if _, err := turns.Acquire(t.Context(), "a", 1); err != nil {
+		if _, err := turns.Acquire(t.Context(), "a", 1, 1); err != nil {
 			t.Fatal(err)
 		}
 		gone, leave = context.WithCancel(t.Context())
 		taker(t, &turns, gone, "a", 1, had, end)
 		turns.mu.Lock()
 		leave()
-		turns.pass()
+		turns.pass("a")
 		turns.mu.Unlock()
 		if <-had == "a" {
 			end <- struct{}{}
@@ -89,6 +89,45 @@ func TestWhoLeavesTakesNoTurn(t *testing.T) {
 		synctest.Wait()
 		if turns.taken != 0 {
 			t.Errorf("%d turns are still taken", turns.taken)
+		}
+	})
+}
+
+// TestANameHasAtMostItsShare has one name take its share of the turns for ever: another one
+// is served beside it, in its turn.
+func TestANameHasAtMostItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turns Turns
+		var order []string
+		ends := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+		for _, name := range strings.Fields("a a a a a b b b") {
+			go func() {
+				release, err := turns.Acquire(t.Context(), name, 4, 2)
+				if err != nil {
+					t.Error(err)
+				}
+				order = append(order, name)
+				<-ends[name]
+				release()
+			}()
+			synctest.Wait()
+		}
+		if want := strings.Fields("a a b b"); !slices.Equal(order, want) {
+			t.Fatalf("%v have turns, want %v", order, want)
+		}
+		ends["b"] <- struct{}{}
+		synctest.Wait()
+		ends["a"] <- struct{}{}
+		synctest.Wait()
+		if want := strings.Fields("a a b b b a"); !slices.Equal(order, want) || turns.taken != 4 {
+			t.Errorf("%v had turns, want %v", order, want)
+		}
+		close(ends["a"])
+		close(ends["b"])
+		synctest.Wait()
+		if turns.taken != 0 || len(turns.by) != 0 || len(turns.waiting) != 0 {
+			t.Errorf("left behind: %+v", turns.by)
 		}
 	})
 }

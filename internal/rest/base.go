@@ -59,6 +59,7 @@ type Base struct {
 	Web http.Handler
 
 	rates     ratelimit.Rates // of requests, by key and by account
+	running   ratelimit.Slots // requests, by account
 	wrong     ratelimit.Rates // of requests with wrong keys, by slots of addresses
 	parsing   ratelimit.Turns // of large bodies, by account
 	lingering ratelimit.Slots // see [inbody.linger], by address and ""

@@ -216,7 +216,7 @@ func InTurn[T any](b *Base, w http.ResponseWriter, body []byte, work func([]byte
 		return work(body)
 	}
 	x := w.(*Exchange)
-	give, err := b.parsing.Acquire(x.HTTP.Context(), x.Log.Caller.Account.ID, largeBodies())
+	give, err := b.parsing.Acquire(x.HTTP.Context(), x.Log.Caller.Account.ID, largeBodies(), largeBodies())
 	if err != nil {
 		var none T
 		return none, ErrClientGone

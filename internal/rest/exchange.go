@@ -31,6 +31,7 @@ type Exchange struct {
 	in      *inbody // nil if there is no body
 	maxBody int64   // maximum size for the operation, in bytes
 	held    int64   // bytes of the budget of bodies
+	counted bool    // by [Base.enterRequest]
 }
 
 // Context returns the context for a handler of the control plane. It does not end when
@@ -110,6 +111,7 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 			h.Set("request-id", x.Log.ID) // for Anthropic's clients
 		}
 		defer b.ended(x)
+		defer b.leaveRequest(x)
 		defer func() { b.bodies.release(x.Log.Caller.Account.ID, x.held) }()
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return b.enterLinger(r.RemoteAddr) }) }()
 		defer func() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"stoa/internal/config"
 	"stoa/internal/stoa"
 )
 
@@ -100,7 +101,7 @@ func TestLargeBodiesGrowInTurn(t *testing.T) {
 		s := &Base{bodies: budget{most: 64 << 20}}
 		var give []func()
 		for range largeBodies() {
-			end, err := s.parsing.Acquire(t.Context(), "other", largeBodies())
+			end, err := s.parsing.Acquire(t.Context(), "other", largeBodies(), largeBodies())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,5 +162,45 @@ func TestFewConnectionsAreReadAfterTheirReply(t *testing.T) {
 	}
 	if !enter("192.0.2.99:1") {
 		t.Error("those that ended are still counted")
+	}
+}
+
+func TestAnAccountLeavesConnectionsForOthers(t *testing.T) {
+	t.Parallel()
+	for connections, want := range map[int]int{1: 1, 3: 1, 40: 10, 10_000: 2_500} {
+		b := &Base{Limits: config.Limits{Connections: connections}}
+		of := func(account string) *Exchange {
+			x := &Exchange{}
+			x.Log.Caller.Account.ID = account
+			return x
+		}
+		var one []*Exchange
+		for {
+			x := of("one")
+			if err := b.enterRequest(x); err != nil {
+				if stoa.CodeOf(err) != stoa.CodeRateLimit {
+					t.Error(err)
+				}
+				b.leaveRequest(x) // it was not counted
+				break
+			}
+			one = append(one, x)
+		}
+		if len(one) != want {
+			t.Errorf("of %d connections an account has %d, want %d", connections, len(one), want)
+		}
+		if err := b.enterRequest(of("two")); err != nil {
+			t.Error(err)
+		}
+		b.leaveRequest(one[0])
+		if err := b.enterRequest(of("one")); err != nil {
+			t.Error(err)
+		}
+	}
+	b := &Base{} // without a limit
+	for range 100 {
+		if err := b.enterRequest(&Exchange{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

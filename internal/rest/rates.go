@@ -34,6 +34,27 @@ func (b *Base) admit(c stoa.Caller) error {
 	return nil
 }
 
+// enterRequest counts a request while it holds its connection: an account may have a quarter
+// of the connections of the service.
+func (b *Base) enterRequest(x *Exchange) error {
+	if b.LimitsOff() {
+		return nil
+	}
+	most := max(b.Limits.Connections/4, min(b.Limits.Connections, 1))
+	if !b.running.Enter(x.Log.Caller.Account.ID, most) {
+		return stoa.Errorf(stoa.CodeRateLimit, "This account has reached its limit of %d requests in progress, a quarter of the connections of this service. Try again when one has ended.", most).After(time.Second)
+	}
+	x.counted = true
+	return nil
+}
+
+// leaveRequest ends what [Base.enterRequest] has begun.
+func (b *Base) leaveRequest(x *Exchange) {
+	if x.counted {
+		b.running.Leave(x.Log.Caller.Account.ID)
+	}
+}
+
 // wrongKeys is the maximum number of requests with a wrong key per address and minute
 // before CodeRateLimit is returned.
 const wrongKeys = 60

@@ -175,8 +175,10 @@ func keyed[S Host, P, B any](pattern, scope string, do func(S, *Exchange, Reques
 
 // takeCaller records the caller of a request.
 func (b *Base) takeCaller(x *Exchange, scope string) (err error) {
-	x.Log.Caller, err = b.authenticate(x.HTTP, scope)
-	return err
+	if x.Log.Caller, err = b.authenticate(x.HTTP, scope); err != nil {
+		return err
+	}
+	return b.enterRequest(x)
 }
 
 // open reads the input of a route without authentication.

@@ -156,8 +156,7 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 }
 
 // Reply ends the turn with the text of its last step.
-func (t *Transition) Reply(d *Draft, st stoa.Step) {
-	reason := ""
+func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 	switch st.Stop {
 	case stoa.StopLength:
 		reason = reasonLength

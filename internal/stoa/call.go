@@ -1,6 +1,8 @@
 package stoa
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
 	"strings"
 )
@@ -24,10 +26,18 @@ type Call struct {
 	// sent again unchanged, each separately and in its place.
 	Stateful bool
 
+	// CacheKey identifies the conversations that share a prefix, for the caches of vendors that
+	// take such a key. It differs between accounts; see [CacheKey].
+	CacheKey string
+	// Caching says where the service marks the input for the vendor's cache. Marks of the
+	// caller take precedence; see [Call.Marked].
+	Caching Caching
+
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
+	KeepsParts   bool   // the reader keeps and pays the part of a reply whose content breaks after its first text
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
@@ -56,6 +66,12 @@ type Trail struct {
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool
+	// Unpaid is called when a request fails free of charge after its provider received it. It
+	// reports whether another request may follow. Nil means that it always may.
+	Unpaid func() bool
+	// Cut is the reason why the part of the reply that was received is the whole reply:
+	// [ReplyCut] or [ReplyBroken]; 0 if its provider ended it.
+	Cut Adjustments
 	// LeftOut means that the provider received less reasoning than the call has, because it
 	// cannot read the reasoning of others.
 	LeftOut bool
@@ -154,6 +170,49 @@ type Part struct {
 	State  State       // PartReasoning: one segment, in its place
 	Call   *ToolCall   // PartCall
 	Result *ToolResult // PartResult
+	Mark   Mark        // the input up to here is to be cached
+}
+
+// A Mark is a request to cache the input up to a place, because it will be sent again.
+type Mark uint8
+
+// The marks. Vendors keep the input marked with MarkLong for an hour instead of minutes, at a
+// higher rate.
+const (
+	MarkNone Mark = iota
+	MarkShort
+	MarkLong
+)
+
+// Caching is where the service marks the input of a call.
+type Caching uint8
+
+// The places.
+const (
+	CacheNothing      Caching = iota // the input will probably not be sent again
+	CacheInstructions                // other calls of the account had the same tools and instructions
+	CacheConversation                // the conversation will go on
+)
+
+// Marked reports whether the call has marks for the vendor's cache, and whether one is long.
+func (c *Call) Marked() (marked, long bool) {
+	see := func(m Mark) { marked, long = marked || m != MarkNone, long || m == MarkLong }
+	for i := range c.Tools {
+		see(c.Tools[i].Mark)
+	}
+	for i := range c.Messages {
+		for j := range c.Messages[i].Parts {
+			see(c.Messages[i].Parts[j].Mark)
+		}
+	}
+	return marked, long
+}
+
+// CacheKey returns the key of an account's conversations for a vendor: it is never the same
+// for two accounts, and shows neither the account nor the caller's key.
+func CacheKey(account, key string) string {
+	sum := sha256.Sum256([]byte(account + "\x00" + key))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // A PartKind is a kind of [Part].
@@ -191,6 +250,7 @@ type Tool struct {
 	Description string
 	Parameters  string // a JSON Schema, as text
 	Strict      *bool  // the arguments have to fit the schema; nil if not set
+	Mark        Mark   // the tools up to this one are to be cached
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -206,7 +266,17 @@ type ToolResult struct {
 	Name    string
 	Content string
 	Parts   []Part // instead of Content: texts, images and files
+	Images  []ResultImage
 	IsError bool
+}
+
+// A ResultImage is an image in the stored result of a tool, without its content.
+type ResultImage struct {
+	Step                 int64 // of the turn, from 1
+	Place                int   // of the call in the step, from 0
+	Number               int   // in the result, from 0
+	Type                 string
+	Width, Height, Bytes int64
 }
 
 // State is data that a provider expects back unchanged with its own message

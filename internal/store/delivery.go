@@ -147,8 +147,8 @@ func (tx *Tx) Deliveries(ctx context.Context, accountID, webhookID string, f Del
 
 // A DueWebhook is a webhook with pending deliveries, and when the next may be claimed.
 type DueWebhook struct {
-	ID    string
-	DueAt time.Time
+	ID, AccountID string
+	DueAt         time.Time
 }
 
 // maxDueWebhooks limits one poll of the outbox.
@@ -159,7 +159,7 @@ const maxDueWebhooks = 10_000
 func (tx *Tx) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (w DueWebhook, err error) {
 		var due int64
-		err = rows.Scan(&w.ID, &due)
+		err = rows.Scan(&w.ID, &w.AccountID, &due)
 		w.DueAt = db.Time(due)
 		return w, err
 	}, `WITH RECURSIVE w (id) AS (
@@ -167,7 +167,8 @@ func (tx *Tx) DueWebhooks(ctx context.Context) ([]DueWebhook, error) {
 			UNION ALL
 			SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = 'pending' AND d.webhook_id > w.id ORDER BY d.webhook_id LIMIT 1)
 				FROM w WHERE w.id IS NOT NULL
-		) SELECT w.id, (SELECT d.due_at FROM deliveries d WHERE d.status = 'pending' AND d.webhook_id = w.id ORDER BY d.due_at LIMIT 1)
+		) SELECT w.id, COALESCE((SELECT h.account_id FROM webhooks h WHERE h.id = w.id), ''),
+			(SELECT d.due_at FROM deliveries d WHERE d.status = 'pending' AND d.webhook_id = w.id ORDER BY d.due_at LIMIT 1)
 		FROM w WHERE w.id IS NOT NULL LIMIT $1`, maxDueWebhooks)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoa/internal/mcp"
+	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -56,8 +57,9 @@ func (t *Tools) Run(ctx context.Context) error {
 
 // doubt schedules an early refresh of a connection if a call shows that its catalog is out of
 // date: the server does not recognize the tool or its arguments, or uses another version of
-// the protocol.
+// the protocol. It also records the scopes that the call lacks.
 func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, failure error) {
+	t.stepUp(ctx, c, failure)
 	failed, _ := errors.AsType[*remote.Error](failure)
 	if (failed == nil || failed.Code != mcp.InvalidParams) && (spoken == "" || spoken == c.Protocol) {
 		return
@@ -103,16 +105,15 @@ func (t *Tools) Sweep(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	free := make(chan struct{}, refreshAtOnce)
+	var turns ratelimit.Turns
 	for _, c := range wanted {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 		group.Go(func() {
-			defer func() { <-free }()
-			_, err := t.Refresh(ctx, c.AccountID, c.ID)
+			release, err := turns.Acquire(ctx, c.AccountID, refreshAtOnce, 1)
+			if err != nil {
+				return
+			}
+			defer release()
+			_, err = t.Refresh(ctx, c.AccountID, c.ID)
 			if err != nil && ctx.Err() == nil {
 				t.Logger.InfoContext(ctx, "a connection was not refreshed", "account", c.AccountID, "connection", c.ID, "code", stoa.CodeOf(err), "error", err)
 			}

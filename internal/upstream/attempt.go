@@ -33,6 +33,7 @@ type attempt struct {
 
 	// Of the last request.
 	requestID string // the vendor's
+	received  bool   // the vendor has the whole request
 	answered  bool   // it got its first text or tool call
 	sentAt    time.Time
 	bytes     int // of text and thinking received
@@ -46,7 +47,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if a.call.Trail != nil {
 		a.call.Trail.Attempts++
 	}
-	a.requestID, a.answered, a.bytes = "", false, 0
+	a.requestID, a.received, a.answered, a.bytes = "", false, false, 0
 	ctx, cancel := context.WithCancelCause(a.beginSpan())
 	defer cancel(nil)
 	w := &watch{cancel: cancel, deadline: a.deadline}
@@ -69,6 +70,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if e, ok := context.Cause(ctx).(expired); ok && fail.Status == 0 {
 		fail = e.failure(a.provider.timeouts)
 	}
+	a.keep(fail, w.late)
 	if a.whole {
 		a.failedWhole = true
 		if fail.Err.Code == stoa.CodeUpstreamTimeout {
@@ -81,6 +83,36 @@ func (a *attempt) send() (*wire.Failure, error) {
 	}
 	a.redact(fail)
 	return fail, nil
+}
+
+// keep determines whether the part of a failed reply that its reader has received is its
+// whole reply, which is charged: a limit of this service ended it, or, for a reader that
+// keeps such parts, its content is at fault or the reader was late.
+func (a *attempt) keep(fail *wire.Failure, late bool) {
+	if !a.answered {
+		fail.Cut = false
+		return
+	}
+	why := stoa.ReplyCut
+	switch {
+	case fail.Cut:
+		a.committed, fail.Neutral = true, true // the route is healthy
+	case a.committed && a.call.KeepsParts && late:
+		fail.Cut, fail.Neutral = true, true
+	case a.committed && a.call.KeepsParts && fail.Content:
+		fail.Cut, why = true, stoa.ReplyBroken
+	default:
+		return
+	}
+	if a.call.Trail != nil {
+		a.call.Trail.Cut = why
+	}
+}
+
+// isBilled reports whether the vendor may bill a failed request that the caller does not pay:
+// it received all of it, and did not answer with an error status before its work.
+func (a *attempt) isBilled(fail *wire.Failure) bool {
+	return a.received && !fail.Cut && (fail.Status == 0 || fail.Err.Code == stoa.CodeUpstreamTimeout)
 }
 
 // beginSpan begins the span of the request, if tracing is on, and returns the context that
@@ -184,11 +216,14 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		if isShortage(err) {
 			return nil, shortage(err)
 		}
-		if a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
+		if a.received = sent.left(len(a.request.Body)); a.received && a.ctx.Err() != nil {
 			a.accepted() // the vendor has the request and bills it; how far it got is unknown
 		}
-		return nil, broken(true, "no reply: %v", err)
+		fail := broken(true, "no reply: %v", err)
+		fail.Err = fail.Err.Because(err)
+		return nil, fail
 	}
+	a.received = true
 	body := &reader{from: res.Body, watch: w, wait: later, idle: silence, left: a.pool.cfg.MaxReplyBytes}
 	a.requestID = requestID(res.Header)
 	if fail := a.rejection(res, body); fail != nil {

@@ -25,10 +25,10 @@ func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens 
 		}
 		r.Wire, r.Dialect, r.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint
 		req, ok, err := wire.CountRequest(call, r, pr.APIKey)
-		if err != nil || !ok || !pr.route(r.Model).breaker.ready(call.Account) || !pr.enter() {
+		if err != nil || !ok || !pr.route(r.Model).breaker.ready(call.Account) || !pr.enter(call.Account) {
 			return 0, false, err
 		}
-		defer pr.leave()
+		defer pr.leave(call.Account)
 		ctx, cancel := context.WithTimeout(ctx, CountTime)
 		defer cancel()
 		tokens, ok = p.count(ctx, pr, req)

@@ -90,3 +90,76 @@ func TestAnAttemptThatFailedIsVoid(t *testing.T) {
 		})
 	}
 }
+
+// TestASlowReaderGetsItsWholeReply reads a reply for longer than the total timeout.
+func TestASlowReaderGetsItsWholeReply(t *testing.T) {
+	t.Parallel()
+	for _, w := range wires {
+		inBubble(t, w.name, func(t *testing.T) {
+			fake := start(t, "fake.test")
+			pr := fake.Provider(w.name)
+			cfg := quick(pr)
+			shortTotal(&cfg)
+			deltas := 0
+			for ev, err := range openPipe(t, cfg, fake).Stream(t.Context(), at(w.model, pr), longAsk("tokens: 3000")) {
+				if err != nil {
+					t.Fatalf("after %d deltas: %v", deltas, err)
+				}
+				if ev.Kind == stoa.Delta {
+					deltas++
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if deltas != 3000 {
+				t.Errorf("%d deltas", deltas)
+			}
+		})
+	}
+}
+
+// TestWhichPartsOfRepliesAreKept fails replies after some text, before the reader was late
+// and after.
+func TestWhichPartsOfRepliesAreKept(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		prompt       string
+		change       func(*Config)
+		kept, toLate stoa.Adjustments // 0 means that it is free
+	}{
+		"the total timeout": {"fault: hang-body after 2\ntokens: 9", shortTotal, stoa.ReplyCut, stoa.ReplyCut},
+		"the idle timeout":  {"fault: hang-body after 2\ntokens: 9", shortWaits, stoa.ReplyBroken, stoa.ReplyCut},
+		"an invalid event":  {"fault: malformed after 2\ntokens: 9", func(*Config) {}, stoa.ReplyBroken, stoa.ReplyCut},
+		"no end":            {"cut: 2\ntokens: 9", func(*Config) {}, 0, stoa.ReplyCut},
+		"an error event":    {"fail: 529 after 2\ntokens: 9", func(*Config) {}, 0, stoa.ReplyCut},
+	} {
+		for _, w := range wires {
+			inBubble(t, name+"/"+w.name, func(t *testing.T) {
+				fake := start(t, "fake.test")
+				pr := fake.Provider(w.name)
+				cfg := quick(pr)
+				tt.change(&cfg)
+				for _, reader := range []struct {
+					keeps, late bool
+					want        stoa.Adjustments
+				}{{true, false, tt.kept}, {true, true, tt.toLate}, {false, true, tt.kept &^ stoa.ReplyBroken}} {
+					var trail stoa.Trail
+					call := ask(tt.prompt)
+					call.Trail, call.KeepsParts = &trail, reader.keeps
+					var err error
+					text := ""
+					for ev, failed := range openPipe(t, cfg, fake).Stream(t.Context(), at(w.model, pr), call) {
+						if err = failed; err == nil && ev.Kind == stoa.Delta {
+							if text += ev.Text; text == "word" && reader.late {
+								time.Sleep(slowReader + time.Second)
+							}
+						}
+					}
+					fail, ok := errors.AsType[*wire.Failure](err)
+					if !ok || text == "" || fail.Cut != (reader.want != 0) || trail.Void == fail.Cut || trail.Cut != reader.want {
+						t.Errorf("%+v: %q, %+v, %+v", reader, text, err, trail)
+					}
+				}
+			})
+		}
+	}
+}

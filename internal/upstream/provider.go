@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stoa/internal/config"
+	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 )
 
@@ -24,9 +25,10 @@ type provider struct {
 	last        atomic.Pointer[address] // of a request: usually all have the same path
 	broken      error                   // why base is invalid; its text contains no secret
 
-	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
-	refused  atomic.Uint64 // attempts rejected because it was at its maxInFlight
-	alarmed  atomic.Int64  // time of the last log entry about its credentials, in Unix ns
+	inFlight *atomic.Int64    // shared with the provider of the same name before a reload
+	accounts *ratelimit.Slots // inFlight by account; shared alike
+	refused  atomic.Uint64    // attempts rejected because it was at its maxInFlight
+	alarmed  atomic.Int64     // time of the last log entry about its credentials, in Unix ns
 
 	mu     sync.RWMutex
 	routes map[string]*route // by upstream model
@@ -49,6 +51,7 @@ type route struct {
 
 // lastFailure is the latest failure of a route, for the status page.
 type lastFailure struct {
+	text   string
 	at     time.Time
 	code   stoa.Code
 	status int
@@ -62,9 +65,9 @@ func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provi
 	made := &provider{Provider: s, fingerprint: fingerprint(s), maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}
 	setDefault(&made.maxInFlight, config.DefaultInFlight)
 	if old != nil {
-		made.inFlight = old.inFlight
+		made.inFlight, made.accounts = old.inFlight, old.accounts
 	} else {
-		made.inFlight = new(atomic.Int64)
+		made.inFlight, made.accounts = new(atomic.Int64), new(ratelimit.Slots)
 	}
 	if s.Wire != sandboxWire {
 		made.base, made.broken = baseURL(s.Wire, s.BaseURL)
@@ -100,18 +103,25 @@ func (pr *provider) peek(model string) *route {
 	return pr.routes[model]
 }
 
-// enter counts a call in flight and reports whether the provider's limit allows it; leave
-// ends it.
-func (pr *provider) enter() bool {
-	if pr.inFlight.Add(1) > pr.maxInFlight {
-		pr.inFlight.Add(-1)
-		pr.refused.Add(1)
-		return false
+// enter counts a call of an account in flight and reports whether the provider's limit allows
+// it: an account may have all but an eighth. leave ends it.
+func (pr *provider) enter(account string) bool {
+	if pr.inFlight.Add(1) <= pr.maxInFlight {
+		if account == "" || pr.accounts.Enter(account, int(pr.maxInFlight-pr.maxInFlight/8)) {
+			return true
+		}
 	}
-	return true
+	pr.inFlight.Add(-1)
+	pr.refused.Add(1)
+	return false
 }
 
-func (pr *provider) leave() { pr.inFlight.Add(-1) }
+func (pr *provider) leave(account string) {
+	pr.inFlight.Add(-1)
+	if account != "" {
+		pr.accounts.Leave(account)
+	}
+}
 
 // alarm reports, at most once a minute, whether an alarm should be logged.
 func (pr *provider) alarm() bool {

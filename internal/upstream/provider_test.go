@@ -3,6 +3,8 @@ package upstream
 import (
 	"testing"
 	"time"
+
+	"stoa/internal/stoa"
 )
 
 func TestBaseURL(t *testing.T) {
@@ -60,5 +62,30 @@ func TestBreakerWindowAfterClockSetBack(t *testing.T) {
 	}
 	if b.ready("") {
 		t.Error("it never opened")
+	}
+}
+
+func TestAnAccountLeavesPlacesForOthers(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 7, 8, 16, 100} {
+		pr := keepOrCreate(nil, stoa.Provider{Name: "p", Wire: "messages", BaseURL: "http://p.test", MaxInFlight: most}, stoa.Timeouts{})
+		for round := range 2 {
+			one, others := 0, 0
+			for pr.enter("one") {
+				one++
+			}
+			for pr.enter("two") {
+				others++
+			}
+			if one+others != most || others != most/8 {
+				t.Errorf("round %d of %d places: one account has %d, the others %d", round, most, one, others)
+			}
+			for range one {
+				pr.leave("one")
+			}
+			for range others {
+				pr.leave("two")
+			}
+		}
 	}
 }

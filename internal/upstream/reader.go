@@ -30,7 +30,9 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	case firstByte:
 		return slow("no reply began within the first-byte timeout", t.FirstByte)
 	case idle:
-		return slow("nothing arrived within the idle timeout", t.Idle)
+		f := slow("nothing arrived within the idle timeout", t.Idle)
+		f.Content = true
+		return f
 	case inOnePiece:
 		return slow("nothing arrived within the timeout of whole replies", t.Whole)
 	}
@@ -40,7 +42,8 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 }
 
 // A watch cancels an attempt that waits too long for its upstream. It runs only while the
-// pool waits: the time that the reader of the events uses does not count.
+// pool waits: the time that the reader of the events uses does not count, and moves the
+// deadline.
 //
 // Its timer is not reset for each wait: it fires at the end of an earlier wait, which is
 // usually long over, and is then set to the rest of the current wait. So a stream with
@@ -48,6 +51,8 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 type watch struct {
 	cancel   context.CancelCauseFunc
 	deadline time.Time // of the whole call
+	ended    time.Time // when the last wait ended; zero before
+	late     bool      // the reader once used more than slowReader between two waits
 
 	mu    sync.Mutex
 	timer *time.Timer // nil before the first wait
@@ -56,9 +61,17 @@ type watch struct {
 	what  expired     // the timeout that ends at until
 }
 
+// slowReader is the time between two waits from which on a reply that then breaks is the
+// fault of its reader: a provider that cannot send closes its connection.
+const slowReader = 10 * time.Second
+
 // start begins a wait of at most limit that also ends at the deadline.
 func (w *watch) start(what expired, limit time.Duration) {
 	now := time.Now()
+	if !w.ended.IsZero() {
+		used := now.Sub(w.ended)
+		w.deadline, w.late = w.deadline.Add(used), w.late || used > slowReader
+	}
 	until := now.Add(limit)
 	if w.deadline.Before(until) {
 		what, until = total, w.deadline
@@ -98,6 +111,7 @@ func (w *watch) fire() {
 
 // stop ends the wait.
 func (w *watch) stop() {
+	w.ended = time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.until = time.Time{}

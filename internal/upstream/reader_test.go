@@ -40,12 +40,25 @@ func TestAWatchEndsTheWaitUnderWay(t *testing.T) {
 			w.start(inOnePiece, time.Second)
 		}, time.Second, inOnePiece},
 		{"the deadline first", func(w *watch) {
-			w.start(firstByte, limit)
-			time.Sleep(59 * time.Second)
-			w.stop()
-			time.Sleep(14*time.Minute + 30*time.Second)
+			for range 16 {
+				w.start(idle, limit)
+				time.Sleep(59 * time.Second)
+				w.stop()
+			}
 			w.start(idle, limit)
 		}, 16 * time.Minute, total},
+		{"a reader that uses longer than the deadline", func(w *watch) {
+			for range 15 {
+				w.start(idle, limit)
+				time.Sleep(58 * time.Second)
+				w.stop()
+				time.Sleep(time.Hour)
+			}
+			w.start(idle, limit)
+			time.Sleep(59 * time.Second)
+			w.stop()
+			w.start(idle, limit)
+		}, 16*time.Minute + 15*time.Hour, total},
 		{"after the deadline", func(w *watch) {
 			time.Sleep(20 * time.Minute)
 			w.start(idle, limit)
@@ -69,7 +82,7 @@ func TestAWatchEndsTheWaitUnderWay(t *testing.T) {
 				test.waits(w)
 				select {
 				case <-ctx.Done():
-				case <-time.After(time.Hour - time.Since(began)):
+				case <-time.After(time.Hour - time.Since(began)%time.Hour):
 				}
 				if cause, took := context.Cause(ctx), time.Since(began); cause != test.cause || took != test.after {
 					t.Errorf("cancelled by %v after %v, not by %v after %v", cause, took, test.cause, test.after)

@@ -49,6 +49,7 @@ type exchange struct {
 	retries   int  // remaining retries of the call
 	retrying  bool // counted among the pool's current retries
 	committed bool // text or a tool call was yielded to a reader that keeps it
+	over      bool // the credits cover no further request
 	finished  bool // Finished was yielded
 	stopped   bool // the reader stopped ranging; nothing more may be yielded
 
@@ -89,7 +90,7 @@ func (c *exchange) run(routes []stoa.Route) {
 		case err != nil:
 			c.yield(nil, err)
 			return
-		case c.committed || fail.Caller:
+		case c.committed || c.over || fail.Caller:
 			c.yield(nil, fail)
 			return
 		case c.worst == nil || usefulness(fail) >= usefulness(c.worst):
@@ -116,10 +117,10 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	if !time.Now().Before(deadline) {
 		return total.failure(pr.timeouts), nil
 	}
-	if !pr.enter() {
+	if !pr.enter(c.call.Account) {
 		return full(), nil
 	}
-	defer pr.leave()
+	defer pr.leave(c.call.Account)
 	rt := pr.route(r.Model)
 	permit, ok, wait := rt.breaker.acquire(c.call.Account)
 	if !ok {
@@ -147,12 +148,10 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	for {
 		fail, err = a.send()
 		a.endSpan(fail, err)
-		if fail != nil {
-			if c.call.Trail != nil {
-				c.call.Trail.Void = !fail.Cut
-			}
-			if fail.Cut && a.answered { // the reader keeps the partial reply, and the route is healthy
-				c.committed, fail.Neutral = true, true
+		if fail != nil && c.call.Trail != nil {
+			c.call.Trail.Void = !fail.Cut
+			if a.isBilled(fail) && c.call.Trail.Unpaid != nil && !c.call.Trail.Unpaid() {
+				c.over = true
 			}
 		}
 		switch {
@@ -201,7 +200,7 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 // of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
-	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
+	if !fail.Retry || fail.Caller || c.committed || c.over || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
 		return 0, false
 	}
 	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)

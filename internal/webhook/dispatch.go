@@ -32,13 +32,19 @@ type Config struct {
 	Metrics *telemetry.Metrics // [none]
 }
 
-// Limits of the dispatcher in each process.
+// Limits of the dispatcher in each process. A webhook is slow if its newest attempt here
+// failed or took longer than slowAnswer, or if it had none.
 const (
-	AttemptTime  = 15 * time.Second // of one request
-	lease        = time.Minute      // time in which no other process sends a claimed delivery
-	atOnce       = 32               // concurrent requests
-	perWebhook   = 4                // concurrent requests to one webhook
-	failingShare = 16               // concurrent requests to webhooks whose latest attempt failed: one to each
+	AttemptTime = 15 * time.Second // of one request
+	lease       = time.Minute      // time in which no other process sends a claimed delivery
+	slowAnswer  = 2 * time.Second
+
+	atOnce      = 4 * quickShare // concurrent requests
+	quickShare  = 128            // of these, requests to quick webhooks that have run for less than slowAnswer
+	slowShare   = 64             // requests to slow webhooks, one to each
+	perAccount  = quickShare / 4 // requests to the webhooks of an account
+	slowAccount = slowShare / 16 // of these, requests to its slow ones
+	perWebhook  = 4              // requests to one webhook
 )
 
 const (
@@ -61,13 +67,50 @@ type Dispatcher struct {
 	wakeup chan struct{} // a request has ended
 
 	mu         sync.Mutex
-	sending    map[string]int       // requests in progress, by webhook
-	failing    map[string]bool      // webhooks whose latest attempt in this process failed
+	sending    map[string]flight    // requests in progress, by delivery
+	quick      map[string]bool      // webhooks that are not slow
 	unreadable map[string]time.Time // webhooks with an unreadable secret: the time until which they are skipped
-	last       string               // the webhook that was served last
+	last       store.DueWebhook     // the webhook that was served last
 	requests   sync.WaitGroup
 	pending    int           // deliveries at the latest sweep
 	lag        time.Duration // delay of the oldest of them beyond its due time
+}
+
+// A flight is a request in progress.
+type flight struct {
+	webhook, account string
+	slow             bool // the webhook was slow when it began
+	began            time.Time
+}
+
+// A usage counts the requests in progress.
+type usage struct {
+	all, quick, slow           int
+	account, slowAccount, hook map[string]int
+}
+
+// usage returns the counts at now.
+func (d *Dispatcher) usage(now time.Time) *usage {
+	u := &usage{account: map[string]int{}, slowAccount: map[string]int{}, hook: map[string]int{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.sending {
+		u.add(f, now)
+	}
+	return u
+}
+
+func (u *usage) add(f flight, now time.Time) {
+	u.all++
+	u.account[f.account]++
+	u.hook[f.webhook]++
+	switch {
+	case f.slow:
+		u.slow++
+		u.slowAccount[f.account]++
+	case now.Sub(f.began) < slowAnswer:
+		u.quick++
+	}
 }
 
 // New returns a dispatcher. Nothing is sent before [Dispatcher.Run].
@@ -83,7 +126,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	return &Dispatcher{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger, node: cfg.Store.Node(), wakeup: make(chan struct{}, 1),
-		sending: map[string]int{}, failing: map[string]bool{}, unreadable: map[string]time.Time{},
+		sending: map[string]flight{}, quick: map[string]bool{}, unreadable: map[string]time.Time{},
 	}
 }
 
@@ -177,12 +220,12 @@ func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	if d.cfg.Shared {
 		wait = pollShared
 	}
-	var ready []string
+	var ready []store.DueWebhook
 	for _, w := range due {
 		if w.DueAt.After(now) {
 			wait = min(wait, w.DueAt.Sub(now))
 		} else {
-			ready = append(ready, w.ID)
+			ready = append(ready, w)
 		}
 	}
 	if len(ready) == 0 {
@@ -195,37 +238,45 @@ func (d *Dispatcher) Look(ctx context.Context) (time.Duration, error) {
 	return wait, err
 }
 
-// inTurn orders webhooks starting after the one that was served last (round robin).
-func (d *Dispatcher) inTurn(ids []string) []string {
-	slices.Sort(ids)
+// inTurn orders webhooks so that accounts take turns, each with its webhooks in turn, starting
+// after the account and the webhook that were served last (round robin).
+func (d *Dispatcher) inTurn(ready []store.DueWebhook) []store.DueWebhook {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	i, found := slices.BinarySearch(ids, d.last)
-	if found {
-		i++
+	last := d.last
+	d.mu.Unlock()
+	after := func(w store.DueWebhook) int { // 0 for those after the last one
+		if cmp.Or(cmp.Compare(w.AccountID, last.AccountID), cmp.Compare(w.ID, last.ID)) > 0 {
+			return 0
+		}
+		return 1
 	}
-	return append(ids[i:len(ids):len(ids)], ids[:i]...)
+	slices.SortFunc(ready, func(a, b store.DueWebhook) int {
+		return cmp.Or(cmp.Compare(after(a), after(b)), cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.ID, b.ID))
+	})
+	round, seen := map[string]int{}, map[string]int{}
+	for _, w := range ready {
+		round[w.ID] = seen[w.AccountID]
+		seen[w.AccountID]++
+	}
+	slices.SortStableFunc(ready, func(a, b store.DueWebhook) int { return cmp.Compare(round[a.ID], round[b.ID]) })
+	return ready
 }
 
-// places returns the number of deliveries of a webhook that may be claimed now.
-func (d *Dispatcher) places(id string, now time.Time) int {
+// places returns the number of deliveries of a webhook that may be claimed now, and whether it
+// is slow.
+func (d *Dispatcher) places(w store.DueWebhook, u *usage, now time.Time) (n int, slow bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now.Before(d.unreadable[id]) {
-		return 0
+	n = min(atOnce-u.all, perAccount-u.account[w.AccountID])
+	if slow = !d.quick[w.ID]; slow {
+		n = min(n, slowShare-u.slow, slowAccount-u.slowAccount[w.AccountID], 1-u.hook[w.ID])
+	} else {
+		n = min(n, quickShare-u.quick, perWebhook-u.hook[w.ID])
 	}
-	all, failing := 0, 0
-	for of, n := range d.sending {
-		all += n
-		if d.failing[of] {
-			failing += n
-		}
+	if now.Before(d.unreadable[w.ID]) {
+		n = 0
 	}
-	n := min(perWebhook-d.sending[id], atOnce-all)
-	if d.failing[id] {
-		n = min(1-d.sending[id], failingShare-failing, atOnce-all)
-	}
-	return max(n, 0)
+	return max(n, 0), slow
 }
 
 // claimed is a webhook with deliveries that this process sends.
@@ -237,16 +288,20 @@ type claimed struct {
 
 // claim claims deliveries of the webhooks, one webhook after the other, and begins to send
 // them. It reports whether more can be claimed immediately.
-func (d *Dispatcher) claim(ctx context.Context, now time.Time, ids []string) (more bool, err error) {
-	for _, id := range ids {
-		n := d.places(id, now)
+func (d *Dispatcher) claim(ctx context.Context, now time.Time, ready []store.DueWebhook) (more bool, err error) {
+	u := d.usage(now)
+	for _, w := range ready {
+		n, slow := d.places(w, u, now)
 		if n == 0 {
 			continue
 		}
 		var c claimed
 		var held bool
 		err := d.store.Write(ctx, func(tx *store.Tx) (err error) {
-			c, held, err = d.claimOf(ctx, tx, id, now, n)
+			c, held, err = d.claimOf(ctx, tx, w, now, func(w store.DueWebhook) (n int) {
+				n, slow = d.places(w, u, now)
+				return n
+			})
 			return err
 		})
 		if err != nil {
@@ -254,8 +309,12 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ids []string) (mo
 		}
 		more = more || held
 		d.mu.Lock()
-		d.last = id
-		d.sending[id] += len(c.deliveries)
+		d.last = w
+		for _, delivery := range c.deliveries {
+			f := flight{w.ID, w.AccountID, slow, now}
+			d.sending[delivery.ID] = f
+			u.add(f, now)
+		}
 		d.mu.Unlock()
 		for _, delivery := range c.deliveries {
 			d.requests.Go(func() { d.send(ctx, c.webhook, c.secrets, delivery) })
@@ -264,9 +323,10 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ids []string) (mo
 	return more, nil
 }
 
-// claimOf claims at most n deliveries of a webhook. Those of a disabled webhook are held, and
+// claimOf claims deliveries of a webhook, as many as there are places for it. Those of a disabled webhook are held, and
 // those of a deleted one removed; held reports that there may be more.
-func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now time.Time, n int) (c claimed, held bool, err error) {
+func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWebhook, now time.Time, places func(store.DueWebhook) int) (c claimed, held bool, err error) {
+	id := due.ID
 	w, found, err := tx.AnyWebhook(ctx, id)
 	if err != nil {
 		return c, false, err
@@ -290,16 +350,12 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now t
 	delete(d.unreadable, id)
 	d.mu.Unlock()
 	c = claimed{webhook: w, secrets: secrets}
-	if !w.FailingSince.IsZero() { // another process or an earlier one may have set it
+	if !w.FailingSince.IsZero() { // another process may have set it
 		d.mu.Lock()
-		known := d.failing[id]
-		d.failing[id] = true
+		delete(d.quick, id)
 		d.mu.Unlock()
-		if !known {
-			n = d.places(id, now)
-		}
 	}
-	if n > 0 {
+	if n := places(due); n > 0 {
 		c.deliveries, err = tx.ClaimDeliveries(ctx, id, d.node+"/"+stoa.NewID("lse"), now, now.Add(lease), n)
 	}
 	return c, false, err
@@ -309,7 +365,7 @@ func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, id string, now t
 func (d *Dispatcher) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.failing, id)
+	delete(d.quick, id)
 	delete(d.unreadable, id)
 }
 
@@ -325,16 +381,14 @@ func (d *Dispatcher) cannotRead(ctx context.Context, w stoa.Webhook, now time.Ti
 	}
 }
 
-// ended records that a request has ended.
-func (d *Dispatcher) ended(id string, failed bool) {
+// ended records that a request has ended, and whether its webhook is quick.
+func (d *Dispatcher) ended(of store.Delivery, quick bool) {
 	d.mu.Lock()
-	if d.sending[id]--; d.sending[id] <= 0 {
-		delete(d.sending, id)
-	}
-	if failed {
-		d.failing[id] = true
+	delete(d.sending, of.ID)
+	if quick {
+		d.quick[of.WebhookID] = true
 	} else {
-		delete(d.failing, id)
+		delete(d.quick, of.WebhookID)
 	}
 	d.mu.Unlock()
 	d.wake()

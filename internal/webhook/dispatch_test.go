@@ -399,16 +399,19 @@ func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.mu2(func() {
-			failing := 0
-			for id, n := range b.sending {
-				if b.failing[id] && n > 1 {
-					t.Errorf("%d requests to a dead webhook at once", n)
-				}
-				if b.failing[id] {
-					failing += n
+			failing, of := 0, map[string]int{}
+			for _, f := range b.sending {
+				if f.slow {
+					failing++
+					of[f.webhook]++
 				}
 			}
-			if failing > failingShare {
+			for _, n := range of {
+				if n > 1 {
+					t.Errorf("%d requests to a dead webhook at once", n)
+				}
+			}
+			if failing > slowShare {
 				t.Errorf("%d places are the dead ones'", failing)
 			}
 		})
@@ -420,6 +423,101 @@ func TestDeadWebhooksHoldUpNobody(t *testing.T) {
 	cancel()
 	release()
 	b.requests.Wait()
+}
+
+// TestSlowWebhooksHoldUpNobody has the webhooks of eight accounts answer 200 after a time that
+// never ends here. Half of them are new, the others were quick before.
+func TestSlowWebhooksHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	b, slow, live := newBench(t), newReceiver(t), newReceiver(t)
+	hang := make(chan struct{})
+	slow.answers(func(int, got, http.ResponseWriter) { <-hang })
+	release := sync.OnceFunc(func() { close(hang) })
+	defer release()
+	accounts := []stoa.Account{b.account}
+	for range 8 {
+		accounts = append(accounts, storetest.Account(t, b.store, 0))
+	}
+	var wasQuick []string
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		for i, a := range accounts {
+			for n := range 20 {
+				w := stoa.Webhook{AccountID: a.ID, URL: slow.URL, Events: []string{"*"}}
+				if i == 0 {
+					w.URL = live.URL
+				}
+				w, _, err := b.hooks.Create(ctx, tx, w)
+				if err != nil {
+					return err
+				}
+				if i > 0 && n%2 == 0 {
+					wasQuick = append(wasQuick, w.ID)
+				}
+				if i == 0 {
+					break
+				}
+			}
+			for range 20 * min(i, 1) {
+				if err := Emit(ctx, tx, Event{AccountID: a.ID, Type: SessionCompleted}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	b.mu2(func() {
+		for _, id := range wasQuick {
+			b.quick[id] = true
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	passes, most := 0, 0
+	for b.statuses("")[store.DeliveryDelivered] < 20 {
+		if _, err := b.Look(ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.mu2(func() {
+			of := map[string]int{}
+			for _, f := range b.sending {
+				of[f.account]++
+			}
+			for _, n := range of {
+				if n > perAccount {
+					t.Errorf("%d places of one account", n)
+				}
+			}
+			most = max(most, len(b.sending))
+		})
+		if passes++; passes == 1 {
+			b.add(slowAnswer) // from then on the quick ones are waited for no longer
+			b.emit(20, Event{AccountID: b.account.ID, Type: SessionCompleted})
+		}
+		switch {
+		case b.inProgress(b.account.ID) > 0:
+			<-b.wakeup // a live one has ended: the slow never do
+		case passes > 1 && b.statuses("")[store.DeliveryDelivered] < 20:
+			t.Fatal("the slow ones have every place")
+		}
+	}
+	if most <= quickShare {
+		t.Errorf("only %d requests were in progress", most)
+	}
+	cancel()
+	release()
+	b.requests.Wait()
+}
+
+// inProgress returns the number of requests to the webhooks of an account that have not been
+// waited for.
+func (b *bench) inProgress(account string) (n int) {
+	b.mu2(func() {
+		for _, f := range b.sending {
+			if f.account == account {
+				n++
+			}
+		}
+	})
+	return n + len(b.wakeup)
 }
 
 // mu2 runs fn with the dispatcher's lock.

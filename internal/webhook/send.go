@@ -45,7 +45,7 @@ func (d *Dispatcher) send(ctx context.Context, w stoa.Webhook, secrets []secret,
 	if err != nil { // the lease expires, and the delivery is sent again
 		d.log.LogAttrs(ctx, slog.LevelError, "an attempt of a webhook could not be recorded", slog.String("delivery", of.ID), slog.Any("error", err))
 	}
-	d.ended(w.ID, !o.ok() && !o.stopped)
+	d.ended(of, o.ok() && o.attempt.Millis <= slowAnswer.Milliseconds())
 }
 
 // attempt makes the request.

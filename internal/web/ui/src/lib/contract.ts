@@ -58,6 +58,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  timezone: string;
   tools: AgentTool[];
   updatedAt: string;
   version: number;
@@ -139,6 +140,7 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  timezone: string;
   tools: AgentTool[];
   version: number;
   visitorDrive: "none" | "read" | "write";
@@ -451,6 +453,7 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
@@ -1743,7 +1746,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken")[];
   agentId: string | null;
   capped: boolean;
   clamped: boolean;
@@ -2257,6 +2260,7 @@ export interface SecretUser {
 
 export interface SendEmbedMessage {
   message: string;
+  timezone?: string;
 }
 
 export interface SendMessage {
@@ -2315,7 +2319,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -2364,6 +2368,13 @@ export interface SessionTurn {
   id: string;
   number: number;
   startedAt: string | null;
+}
+
+export interface SessionUpgradedEvent {
+  agentVersion: number;
+  createdAt: string;
+  seq: number;
+  type: "session.upgraded";
 }
 
 export interface SessionUsage {
@@ -2664,6 +2675,7 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }

@@ -150,6 +150,8 @@ const adjustments: Record<string, string> = {
   calls_dropped: "Tool calls that the request did not allow were left out.",
   invalid_arguments: "The arguments of a tool call are no JSON object.",
   invalid_json: "A format was asked for, and the text is no JSON.",
+  reply_cut: "A limit of this service ended the reply, or the client read it too slowly.",
+  reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
 function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {

@@ -1,0 +1,59 @@
+package billing
+
+import (
+	"slices"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// unpaidFor is how long the cost of a call that failed free of charge counts.
+const unpaidFor = time.Hour
+
+// Unpaid costs are those of requests that failed free of charge after their provider had
+// received them: it may bill their input. Within an hour an account cannot cause more of them
+// than it has credits: that amount of its credits is available to no other call. The sums are
+// per node, in memory.
+type unpaid []unpaidPart
+
+// An unpaidPart is the unpaid cost of about a minute.
+type unpaidPart struct {
+	since  time.Time
+	amount stoa.Credits
+}
+
+// add counts an amount.
+func (u *unpaid) add(amount stoa.Credits, now time.Time) {
+	if n := len(*u); n > 0 && now.Sub((*u)[n-1].since) < time.Minute {
+		(*u)[n-1].amount += amount
+		return
+	}
+	*u = append(*u, unpaidPart{now, amount})
+}
+
+// sum returns the amount of the last hour. A part counts for an hour after its end.
+func (u *unpaid) sum(now time.Time) (sum stoa.Credits) {
+	if len(*u) == 0 {
+		return 0
+	}
+	*u = slices.DeleteFunc(*u, func(p unpaidPart) bool { return now.Sub(p.since) >= unpaidFor+time.Minute })
+	for _, p := range *u {
+		sum += p.amount
+	}
+	return sum
+}
+
+// free returns the amount available for new calls. It is negative while a lease has been lost
+// and its holds are still open, or if more is unpaid than the account has. The caller must
+// hold mu.
+func (a *account) free() stoa.Credits { return a.left() - a.unpaid.sum(time.Now()) }
+
+// Unpaid counts the cost of a request of the call that failed free of charge after its
+// provider had received it. It reports whether the credits also cover another request that
+// costs at most next.
+func (h *Hold) Unpaid(cost, next stoa.Credits) bool {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	h.a.unpaid.add(cost, time.Now())
+	return h.a.free()+h.amount >= next
+}
