@@ -280,7 +280,7 @@ func (p *complaint) failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model's provider took too long. Try again.")
 	case faulty && (said(belowWords) && wrote(limitNames)):
 		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be that low. Raise max_output_tokens.").At("max_output_tokens")
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be that low%s. Raise max_output_tokens.", quoted(p.message)).At("max_output_tokens")
 	case faulty && wrote(aboveTexts):
 		f.limit()
 	case is(413) || said(lengthWords) || (faulty || is(500)) && wrote(lengthTexts):
