@@ -93,6 +93,8 @@ type itemPieces struct {
 	index   int64  // its index in the output; -1 if unknown
 	text    bool   // text arrived
 	summary bool   // a summary arrived
+	thought bool   // the summary is the text of the reasoning
+	thinks  bool   // the reasoning or its summary arrived
 	part    bool   // a part of the summary is complete
 }
 
@@ -144,7 +146,7 @@ func (f *responsesReply) completed(o output, index int64) *itemPieces {
 		return p
 	}
 	for _, p := range slices.Backward(f.pieces) {
-		if o.kind == "message" && p.text || o.kind == "reasoning" && p.summary {
+		if o.kind == "message" && p.text || o.kind == "reasoning" && p.thinks {
 			return p
 		}
 	}
@@ -216,8 +218,10 @@ func (f *responsesReply) event(ev sse.Event) error {
 		}
 		piece := delta
 		f.thought(len(piece.Name()))
-		if f.want.Summary && string(kind) == "response.reasoning_summary_text.delta" {
-			return f.summarize(f.record(id, index), &delta)
+		p := f.record(id, index)
+		p.thinks = true
+		if f.want.Summary {
+			return f.summarize(p, &delta, string(kind) != "response.reasoning_summary_text.delta")
 		}
 	case argumentsDelta:
 		if delta.Key != nil {
@@ -253,8 +257,13 @@ func (f *responsesReply) say(kind []byte, c *jsonx.Cursor) error {
 	return f.delta(c)
 }
 
-// summarize emits a piece of the summary of an item, with a blank line between parts.
-func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
+// summarize emits a piece of the summary of an item, with a blank line between parts. An item
+// without a summary, as self-hosted servers send it, has the text of its reasoning: a thought.
+func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor, thought bool) error {
+	if p.summary && p.thought != thought || thought && f.isOpen("") {
+		return nil
+	}
+	p.thought = thought
 	if err := f.endUnsure(); err != nil {
 		return err
 	}
@@ -428,12 +437,10 @@ func (f *responsesReply) item(it outputItem) error {
 			}
 		}
 	case "reasoning":
-		if f.want.Summary && !p.summary {
-			if err := f.readSummary(o.summary); err != nil {
-				return err
-			}
+		if err := f.readReasoning(p, o); err != nil {
+			return err
 		}
-		p.summary, p.part = false, false
+		p.thinks, p.summary, p.part = false, false, false
 		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
@@ -445,17 +452,42 @@ func (f *responsesReply) item(it outputItem) error {
 	return nil
 }
 
-// readSummary emits the summary of a reasoning item unless it arrived in pieces.
-func (f *responsesReply) readSummary(raw []byte) error {
-	c := jsonx.NewReplyCursor(raw)
-	var p itemPieces
+// readReasoning emits the part of a reasoning item that did not arrive in pieces.
+func (f *responsesReply) readReasoning(p *itemPieces, o output) error {
+	if !p.thinks {
+		_ = eachText(o.content, func(c *jsonx.Cursor) error {
+			f.thought(len(c.Name()))
+			return nil
+		})
+	}
+	if !f.want.Summary || p.summary {
+		return nil
+	}
+	fresh := &itemPieces{}
+	for _, part := range []struct {
+		raw     []byte
+		thought bool
+	}{{o.summary, false}, {o.content, true}} {
+		err := eachText(part.raw, func(c *jsonx.Cursor) error {
+			defer func() { fresh.part = fresh.summary }()
+			return f.summarize(fresh, c, part.thought)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachText calls do for the text of each part in a list.
+func eachText(list []byte, do func(*jsonx.Cursor) error) error {
+	c := jsonx.NewReplyCursor(list)
 	for ok := c.Array(); ok && c.Element(); {
 		for ok := c.Object(); ok && c.Member(); {
 			if string(c.Key) == "text" {
-				if err := f.summarize(&p, &c); err != nil {
+				if err := do(&c); err != nil {
 					return err
 				}
-				p.part = true
 			}
 		}
 	}
