@@ -26,7 +26,7 @@ const abuseMemory = 1024
 func TestAbuseLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, nil)
-	h := newServer(t, v.url, "")
+	h := newServer(t, v.url, "extensions: {files: true}\n")
 	h.start()
 	tenants := []*account{h.newAccount(t, "pro", 1_000_000_000), h.newAccount(t, "pro", 1_000_000_000)}
 	key := h.newAccount(t, "pro", 1_000_000).key

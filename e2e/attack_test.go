@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -53,6 +55,18 @@ var attacks = []struct {
 	{"turns without end", func(a attacker, stop context.Context) {
 		a.sendBodies(stop, 4, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[`+
 			strings.Repeat(`{"role":"user","content":"a"},`, 400_000)+`{"role":"user","content":"a"}]}`))
+	}},
+	{"files that inflate", func(a attacker, stop context.Context) {
+		var stream, pdf bytes.Buffer
+		w := zlib.NewWriter(&stream)
+		w.Write(bytes.Repeat([]byte("/Type /Pages "), 80_000))
+		w.Close()
+		pdf.WriteString("%PDF-1.7\n")
+		for range 8 {
+			fmt.Fprintf(&pdf, "1 0 obj <</Type /ObjStm>> stream\n%s\nendstream endobj\n", stream.Bytes())
+		}
+		file := `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,` + base64.StdEncoding.EncodeToString(pdf.Bytes()) + `"}`
+		a.sendBodies(stop, 200, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[{"role":"user","content":[`+strings.Repeat(file+",", 4)+file+`]}]}`))
 	}},
 	{"readers that do not read", func(a attacker, stop context.Context) {
 		a.holdConnections(stop, 400, "GET /static/scalar.js HTTP/1.1\r\nHost: x\r\n\r\n")

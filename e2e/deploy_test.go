@@ -220,6 +220,8 @@ func TestComposeFilesFit(t *testing.T) {
 				Environment map[string]string `yaml:"environment"`
 				Volumes     []string          `yaml:"volumes"`
 				Ports       []string          `yaml:"ports"`
+				Memory      string            `yaml:"mem_limit"`
+				Processes   int               `yaml:"pids_limit"`
 			} `yaml:"services"`
 			Volumes map[string]any `yaml:"volumes"`
 		}
@@ -236,7 +238,16 @@ func TestComposeFilesFit(t *testing.T) {
 					t.Errorf("%s: %s has its admin listener on %q, which other containers do not reach", name, service, at)
 				}
 			}
+			if s.Memory == "" || s.Processes == 0 {
+				t.Errorf("%s: %s has no limit of memory (%q) or processes (%d)", name, service, s.Memory, s.Processes)
+			}
+			if key := s.Environment["STOA_BOOTSTRAP_KEY"]; strings.Contains(key, ":?") {
+				t.Errorf("%s: %s needs the owner's key at every start: %q", name, service, key)
+			}
 			for _, p := range s.Ports {
+				if !strings.HasPrefix(p, "127.0.0.1:") {
+					t.Errorf("%s: %s publishes %s to other machines", name, service, p)
+				}
 				if strings.HasSuffix(p, ":9090") || !strings.Contains(p, ":") {
 					t.Errorf("%s: %s publishes %s", name, service, p)
 				}

@@ -11,7 +11,7 @@ import (
 // authorizeConnection serves POST /api/v1/connections/{id}/authorize.
 func (s *Server) authorizeConnection(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.AuthorizationStart], error) {
 	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
-	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
+	return rest.Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, Issuer: a.Issuer, SignInOrigin: a.SignIn, TokenOrigin: a.TokenFrom, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
 }
 
 // deauthorizeConnection serves POST /api/v1/connections/{id}/deauthorize.

@@ -89,7 +89,10 @@ func TestAPersonIsAskedBeforeACodeIsUsed(t *testing.T) {
 			t.Errorf("the policy is %s", policy)
 		}
 	}
-	for _, want := range []string{"Connect notes?", s.demo.Origin, s.harness.Account.ID, "&lt;b&gt;Evil &amp; Co\\u{202e}", "will be able to use your access at " + s.demo.Origin} {
+	for _, want := range []string{
+		"Connect notes?", s.demo.Origin, s.harness.Account.ID, "&lt;b&gt;Evil &amp; Co\\u{202e}", "will be able to use your access at " + s.demo.Origin,
+		"<dt>You signed in at</dt><dd><code>" + s.demo.Origin + "</code>", "<dt>Its access comes from</dt><dd><code>" + s.demo.Origin + "</code>",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q: %s", want, page)
 		}

@@ -76,6 +76,9 @@ func (s *oauthSetup) answer(t *testing.T) url.Values {
 	t.Helper()
 	var begun contract.AuthorizationStart
 	s.Want(200, "POST", s.path+"/authorize", nil).JSON(&begun)
+	if at := s.demo.Origin; begun.Issuer != at || begun.SignInOrigin != at || begun.TokenOrigin != at {
+		t.Errorf("the authorization names %+v", begun)
+	}
 	return follow(t, begun.AuthorizeURL)
 }
 
@@ -218,11 +221,15 @@ func TestAuthorizationServersAreRefused(t *testing.T) {
 		status int
 		code   stoa.Code
 	}{
-		"without PKCE":           {func(m map[string]any) { delete(m, "code_challenge_methods_supported") }, 502, stoa.CodeToolServer},
-		"with another issuer":    {func(m map[string]any) { m["issuer"] = "https://accounts.example.com" }, 502, stoa.CodeToolServer},
-		"with a script":          {func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }, 502, stoa.CodeToolServer},
-		"without TLS":            {func(m map[string]any) { m["authorization_endpoint"] = "http://accounts.example.com/" }, 502, stoa.CodeToolServer},
-		"at an inner address":    {func(m map[string]any) { m["registration_endpoint"] = "http://169.254.169.254/latest" }, 422, stoa.CodeAddressNotAllowed},
+		"without PKCE":        {func(m map[string]any) { delete(m, "code_challenge_methods_supported") }, 502, stoa.CodeToolServer},
+		"with another issuer": {func(m map[string]any) { m["issuer"] = "https://accounts.example.com" }, 502, stoa.CodeToolServer},
+		"with a script":       {func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }, 502, stoa.CodeToolServer},
+		"without TLS":         {func(m map[string]any) { m["authorization_endpoint"] = "http://accounts.example.com/" }, 502, stoa.CodeToolServer},
+		"at an inner address": {func(m map[string]any) {
+			m["registration_endpoint"], m["token_endpoint"] = "http://169.254.169.254/latest", "http://169.254.169.254/token"
+		}, 422, stoa.CodeAddressNotAllowed},
+		"of another site":        {func(m map[string]any) { m["authorization_endpoint"] = "https://accounts.example.com/authorize" }, 502, stoa.CodeToolServer},
+		"registered elsewhere":   {func(m map[string]any) { m["registration_endpoint"] = "https://accounts.example.com/register" }, 502, stoa.CodeToolServer},
 		"where nobody registers": {func(m map[string]any) { delete(m, "registration_endpoint") }, 502, stoa.CodeToolServer},
 	} {
 		s := newOAuth(t, nil)

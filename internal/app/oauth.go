@@ -33,7 +33,7 @@ func landingPage(l tool.Landing) web.LandingPage {
 	if q := l.Question; q != nil {
 		page.Question = &web.LandingQuestion{
 			Token: q.Token, Connection: q.Connection, Origin: q.Origin, Space: q.SpaceName, Account: q.AccountName, AccountID: q.AccountID, Issuer: q.Issuer, Scopes: q.Scopes,
-			ExpiresAt: q.ExpiresAt,
+			SignIn: q.SignIn, TokenFrom: q.TokenFrom, ExpiresAt: q.ExpiresAt,
 		}
 	} else if l.ConnectionID != "" {
 		page.Console = "/console#connections/" + l.ConnectionID

@@ -228,7 +228,7 @@ func (s *Service) buildAPI(p Parts) error {
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
-			Proxies:     p.Config.Proxies(),
+			Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,

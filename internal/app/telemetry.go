@@ -58,6 +58,7 @@ func openAdmin(opts Options) (*admin, error) {
 	}
 	a := &admin{address: l.Addr().String(), metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
 	a.server = telemetry.Admin(a.metrics, a.readiness, opts.Config.Telemetry.Profiles)
+	a.server.Handler = onlyKnownHosts(opts.Config, a.server.Handler)
 	a.server.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn)
 	if opts.AdminReady != nil {
 		opts.AdminReady("http://" + l.Addr().String())

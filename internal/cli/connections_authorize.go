@@ -55,6 +55,8 @@ address only to the person whose access the connection is to use.`,
 		var begun struct {
 			ID  string `json:"id"`
 			URL string `json:"authorizeUrl"`
+			At  string `json:"signInOrigin"`
+			By  string `json:"tokenOrigin"`
 		}
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
 		if err != nil {
@@ -63,6 +65,9 @@ address only to the person whose access the connection is to use.`,
 		if o.raw() {
 			err = o.printJSON(raw)
 		} else {
+			if begun.At != "" {
+				e.say("The person signs in at %s; the access token comes from %s.", clean(begun.At), clean(begun.By))
+			}
 			_, err = fmt.Fprintln(e.out, clean(begun.URL))
 		}
 		if err != nil || *wait <= 0 {

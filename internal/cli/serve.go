@@ -51,7 +51,7 @@ The first start creates the data directory and an owner account with credits and
 if standard output is a terminal, and otherwise writes it to owner.key in the data directory. If no vendor is
 configured, the built-in sandbox model answers. SIGHUP reloads the configuration; a stop lets running replies
 finish (30 s by default).`,
-		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 0.0.0.0:8080 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
+		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 127.0.0.1:9000 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
 	}
 	load := e.settings(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -372,6 +372,21 @@ type AuthorizationStart struct {
 	//
 	// Example: aut_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
+
+	// Issuer The authorization server that the connection's server names.
+	//
+	// Example: https://id.example.com
+	Issuer string `json:"issuer,omitempty,omitzero"`
+
+	// SignInOrigin Where the person signs in: the origin of `authorizeUrl`.
+	//
+	// Example: https://id.example.com
+	SignInOrigin string `json:"signInOrigin,omitempty,omitzero"`
+
+	// TokenOrigin Where the access token comes from. It, or `issuer`, is at the same site as `signInOrigin`.
+	//
+	// Example: https://id.example.com
+	TokenOrigin string `json:"tokenOrigin,omitempty,omitzero"`
 }
 
 // ClaimInput defines model for ClaimInput.
@@ -2284,7 +2299,7 @@ type Limits struct {
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
 
-	// RequestsKeptPerAccount Rows of an account in the request log; the oldest are removed.
+	// RequestsKeptPerAccount Rows of an account in the request log, at most a tenth of them of refused calls and replays; the oldest are removed.
 	//
 	// Example: 100000
 	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`

@@ -10,6 +10,9 @@ import (
 	"stoa/internal/stoa"
 )
 
+// whiteSpace has the characters that separate the tokens of a PDF.
+const whiteSpace = "\x00\t\n\f\r "
+
 // bytesPerPage is the assumed maximum size of a page, in bytes.
 const bytesPerPage = 100_000
 
@@ -19,20 +22,20 @@ const maxPages = 10_000
 // Limits of reading the page tree of a PDF. A file beyond them has an unknown number of
 // pages, except as noted.
 const (
-	maxInflated = 16 << 20 // bytes of all object streams
-	maxStream   = 4 << 20  // bytes of one
+	maxInflated = 2 << 20 // bytes of all object streams
+	maxStream   = 1 << 20 // bytes of one
 	maxStreams  = 2_000
-	maxNodes    = 500      // of the page tree; later ones are not read
-	maxNode     = 64 << 10 // bytes of a dictionary on each side of its type; more are not read
+	maxNodes    = 100      // of the page tree; later ones are not read
+	maxNode     = 16 << 10 // bytes of a dictionary on each side of its type; more are not read
 )
 
 var (
 	encrypted = regexp.MustCompile(`/Encrypt\s*(<<|\d{1,10}\s+\d{1,10}\s+R)`)
-	pageType  = regexp.MustCompile(`/Type\s*/Page[^A-Za-z]`)
-	treeType  = regexp.MustCompile(`/Type\s*/Pages[^A-Za-z]`)
 	treeCount = regexp.MustCompile(`/Count\s+(\d{1,9})`)
 
 	objectStream = []byte("/ObjStm")
+	typeName     = []byte("/Type")
+	pageName     = []byte("/Page") // of a page; a node of the tree is /Pages
 )
 
 // pdf checks the bytes of a PDF and estimates its pages; the result has no content.
@@ -63,18 +66,33 @@ func countPages(data []byte) int {
 			break
 		}
 		rest = rest[at+len(objectStream):]
-		content, ok := inflate(rest, min(left, maxStream))
+		size, ok := pages.addStream(rest, min(left, maxStream))
 		if !ok || streams == maxStreams {
 			return 0
 		}
-		left -= len(content)
-		pages.add(content)
+		left -= size
 	}
 	n := min(max(pages.objects, pages.counted), maxPages)
 	if n == 0 {
 		return 0
 	}
 	return max(n, (len(data)+bytesPerPage-1)/bytesPerPage)
+}
+
+// inflating limits the object streams that are decompressed at a time, because a small file
+// can have large ones.
+var inflating = make(chan struct{}, 4)
+
+// addStream counts the pages in the object stream whose dictionary text begins in, as
+// [inflate] does, and returns its size.
+func (p *pageCount) addStream(text []byte, limit int) (size int, ok bool) {
+	inflating <- struct{}{} // for some milliseconds
+	defer func() { <-inflating }()
+	content, ok := inflate(text, limit)
+	if ok {
+		p.add(content)
+	}
+	return len(content), ok
 }
 
 // inflate decompresses the stream whose dictionary text begins in. ok is false if the stream
@@ -101,21 +119,32 @@ type pageCount struct {
 
 // add counts the pages in a text.
 func (p *pageCount) add(text []byte) {
-	for rest := text; p.objects < maxPages; p.objects++ {
-		at := pageType.FindIndex(rest)
-		if at == nil {
+	for at := 0; p.objects < maxPages; {
+		next := bytes.Index(text[at:], typeName)
+		if next < 0 {
 			break
 		}
-		rest = rest[at[1]:]
-	}
-	for _, at := range treeType.FindAllIndex(text, maxNodes-p.nodes) {
-		p.nodes++
-		for _, c := range treeCount.FindAllSubmatch(dictionary(text, at[0]), maxNodes) {
-			n, _ := strconv.Atoi(string(c[1])) // at most nine digits
-			p.counted = max(p.counted, n)
+		at += next + len(typeName)
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(text[at:], whiteSpace), pageName)
+		node := ok && len(value) > 0 && value[0] == 's'
+		if node {
+			value = value[1:]
+		}
+		switch {
+		case !ok || len(value) == 0 || isLetter(value[0]):
+		case !node:
+			p.objects++
+		case p.nodes < maxNodes:
+			p.nodes++
+			for _, c := range treeCount.FindAllSubmatch(dictionary(text, at), maxNodes) {
+				n, _ := strconv.Atoi(string(c[1])) // at most nine digits
+				p.counted = max(p.counted, n)
+			}
 		}
 	}
 }
+
+func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' }
 
 // dictionary returns the innermost dictionary around a place of a text, or the part of it
 // within maxNode bytes of the place.

@@ -4,8 +4,8 @@
 //
 // Every request goes through package outbound, is bounded, and follows no redirect. Servers
 // without PKCE (S256) are refused, and so is metadata whose issuer differs from the requested
-// one. The package stores nothing. Its errors are [*Error], whose texts are for owners of
-// connections and contain no token.
+// one, or with endpoints at foreign sites. The package stores nothing. Its errors are [*Error],
+// whose texts are for owners of connections and contain no token.
 //
 // See docs/decisions/0050-implement-the-oauth-exchanges-ourselves.md. Start with [Client.Discover],
 // [Client.AuthorizeURL] and [Client.Token].
@@ -360,6 +360,9 @@ func (c *Client) AuthorizeURL(ctx context.Context, s Server, r Request) (string,
 	if u.Scheme == "http" && !Loopback(u) && c.check(ctx, u) != nil {
 		return "", failed("The authorization endpoint does not use TLS. It is not used.")
 	}
+	if err := s.checkSite(s.Authorization); err != nil {
+		return "", err
+	}
 	q := u.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": r.ClientID, "redirect_uri": r.RedirectURI, "state": r.State, "resource": r.Resource,
@@ -426,6 +429,9 @@ func Document(name, redirectURI string) map[string]any {
 func (c *Client) Register(ctx context.Context, s Server, name, redirectURI string) (id ClientID, err error) {
 	if s.Registration == "" {
 		return id, failed("The authorization server does not allow dynamic registration. Register a client there with the redirect address %s, and set auth.clientId.", redirectURI)
+	}
+	if err := s.checkSite(s.Registration); err != nil {
+		return id, err
 	}
 	body, err := json.Marshal(Document(name, redirectURI))
 	if err != nil {

@@ -83,7 +83,8 @@ func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Lo
 // key. It copies the data it needs.
 //
 // An account may have as many waiting rows as slots are free: a single account half of the
-// queue, a second one a third and so on; so a flood only drops rows of its own account.
+// queue, a second one a third and so on; so a flood only drops rows of its own account. Refused
+// requests may use half as many.
 func (l *Log) Add(r *stoa.Request) {
 	if !Keeps(r.Route) || r.AccountID == "" {
 		return
@@ -96,8 +97,11 @@ func (l *Log) Add(r *stoa.Request) {
 	if l.ring == nil {
 		l.ring = make([]stoa.Request, queued)
 	}
-	mine := l.by[r.AccountID]
-	if mine >= queued-l.waiting {
+	mine, free := l.by[r.AccountID], queued-l.waiting
+	if r.Refused() {
+		free /= 2 // others of the account still have slots
+	}
+	if mine >= free {
 		l.drop(r.AccountID, store.Dropped{Count: 1, First: r.StartedAt, Last: r.StartedAt})
 		return
 	}

@@ -106,6 +106,74 @@ func TestTheOldestRowsMakePlace(t *testing.T) {
 	})
 }
 
+// TestRefusalsDisplaceNoOtherRows adds many more refused calls of an account than are stored:
+// anyone with a key without permissions can send them for free.
+func TestRefusalsDisplaceNoOtherRows(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		l, _ := newLog(t, st, 200)
+		good := map[string]bool{}
+		add := func(n int) {
+			for range n {
+				r := row("acc_a")
+				good[r.ID] = true
+				l.Add(r)
+			}
+		}
+		add(5)
+		last := ""
+		for i := range 1500 {
+			r := row("acc_a")
+			r.Status, r.Code = 403, stoa.CodeScope
+			if i%3 == 0 {
+				r.Status, r.Code, r.Replayed = 200, "", true
+			}
+			last = r.ID
+			l.Add(r)
+			if i%400 == 0 {
+				add(1)
+				flush(t, l)
+			}
+		}
+		flush(t, l)
+		rows, refused := kept(t, st, "acc_a"), 0
+		for _, r := range rows {
+			if !good[r.ID] {
+				refused++
+			}
+			delete(good, r.ID)
+		}
+		if len(good) > 0 || refused != 20 || rows[len(rows)-1].ID != last {
+			t.Errorf("%d other rows are gone, %d refused ones are kept", len(good), refused)
+		}
+		add(300) // others displace them
+		flush(t, l)
+		if rows := kept(t, st, "acc_a"); len(rows) != 200 || !good[rows[0].ID] {
+			t.Errorf("%d rows are kept", len(rows))
+		}
+	})
+}
+
+// TestRefusalsLeaveSlotsOfTheQueue fills the slots of an account with refused calls before
+// they can be written.
+func TestRefusalsLeaveSlotsOfTheQueue(t *testing.T) {
+	t.Parallel()
+	l, _ := newLog(t, storetest.New(t).Open(), 0)
+	for range queued {
+		r := row("acc_a")
+		r.Status = 429
+		l.Add(r)
+	}
+	before := l.unnoted("acc_a").Count
+	for range queued / 6 {
+		l.Add(row("acc_a"))
+	}
+	if n := l.unnoted("acc_a").Count - before; n != 0 {
+		t.Errorf("%d other rows are dropped", n)
+	}
+}
+
 // TestRowsWaitForTheStore lets a transaction fail: a transient failure loses nothing.
 func TestRowsWaitForTheStore(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,10 @@ type Base struct {
 	Limits     config.Limits     // zero members mean the defaults
 	Extensions config.Extensions // offered in addition to version 1 of the API
 	Proxies    stoa.Proxies      // trusted to name their clients
-	Logger     *slog.Logger      // nil means slog.Default()
+
+	// Hosts reports whether a request may have this Host; nil means every one.
+	Hosts  func(host string) bool
+	Logger *slog.Logger // nil means slog.Default()
 
 	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
 	BodyIdle time.Duration

@@ -120,6 +120,10 @@ func (b *Base) Handler(mux *http.ServeMux, before func(http.ResponseWriter, *htt
 			}
 		}()
 		x.takeBody(b.BodyIdle)
+		if b.Hosts != nil && !b.Hosts(r.Host) {
+			b.fail(x, stoa.Errorf(stoa.CodeOriginNotAllowed, "This service is not known under the name of the request's Host. Use its address; its operator can set publicUrl to a name.").At("Host"))
+			return
+		}
 		if b.isForWeb(r) {
 			b.Web.ServeHTTP(x, r)
 			return

@@ -39,3 +39,9 @@ type Request struct {
 // StatusDisconnected is the recorded status of a request whose client disconnected before
 // the reply began. It is never sent.
 const StatusDisconnected = 499
+
+// Refused reports whether the request cost its caller nothing and no provider received it: it
+// was refused, or answered with a stored reply. Any number of them can be sent for free.
+func (r *Request) Refused() bool {
+	return r.Replayed || r.Status/100 == 4 && r.Attempts == 0 && !r.Charged
+}

@@ -31,7 +31,11 @@ const (
 	markClamped
 	markDisconnected
 	markReplayed
+	markRefused // see [stoa.Request.Refused]
 )
+
+// refusedShare is the divisor of the maximum of rows for that of refused ones.
+const refusedShare = 10
 
 // marked are the flags of a request with their marks.
 func marked(r *stoa.Request) [6]struct {
@@ -66,6 +70,9 @@ func appendRequest(args []any, r *stoa.Request, at int64) []any {
 		if *m.flag {
 			marks |= m.mark
 		}
+	}
+	if r.Refused() {
+		marks |= markRefused
 	}
 	text(r.ID)
 	args = append(args, at)
@@ -118,7 +125,8 @@ func (tx *Tx) requestClock(ctx context.Context, n int) (at int64, err error) {
 }
 
 // InsertRequests writes rows of the request log and then removes the oldest of each
-// of their accounts that has more than most; 0 means no limit. scratch is memory for the
+// of their accounts that has more than most; 0 means no limit. At most a tenth of most are of
+// refused requests. scratch is memory for the
 // arguments that is used again.
 func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int, scratch *[]any) error {
 	if len(rows) == 0 {
@@ -129,7 +137,7 @@ func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int,
 		return err
 	}
 	at -= int64(len(rows))
-	added := map[string]int64{}
+	added, refused := map[string]int64{}, map[string]int64{}
 	for i, size := range insertSizes {
 		for ; len(rows) >= size; rows = rows[size:] {
 			args := (*scratch)[:0]
@@ -137,6 +145,9 @@ func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int,
 				at++
 				args = appendRequest(args, &rows[j], at)
 				added[rows[j].AccountID]++
+				if rows[j].Refused() {
+					refused[rows[j].AccountID]++
+				}
 			}
 			*scratch = args
 			if _, err := tx.Exec(ctx, insertRequest[i], args...); err != nil {
@@ -145,20 +156,28 @@ func (tx *Tx) InsertRequests(ctx context.Context, rows []stoa.Request, most int,
 		}
 	}
 	for _, account := range slices.Sorted(maps.Keys(added)) {
-		if err := tx.boundRequests(ctx, account, added[account], most); err != nil {
+		if err := tx.boundRequests(ctx, account, added[account], refused[account], most); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// boundRequests counts rows that were added to an account's and removes the oldest
-// beyond most: all of them, or twice as many as were added and 200 more.
-func (tx *Tx) boundRequests(ctx context.Context, accountID string, added int64, most int) error {
+// boundRequests counts rows that were added to an account's and removes the oldest refused
+// ones and then the oldest beyond most: all of them, or twice as many as were added and 200
+// more.
+func (tx *Tx) boundRequests(ctx context.Context, accountID string, added, refused int64, most int) error {
 	var kept int64
 	if _, err := tx.Get(ctx, `INSERT INTO request_counts (account_id, kept) VALUES ($1, $2)
 		ON CONFLICT (account_id) DO UPDATE SET kept = request_counts.kept + excluded.kept RETURNING kept`, []any{accountID, added}, &kept); err != nil {
 		return err
+	}
+	if most > 0 && refused > 0 && kept > int64(most/refusedShare) {
+		gone, err := tx.removeRequests(ctx, accountID, `account_id = $1 AND (marks & 64) <> 0 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, accountID, 2*refused+200, most/refusedShare)
+		if err != nil {
+			return err
+		}
+		kept -= gone
 	}
 	beyond := min(kept-int64(most), 2*added+200)
 	if most <= 0 || beyond <= 0 {
@@ -170,8 +189,13 @@ func (tx *Tx) boundRequests(ctx context.Context, accountID string, added int64, 
 
 // trimRequests removes an account's n oldest rows.
 func (tx *Tx) trimRequests(ctx context.Context, accountID string, n int64) (int64, error) {
-	gone, err := tx.Exec(ctx, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE account_id = $1 ORDER BY created_at, id LIMIT $2)`, accountID, n)
-	if err != nil {
+	return tx.removeRequests(ctx, accountID, `account_id = $1 ORDER BY created_at, id LIMIT $2`, accountID, n)
+}
+
+// removeRequests removes the rows of an account that a condition selects.
+func (tx *Tx) removeRequests(ctx context.Context, accountID, where string, args ...any) (int64, error) {
+	gone, err := tx.Exec(ctx, `DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE `+where+`)`, args...)
+	if err != nil || gone == 0 {
 		return 0, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE request_counts SET kept = kept - $2 WHERE account_id = $1`, accountID, gone)

@@ -32,6 +32,7 @@ type Question struct {
 	Token                          string // answers it, once
 	Connection, Origin, SpaceName  string
 	AccountID, AccountName, Issuer string
+	SignIn, TokenFrom              string // the origins where the person signed in and that issues the token
 	Scopes                         []string
 	ExpiresAt                      time.Time
 }
@@ -198,7 +199,7 @@ func (t *Tools) answered(ctx context.Context, tx *store.Tx, was store.OAuthState
 		return out, nil
 	}
 	q := Question{
-		Token: random(), Connection: c.Name, Origin: shown(p.Origin), AccountID: c.AccountID, Issuer: shown(p.Issuer), ExpiresAt: was.ExpiresAt,
+		Token: random(), Connection: c.Name, Origin: shown(p.Origin), AccountID: c.AccountID, Issuer: shown(p.Issuer), SignIn: shown(p.SignIn), TokenFrom: shown(Origin(p.Endpoint, false)), ExpiresAt: was.ExpiresAt,
 	}
 	for _, s := range p.Scopes {
 		q.Scopes = append(q.Scopes, shown(s))

@@ -34,6 +34,9 @@ const clientName = "Stoa"
 type Authorization struct {
 	ID        string
 	URL       string // that a person opens
+	Issuer    string
+	SignIn    string // the origin of URL
+	TokenFrom string // the origin that issues the token
 	ExpiresAt time.Time
 }
 
@@ -41,6 +44,7 @@ type Authorization struct {
 type plan struct {
 	ID                         string // of the authorization
 	Issuer, Resource, Endpoint string // Endpoint is the token endpoint
+	SignIn                     string // the origin where the person signs in
 	SaysIssuer                 bool
 	Origin                     string // of the connection
 	Client                     oauth.ClientID
@@ -161,6 +165,9 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		ClientSecretID: c.ClientSecretID, RedirectURI: redirect, Verifier: random(), Scopes: found.Scopes,
 	}
 	p.Scopes = scopesOf(c, p.Scopes)
+	out.Issuer = p.Issuer
+	out.SignIn, out.TokenFrom = found.Server.Places()
+	p.SignIn = out.SignIn
 	state := random()
 	asked := oauth.Request{RedirectURI: redirect, Resource: p.Resource, State: state, Verifier: p.Verifier, Scopes: p.Scopes, ClientID: "x"}
 	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // before a client is registered
@@ -195,7 +202,8 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		}
 		return tx.BeginAuthorization(ctx, accountID, id, p.ID)
 	})
-	return Authorization{ID: p.ID, URL: address, ExpiresAt: row.ExpiresAt}, err
+	out.ID, out.URL, out.ExpiresAt = p.ID, address, row.ExpiresAt
+	return out, err
 }
 
 // scopesOf returns the scopes that are requested for a connection: its own, or else those that

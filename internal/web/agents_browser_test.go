@@ -360,10 +360,18 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			p.shot("leave")
 			p.press("Stay")
 			p.see(`location.hash.endsWith("/settings") && document.querySelector("#max-steps")?.value === "7"`)
+			p.says("Visitors can learn everything in its files by asking.")
 			p.choose("#visitor-drive", "none")
+			p.says("Visitors learn nothing from its files.")
+			check := func(label string) {
+				t.Helper()
+				p.see(`(() => { const box = [...document.querySelectorAll("label.check")].find((l) => l.innerText.includes("` + label + `"))?.querySelector("input"); if (box && !box.checked) box.click(); return box?.checked; })()`)
+			}
+			check("It may write to its drive")
+			check("A person approves each file before it is written")
 			p.press("Save")
 			p.says("Saved")
-			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) {
+			if sent := stub.latest(); !strings.Contains(sent, `"visitorDrive":"none"`) || !strings.Contains(sent, `{"type":"drive","name":"drive_write","approval":"always"}`) {
 				t.Errorf("what is saved is %s", sent)
 			}
 			p.press("Versions")

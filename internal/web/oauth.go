@@ -25,6 +25,7 @@ type LandingPage struct {
 type LandingQuestion struct {
 	Token                      string // a one-time token, sent with the answer
 	Connection, Origin, Issuer string
+	SignIn, TokenFrom          string // origins: where the person signed in, and that issues the token
 	Account, AccountID, Space  string
 	Scopes                     []string
 	ExpiresAt                  time.Time

@@ -64,7 +64,9 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.everywhere("wants a sign-in")
 
 	// An address that is neither https nor on this machine is text alone.
-	metadata.Store(func(m map[string]any) { m["authorization_endpoint"] = "http://10.0.0.9/authorize" })
+	metadata.Store(func(m map[string]any) {
+		m["authorization_endpoint"], m["token_endpoint"] = "http://10.0.0.9/authorize", "http://10.0.0.9/token"
+	})
 	p.press("Sign in")
 	p.see(`document.querySelector(".address strong")?.textContent === "http://10.0.0.9" && !document.querySelector("dialog a")`)
 	p.says("It is not opened here.")

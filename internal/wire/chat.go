@@ -185,6 +185,7 @@ func (f *chatReply) choice(c *jsonx.Cursor) error {
 
 func (f *chatReply) message(c *jsonx.Cursor) error {
 	var calls, content jsonx.Cursor
+	before := len(f.reasoning)
 	for ok := c.Object(); ok && c.Member(); {
 		var err error
 		switch string(c.Key) {
@@ -197,7 +198,9 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 		case "refusal":
 			err = f.refusal(c)
 		case "reasoning_content", "reasoning":
-			err = f.think(c)
+			if len(f.reasoning) == before { // some servers have both, with the same text
+				err = f.think(c)
+			}
 		case "images", "audio":
 			if k := c.Kind(); k == '[' || k == '{' {
 				f.other = string(c.Key)
@@ -228,7 +231,7 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 func (f *chatReply) think(c *jsonx.Cursor) error {
 	first := !f.thinks && c.Kind() == '"'
 	f.thinks = f.thinks || first
-	n := len(f.reasoning)
+	n, piece := len(f.reasoning), *c
 	f.reasoning, _ = c.AppendPiece(f.reasoning)
 	if len(f.reasoning) > maxState {
 		return tooMuch("reasoning")
@@ -237,6 +240,9 @@ func (f *chatReply) think(c *jsonx.Cursor) error {
 		f.owed = f.route.Dialect == "deepseek" // DeepSeek requires it back
 	}
 	f.thought(len(f.reasoning) - n)
+	if f.want.Summary && f.route.Dialect != "deepseek" && !f.inCall() {
+		return f.summary(&piece)
+	}
 	return nil
 }
 

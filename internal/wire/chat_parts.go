@@ -93,16 +93,12 @@ func encodeChatAssistant(w *builder, t turn, deepseek, called bool) bool {
 }
 
 func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
-	arguments := p.Call.Arguments
-	if strings.TrimSpace(arguments) == "" {
-		arguments = "{}"
-	}
 	w.open('{')
 	w.member("id", p.id)
 	w.member("type", "function")
 	w.key("function").open('{')
 	w.member("name", p.Call.Name)
-	w.member("arguments", arguments)
+	w.arguments(p.Call.Arguments)
 	w.close('}')
 	if signature != "" && !deepseek {
 		w.key("extra_content").open('{')

@@ -51,6 +51,7 @@ type reply struct {
 	want  Want
 	whole bool // the reply is one JSON text
 	text  int  // bytes of text emitted
+	mused int  // bytes of reasoning that arrived
 	calls int
 	other string // a kind of output that is not text, a call or reasoning
 	join  jsonx.Joiner
@@ -186,6 +187,7 @@ func (r *reply) emitDelta(text string) {
 // thought emits that reasoning arrived.
 func (r *reply) thought(bytes int) {
 	if bytes > 0 {
+		r.mused += bytes
 		r.emit(stoa.Event{Kind: stoa.Thinking, Thinking: bytes})
 	}
 }
@@ -233,6 +235,9 @@ func (r *reply) finish(stop stoa.Stop) error {
 	}
 	if stop == stoa.StopEnd && r.text == 0 && r.other != "" {
 		return notText(r.other)
+	}
+	if r.usage.ReasoningTokens == 0 && r.usage.known { // self-hosted servers count it only as output
+		r.usage.ReasoningTokens = stoa.EstimateTokens(r.mused)
 	}
 	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
 	r.ended = true

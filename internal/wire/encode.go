@@ -114,6 +114,15 @@ func (w *builder) object(arguments string) {
 	w.b = appendObject(w.b, arguments)
 }
 
+// arguments writes the arguments of a call as a string that contains an object, because
+// servers with a template for calls fail on anything else.
+func (w *builder) arguments(arguments string) {
+	if s := strings.TrimSpace(arguments); s == "" || !isWholeObject([]byte(s)) {
+		arguments = string(appendObject(nil, s))
+	}
+	w.member("arguments", arguments)
+}
+
 func appendObject(dst []byte, arguments string) []byte {
 	arguments = strings.TrimSpace(arguments)
 	if arguments == "" {

@@ -215,6 +215,11 @@ var (
 		"flagged by moderation", "input was flagged", // OpenRouter
 		"content violates usage guidelines", // xAI
 	}
+	// requestTexts mean that the request is at fault even if the status is 500.
+	requestTexts = []string{
+		"image input is not supported", "audio input is not supported", "failed to parse tool call arguments", "jinja exception", "conversation roles must alternate", // llama.cpp
+		"missing data required for image input", // Ollama
+	}
 	limitNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
 	limitTexts = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
 	// aboveTexts mean that the limit is too high even if the message also names the context.
@@ -259,7 +264,7 @@ func (p *complaint) failure(status int) *Failure {
 		}
 		return false
 	}
-	faulty := is(400, 413, 422) || status == 0 && said(wrongWords)
+	faulty := is(400, 413, 422) || status == 0 && said(wrongWords) || is(500) && wrote(requestTexts)
 
 	f := &Failure{RetryAfter: p.delay, RequestID: word(p.requestID, 128)}
 	f.Detail = bounded(strings.Join(compact(p.kind, p.code, p.reason, p.param, p.message), " | "))
@@ -280,7 +285,7 @@ func (p *complaint) failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model's provider took too long. Try again.")
 	case faulty && (said(belowWords) && wrote(limitNames)):
 		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be that low. Raise max_output_tokens.").At("max_output_tokens")
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be that low%s. Raise max_output_tokens.", quoted(p.message)).At("max_output_tokens")
 	case faulty && wrote(aboveTexts):
 		f.limit()
 	case is(413) || said(lengthWords) || (faulty || is(500)) && wrote(lengthTexts):

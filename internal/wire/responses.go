@@ -19,14 +19,8 @@ import (
 // encrypted content, to be inserted into the input in the same order.
 type responses struct{}
 
-// leastLimit is the minimum max_output_tokens that the vendor accepts.
-const leastLimit = 16
-
 // Encode implements [Codec] for Responses of OpenAI.
 func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
-	if n := call.MaxOutputTokens; n > 0 && n < leastLimit {
-		return Request{}, stoa.Errorf(stoa.CodeInvalidValue, "This model's output limit cannot be lower than %d tokens. Raise max_output_tokens to %d or more.", leastLimit, leastLimit).At("max_output_tokens")
-	}
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
@@ -83,6 +77,7 @@ type responsesReply struct {
 	complete int           // output items received
 	pieces   []*itemPieces // of the latest items
 	call     string        // the id of the item of the open call
+	unsure   bool          // the item of the open call is complete, but its arguments are no object: the end of the reply says whether its limit cut them
 	waiting  []outputItem  // items that were complete before the call
 	held     int           // bytes of waiting
 	phase    string        // of the following texts
@@ -98,6 +93,8 @@ type itemPieces struct {
 	index   int64  // its index in the output; -1 if unknown
 	text    bool   // text arrived
 	summary bool   // a summary arrived
+	thought bool   // the summary is the text of the reasoning
+	thinks  bool   // the reasoning or its summary arrived
 	part    bool   // a part of the summary is complete
 }
 
@@ -149,7 +146,7 @@ func (f *responsesReply) completed(o output, index int64) *itemPieces {
 		return p
 	}
 	for _, p := range slices.Backward(f.pieces) {
-		if o.kind == "message" && p.text || o.kind == "reasoning" && p.summary {
+		if o.kind == "message" && p.text || o.kind == "reasoning" && p.thinks {
 			return p
 		}
 	}
@@ -221,8 +218,10 @@ func (f *responsesReply) event(ev sse.Event) error {
 		}
 		piece := delta
 		f.thought(len(piece.Name()))
-		if f.want.Summary && string(kind) == "response.reasoning_summary_text.delta" {
-			return f.summarize(f.record(id, index), &delta)
+		p := f.record(id, index)
+		p.thinks = true
+		if f.want.Summary {
+			return f.summarize(p, &delta, string(kind) != "response.reasoning_summary_text.delta")
 		}
 	case argumentsDelta:
 		if delta.Key != nil {
@@ -249,14 +248,25 @@ const (
 
 // say emits the piece of a text or of a refusal at the cursor.
 func (f *responsesReply) say(kind []byte, c *jsonx.Cursor) error {
+	if err := f.endUnsure(); err != nil {
+		return err
+	}
 	if string(kind) == refusalDelta {
 		return f.refusal(c)
 	}
 	return f.delta(c)
 }
 
-// summarize emits a piece of the summary of an item, with a blank line between parts.
-func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
+// summarize emits a piece of the summary of an item, with a blank line between parts. An item
+// without a summary, as self-hosted servers send it, has the text of its reasoning: a thought.
+func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor, thought bool) error {
+	if p.summary && p.thought != thought || thought && f.isOpen("") {
+		return nil
+	}
+	p.thought = thought
+	if err := f.endUnsure(); err != nil {
+		return err
+	}
 	piece := *c
 	n := len(piece.Name())
 	if p.part && n > 0 {
@@ -272,6 +282,9 @@ func (f *responsesReply) summarize(p *itemPieces, c *jsonx.Cursor) error {
 // added reads the beginning of an output item: a tool call begins with its name, a message
 // has its phase. An item that begins inside another one is emitted with its end.
 func (f *responsesReply) added(raw []byte, index int64) error {
+	if err := f.endUnsure(); err != nil {
+		return err
+	}
 	o := readOutput(raw)
 	if (o.kind == "message" || o.kind == "reasoning") && len(o.id) > 0 {
 		f.remember(&itemPieces{id: string(o.id), index: index})
@@ -311,7 +324,7 @@ func (f *responsesReply) phased(phase string) error {
 // isOpen reports whether the open call is the item with that id; events without an id belong
 // to it.
 func (f *responsesReply) isOpen(id string) bool {
-	return f.inCall() && (id == "" || id == f.call)
+	return f.inCall() && !f.unsure && (id == "" || id == f.call)
 }
 
 // piece reads a piece of the arguments of a call. Pieces of a call that is not open are
@@ -387,6 +400,9 @@ func (f *responsesReply) item(it outputItem) error {
 		return nil
 	}
 	f.complete++
+	if err := f.endUnsure(); err != nil {
+		return err
+	}
 	o := readOutput(raw)
 	if f.inCall() && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
 		if f.held += len(raw); f.held > maxState {
@@ -421,12 +437,10 @@ func (f *responsesReply) item(it outputItem) error {
 			}
 		}
 	case "reasoning":
-		if f.want.Summary && !p.summary {
-			if err := f.readSummary(o.summary); err != nil {
-				return err
-			}
+		if err := f.readReasoning(p, o); err != nil {
+			return err
 		}
-		p.summary, p.part = false, false
+		p.thinks, p.summary, p.part = false, false, false
 		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
@@ -438,17 +452,42 @@ func (f *responsesReply) item(it outputItem) error {
 	return nil
 }
 
-// readSummary emits the summary of a reasoning item unless it arrived in pieces.
-func (f *responsesReply) readSummary(raw []byte) error {
-	c := jsonx.NewReplyCursor(raw)
-	var p itemPieces
+// readReasoning emits the part of a reasoning item that did not arrive in pieces.
+func (f *responsesReply) readReasoning(p *itemPieces, o output) error {
+	if !p.thinks {
+		_ = eachText(o.content, func(c *jsonx.Cursor) error {
+			f.thought(len(c.Name()))
+			return nil
+		})
+	}
+	if !f.want.Summary || p.summary {
+		return nil
+	}
+	fresh := &itemPieces{}
+	for _, part := range []struct {
+		raw     []byte
+		thought bool
+	}{{o.summary, false}, {o.content, true}} {
+		err := eachText(part.raw, func(c *jsonx.Cursor) error {
+			defer func() { fresh.part = fresh.summary }()
+			return f.summarize(fresh, c, part.thought)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachText calls do for the text of each part in a list.
+func eachText(list []byte, do func(*jsonx.Cursor) error) error {
+	c := jsonx.NewReplyCursor(list)
 	for ok := c.Array(); ok && c.Element(); {
 		for ok := c.Object(); ok && c.Member(); {
 			if string(c.Key) == "text" {
-				if err := f.summarize(&p, &c); err != nil {
+				if err := do(&c); err != nil {
 					return err
 				}
-				p.part = true
 			}
 		}
 	}
@@ -468,10 +507,39 @@ func (f *responsesReply) wholeCall(o output) error {
 	if string(o.status) == "incomplete" {
 		return f.cutCall()
 	}
+	if err := f.restOfCall(); err != nil {
+		return err
+	}
+	if a := f.reply.items.arguments; len(a) > 0 && !isWholeObject(a) {
+		f.unsure = true
+		return nil
+	}
 	if err := f.endCall(); err != nil {
 		return err
 	}
 	return f.nextItems()
+}
+
+// endUnsure ends a complete call whose arguments are no object, because the reply continues:
+// no limit has cut them.
+func (f *responsesReply) endUnsure() error {
+	if !f.unsure {
+		return nil
+	}
+	f.unsure = false
+	if err := f.endCall(); err != nil {
+		return err
+	}
+	return f.nextItems()
+}
+
+// isLimited reports whether the limit ended a reply that is called completed, as llama.cpp
+// and Ollama call all of theirs: it has as many tokens as the limit, or its last call has no
+// complete arguments and the counts do not contradict.
+func (f *responsesReply) isLimited() bool {
+	limit, n := f.want.Limit, f.usage.OutputTokens
+	known := f.usage.known && limit > 0
+	return known && n >= limit || f.unsure && (!known || n == limit-1)
 }
 
 // nextItems reads the items that waited for the end of a call.
@@ -538,8 +606,15 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 			}
 		}
 	}
+	if stop == stoa.StopEnd && f.isLimited() {
+		stop = stoa.StopLength
+	}
+	f.unsure = false
 	if err := f.stopCall(stop); err != nil {
 		return err
+	}
+	if f.isCut() {
+		f.waiting = nil // they came before the call
 	}
 	if err := f.nextItems(); err != nil {
 		return err

@@ -128,7 +128,7 @@ func encodeResponsesOutput(w *builder, p piece) {
 		w.member("type", "function_call")
 		w.member("call_id", p.id)
 		w.member("name", p.Call.Name)
-		w.member("arguments", p.Call.Arguments)
+		w.arguments(p.Call.Arguments)
 		w.close('}')
 	}
 }

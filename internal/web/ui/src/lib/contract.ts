@@ -165,6 +165,9 @@ export interface AuthorizationStart {
   authorizeUrl: string;
   expiresAt: string;
   id: string;
+  issuer?: string;
+  signInOrigin?: string;
+  tokenOrigin?: string;
 }
 
 export interface ChatChoice {

@@ -136,6 +136,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
     <>
       <p>This address opens in a new tab. Sign in there only if you know where it leads: agents will act with your access.</p>
       <Address of={start.authorizeUrl} />
+      {start.tokenOrigin && start.tokenOrigin !== start.signInOrigin && <p class="small breaks">The access token comes from {start.tokenOrigin}.</p>}
       {safe ? (
         <div class="row">
           <a class="button main" href={start.authorizeUrl} target="_blank" rel="noopener noreferrer" onClick={() => setOpened(true)}>
