@@ -1,9 +1,10 @@
 # The image of Stoa: one static program, no shell, not root.
 #
 #   docker build -t stoa --build-arg VERSION=v1.2.3 .
-#   docker run -p 8080:8080 -v stoa:/data stoa
+#   docker run --name stoa -p 127.0.0.1:8080:8080 -v stoa:/data stoa
+#   docker cp stoa:/data/owner.key - | tar -xO
 #
-# The first start prints the owner's key; STOA_BOOTSTRAP_KEY chooses one.
+# The first start writes the owner's key to that file, or prints it with -t; STOA_BOOTSTRAP_KEY chooses one.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./

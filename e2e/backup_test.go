@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -118,6 +119,39 @@ func calls(all []receipt) (of []receipt) {
 		}
 	}
 	return of
+}
+
+// A backup, a restore and a copy name the keys that they do not contain: without them stored
+// secrets are lost, however consistent the books are.
+func TestKeysOutsideOfABackupAreNamed(t *testing.T) {
+	t.Parallel()
+	v := newVendor(t, nil)
+	h := newServer(t, v.url, "extensions: {tools: true}\n")
+	h.start()
+	a := h.newAccount(t, "pro", 1_000_000)
+	if status, err := h.call(t.Context(), "POST", a.key, "/webhooks", object{"url": "https://example.com/hook", "events": []string{"session.completed"}}, nil); err != nil {
+		t.Fatal(status, err)
+	}
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	want := func(text string, args ...string) {
+		t.Helper()
+		if out, errOut, code := run(t, args...); code != 0 || !regexp.MustCompile(text).MatchString(out) {
+			t.Errorf("stoa %s exits with %d and says %s%s; want %q", args[0], code, out, errOut, text)
+		}
+	}
+	want("not in the file.*: secrets.key, state.key", "backup", "--data", h.data, file)
+	h.stop(t)
+	other := filepath.Join(t.TempDir(), "data")
+	want(`(?s)not in a backup: secrets.key, state.key.*which are not here: file-[0-9a-f]{8} \(1 secret\)`, "restore", "--data", other, file)
+	key, err := os.ReadFile(filepath.Join(h.data, "secrets.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "secrets.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(`not in a backup: secrets.key, state.key\.\n$`, "restore", "--force", "--data", other, file)
+	want(`which are not here: file-[0-9a-f]{8} \(1 secret\)`, "copy", "--from", other, "--to", filepath.Join(t.TempDir(), "copy"))
 }
 
 func TestRestoreReplacesNothingWithoutForce(t *testing.T) {

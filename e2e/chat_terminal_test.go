@@ -63,11 +63,18 @@ func onTerminal(t *testing.T, env []string, args ...string) *screen {
 // sees waits until a text is shown, and drops the output up to its end.
 func (s *screen) sees(text string) {
 	s.t.Helper()
+	s.until(text)
+}
+
+// until is sees, and returns what it drops.
+func (s *screen) until(text string) string {
+	s.t.Helper()
 	b := make([]byte, 4096)
 	for {
 		if i := bytes.Index(s.seen, []byte(text)); i >= 0 {
+			shown := string(s.seen[:i+len(text)])
 			s.seen = s.seen[i+len(text):]
-			return
+			return shown
 		}
 		n, err := s.end.Read(b)
 		s.seen = append(s.seen, b[:n]...)

@@ -59,6 +59,9 @@ func program() int {
 	if os.Getenv(asProgram) == "attacker" {
 		return attack(os.Args[1], os.Args[2], os.Args[3])
 	}
+	if os.Getenv(asProgram) == "conform" {
+		return conform(os.Args[1])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	hangup := make(chan os.Signal, 1)

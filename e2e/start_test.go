@@ -5,61 +5,92 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
 
-// The first start prints a newcomer's next steps, ready to paste: a link that signs in to the
-// console, the login of the command line, and a call.
-func TestTheFirstStartSaysWhereToGo(t *testing.T) {
+// The first start prints a newcomer's next steps, ready to paste. Without a terminal the key
+// itself is only in a file that nobody else can read: what a service prints is kept.
+func TestTheFirstStartWritesTheKeyToAFile(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
-	cmd.Env = []string{asProgram + "=server"}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		stdin.Close()
-		cmd.Wait()
-	})
-	var text strings.Builder
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		text.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), `"input":"Hello"`) {
-			go io.Copy(io.Discard, out)
-			break
+	data := filepath.Join(t.TempDir(), "da ta")
+	start := func() (string, func()) {
+		cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--admin-listen", "off", "--data", data)
+		cmd.Env = []string{asProgram + "=server"}
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		cmd.Stderr = &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stop := sync.OnceFunc(func() {
+			cmd.Process.Kill()
+			stdin.Close()
+			cmd.Wait()
+		})
+		t.Cleanup(stop)
+		var text strings.Builder
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			text.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), `"input":"Hello"`) {
+				break
+			}
+		}
+		return text.String(), func() {
+			stop()
+			if strings.Contains(log.String(), "sk_") {
+				t.Errorf("a key is in the log:\n%s", log.String())
+			}
 		}
 	}
-	said := text.String()
-	link := regexp.MustCompile(`(?m)^  (http://127\.0\.0\.1:\d+)/console#key=(sk_\w+)$`).FindStringSubmatch(said)
-	if link == nil || !strings.Contains(said, "\n  stoa login "+link[1]+"\n") || !strings.Contains(said, "\n  console  "+link[1]+"/console\n") {
-		t.Fatalf("the first start does not say where to go:\n%s", said)
+	said, stop := start()
+	file := filepath.Join(data, "owner.key")
+	key, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; it said:\n%s", err, said)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", link[1]+"/api/v1/users/me", nil)
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
+	}
+	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(said)
+	if strings.Contains(said, "sk_") || !strings.Contains(said, "\n  "+file+"\n") || !strings.Contains(said, "\n  stoa login "+base+"\n") || !strings.Contains(said, "\n  console  "+base+"/console\n") {
+		t.Errorf("the first start says:\n%s", said)
+	}
+	call := regexp.MustCompile(`(?s)\n  (curl .*)$`).FindStringSubmatch(said)
+	if call == nil {
+		t.Fatalf("it has no call:\n%s", said)
+	}
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", call[1]).CombinedOutput(); err != nil || !strings.Contains(string(out), `"status":"completed"`) {
+		t.Errorf("the call answers %s, %v", out, err)
+	}
+	stop()
+	// A key of a start that died before its account was committed is used by the next.
+	kept, err := os.ReadDir(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+link[2])
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
+	for _, f := range kept {
+		if f.Name() != "owner.key" {
+			os.RemoveAll(filepath.Join(data, f.Name()))
+		}
 	}
-	res.Body.Close()
-	if res.StatusCode != 200 {
-		t.Errorf("the key of the link answers %d", res.StatusCode)
+	_, stop = start()
+	defer stop()
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(key) {
+		t.Errorf("the next start has another key, %v", err)
 	}
 }
 

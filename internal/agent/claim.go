@@ -38,6 +38,7 @@ type run struct {
 	lease     session.Lease
 	cancel    context.CancelCauseFunc
 	lastDelta time.Time // time of the last write by its deltaWriter
+	overdue   time.Time // time from which the sweep ends the turn, by the monotonic clock
 
 	calls *tool.Turn  // calls of connections' tools; nil before the first
 	cut   atomic.Bool // a result of the turn was truncated
@@ -150,7 +151,7 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 		base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		r := &run{
 			lease:  session.Lease{AccountID: row.AccountID, SessionID: row.ID, Owner: w.id, Fence: row.Fence},
-			cancel: cancel,
+			cancel: cancel, overdue: time.Now().Add(time.Until(row.DueAt)),
 		}
 		w.runs[row.ID] = r
 		turns.Go(func() { w.serve(base, r, row) })

@@ -120,10 +120,11 @@ type ended struct {
 	outcome stoa.CallOutcome
 	code    stoa.Code // of an error of Stoa
 	text    string
+	images  []*stoa.Media // in the result
 }
 
 func wrong(code stoa.Code, text string) *ended {
-	return &ended{stoa.OutcomeError, code, text}
+	return &ended{outcome: stoa.OutcomeError, code: code, text: text}
 }
 
 // carryOutOne carries out one call, and repeats it if that is safe. If it returns without an
@@ -351,9 +352,9 @@ func (w *Worker) classifyReply(c *stoa.ExternalCall, r tool.Reply, waited *bool)
 func last(c *stoa.ExternalCall, r tool.Reply) *ended {
 	switch {
 	case r.Class == tool.Answered && !r.IsError:
-		return &ended{outcome: stoa.OutcomeOK, text: r.Text}
+		return &ended{outcome: stoa.OutcomeOK, text: r.Text, images: r.Images}
 	case r.Class == tool.Answered:
-		return &ended{outcome: stoa.OutcomeError, text: r.Text}
+		return &ended{outcome: stoa.OutcomeError, text: r.Text, images: r.Images}
 	case r.Class == tool.Unknown && (c.Effects == stoa.EffectsOnce || c.Effects == stoa.EffectsIdempotent && !r.Hopeless):
 		return &ended{outcome: stoa.OutcomeUnknown}
 	case r.Class == tool.NotSent:
@@ -374,6 +375,7 @@ func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end 
 		}
 	}
 	done, ended := *c, false
+	var images []stoa.ResultImage
 	err := w.sessions.IfOwned(context.WithoutCancel(ctx), t.run.lease, func(ch *session.Transition) {
 		done = *c
 		done.ErrorCode = end.code
@@ -382,6 +384,7 @@ func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end 
 		} else {
 			ended = false
 			ch.FinishCall(&done, end.outcome, end.text, told)
+			images = ch.KeepImages(done, end.images)
 		}
 	})
 	if err != nil {
@@ -391,7 +394,7 @@ func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end 
 	if ended {
 		return errEnded
 	}
-	t.last().Results[c.Place] = &stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: end.outcome != stoa.OutcomeOK}
+	t.last().Results[c.Place] = &stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, Images: images, IsError: end.outcome != stoa.OutcomeOK}
 	if cut {
 		t.run.cut.Store(true)
 	}

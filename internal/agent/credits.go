@@ -20,25 +20,32 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent
 	var external []stoa.OfferedTool
+	var access stoa.DriveAccess
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
 		if err == nil && req.Draft != nil {
 			err = req.Draft(&agent)
 		}
+		access = agent.DriveAccess
 		if err != nil || len(agent.Tools) == 0 {
 			return err
 		}
-		external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req), false)
+		withheld := session.WithheldTools(agent, req)
+		access = accessWithout(withheld, access)
+		external, _ = offered(agent.Tools, withheld, false)
 		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
 		external = append(external, more...)
+		if access == stoa.DriveReadWrite {
+			external = append(external, guarded(agent.Tools)...)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	p := prompt{
-		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: agent.DriveAccess,
-		message: req.Message, external: external,
+		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
+		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external,
 	}
 	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -22,13 +23,17 @@ type executor interface {
 	execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error)
 }
 
-// executor returns the executor of the call at a place of the last step. Calls of offered
-// tools that are not built in were planned with the step.
+// executor returns the executor of the call at a place of the last step. Calls of tools that
+// are not built in or need an approval were planned with the step.
 func (w *Worker) executor(t *turn, place int) executor {
-	if t.planned(place) != nil {
+	switch c := t.planned(place); {
+	case c == nil:
+		return ownTools{w}
+	case c.Type == stoa.ToolDrive:
+		return guardedTools{ownTools{w}}
+	default:
 		return clientTools{}
 	}
-	return ownTools{w}
 }
 
 // ownTools executes the built-in tools: the drive, and the question to the user.
@@ -38,15 +43,39 @@ func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.Tool
 	step := t.last()
 	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.cut {
 		return o.w.readResult(ctx, t, call)
-	} else if ofDrive(call) && t.prompt.access != t.shown {
-		if err := o.w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) }); err != nil {
+	} else if ofDrive(call) {
+		if err := o.w.limitDrive(ctx, t); err != nil {
 			return session.ToolEffect{}, err
 		}
 	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	// The reference of a write stays the same if the process dies before the result is
 	// recorded, so the write happens only once.
-	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), step.Calls[place])
+	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
+}
+
+// limitDrive is [turn.limitDrive] in a transaction of its own.
+func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
+	if t.prompt.access == t.shown {
+		return nil
+	}
+	return w.store.Read(ctx, func(tx *store.Tx) error { return t.limitDrive(ctx, tx) })
+}
+
+// guardedTools executes calls of the drive after a person has approved them.
+type guardedTools struct{ own ownTools }
+
+func (g guardedTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+	call := t.planned(place)
+	if !call.Approved() {
+		if err := g.own.w.limitDrive(ctx, t); err != nil {
+			return session.ToolEffect{}, err
+		}
+		return clientTools{}.execute(ctx, t, place)
+	}
+	out, err := g.own.execute(ctx, t, place)
+	out.Call, out.Done = call, true
+	return out, err
 }
 
 // clientTools hands calls whose arguments are valid to programs of the account.
@@ -84,7 +113,16 @@ func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	if err := parameters.Check(argumentsOf(c.Arguments)); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
-	return nil
+	if c.Type == stoa.ToolDrive {
+		var in struct {
+			Path string `json:"path"`
+		}
+		if err := jsonx.Unmarshal([]byte(c.Arguments), &in); err != nil {
+			return err
+		}
+		_, err = writablePath(in.Path)
+	}
+	return err
 }
 
 // plan returns the external calls of a step: those of offered tools, cut to the first ones if
@@ -124,7 +162,23 @@ func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (li
 		}
 		list = append(list, stoa.OfferedTool{AgentTool: t, SHA256: t.Hash()})
 	}
+	if withholdsWrite(withheld) {
+		not = append(not, stoa.Withheld{Tool: toolWrite, Reason: stoa.WithheldOnce})
+	}
 	return list, not
+}
+
+// guarded returns the tool that writes to the drive if the agent's tools require an approval
+// of its calls.
+func guarded(tools []stoa.AgentTool) []stoa.OfferedTool {
+	if !slices.ContainsFunc(tools, stoa.AgentTool.GuardsDrive) {
+		return nil
+	}
+	write := stoa.AgentTool{
+		Type: stoa.ToolDrive, Name: writeTool.Name, Description: writeTool.Description, Parameters: writeTool.Parameters,
+		Effects: stoa.EffectsIdempotent, Approval: stoa.ApprovalAlways, OnTimeout: stoa.TimeoutTells,
+	}
+	return []stoa.OfferedTool{{AgentTool: write, SHA256: write.Hash()}}
 }
 
 // planned returns the row of the call at a place of the last step; nil if its tool is built
@@ -198,7 +252,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 			place += n - 1
 			continue
 		}
-		if waits || held.any() && t.planned(place) == nil {
+		if c := t.planned(place); waits || held.any() && (c == nil || c.Type == stoa.ToolDrive && c.Approved()) {
 			break
 		}
 		if err := ctx.Err(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"stoa/internal/media"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 	"stoa/internal/wire"
 )
 
@@ -125,6 +126,26 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 		list[i] = s.Answers()
 		for j := range slices.Backward(list[i]) {
 			r := &list[i][j]
+			if size := sizeOf(r.Images); len(r.Images) > 0 {
+				switch {
+				case !p.sees:
+					r.Content += "\n(" + unseenText + ")"
+				case p.refused:
+					r.Content += "\n(" + refusedText + ")"
+				case number+len(r.Images) > maxImages || bytes+size > maxImageBytes:
+					number = maxImages
+					r.Content += "\n(" + passedText + ")"
+				default:
+					number += len(r.Images)
+					bytes += size
+					r.Parts = []stoa.Part{{Kind: stoa.PartText, Text: r.Content}}
+					for _, s := range r.Images {
+						r.Parts = append(r.Parts, stoa.Part{Kind: stoa.PartImage, Media: &stoa.Media{Type: s.Type, Width: s.Width, Height: s.Height}})
+					}
+					r.Content = ""
+				}
+				continue
+			}
 			shown := imageIn(r)
 			if shown == nil || shown.Note != "" {
 				continue
@@ -204,9 +225,16 @@ func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 // hasImage reports whether a part is a result that shows an image.
 func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) }
 
-// showsImage reports whether [prompt.withImages] has added an image to a result: a text
-// followed by the image.
-func showsImage(r *stoa.ToolResult) bool { return r.Name == toolRead && len(r.Parts) == 2 }
+// showsImage reports whether [prompt.withImages] has added images to a result: a text followed
+// by the images.
+func showsImage(r *stoa.ToolResult) bool { return len(r.Parts) > 1 }
+
+func sizeOf(images []stoa.ResultImage) (bytes int64) {
+	for _, s := range images {
+		bytes += s.Bytes
+	}
+	return bytes
+}
 
 // anyImage reports whether a call has images.
 func anyImage(call *stoa.Call) bool {
@@ -215,13 +243,21 @@ func anyImage(call *stoa.Call) bool {
 
 // leaveOut replaces an image by the reason why it is left out.
 func leaveOut(r *stoa.ToolResult, why string) {
+	if len(r.Images) > 0 {
+		r.Content, r.Parts = r.Parts[0].Text+"\n("+why+")", nil
+		return
+	}
 	r.Content, r.Parts = imageIn(r).without(why), nil
 }
 
-// fillImages reads the images of a call from the drive. An image whose file has changed or is
-// missing is left out.
-func (w *Worker) fillImages(ctx context.Context, who drive.Owner, call *stoa.Call) error {
+// fillImages reads the images of a call from the drive, and those of results of servers from
+// the store. An image whose file has changed or is missing is left out.
+func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error {
+	who := t.drive
 	return eachImage(call, func(r *stoa.ToolResult) error {
+		if len(r.Images) > 0 {
+			return w.fillResult(ctx, t, r)
+		}
 		image, err := w.storedImage(ctx, who, imageIn(r))
 		if err != nil {
 			return err
@@ -233,6 +269,28 @@ func (w *Worker) fillImages(ctx context.Context, who drive.Owner, call *stoa.Cal
 		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
 		return nil
 	})
+}
+
+// fillResult reads the images of a result.
+func (w *Worker) fillResult(ctx context.Context, t *turn, r *stoa.ToolResult) error {
+	parts := []stoa.Part{r.Parts[0]}
+	err := w.store.Read(ctx, func(tx *store.Tx) error {
+		parts = parts[:1]
+		for _, s := range r.Images {
+			content, err := tx.ResultImage(ctx, t.row.ID, t.row.Turn.Number, s)
+			if err != nil {
+				return err
+			}
+			if content != "" {
+				parts = append(parts, stoa.Part{Kind: stoa.PartImage, Media: &stoa.Media{Type: s.Type, Base64: content, Width: s.Width, Height: s.Height}})
+			}
+		}
+		return nil
+	})
+	if r.Parts = parts; err == nil && len(parts) <= len(r.Images) { // cannot happen within a turn
+		leaveOut(r, passedText)
+	}
+	return err
 }
 
 // storedImage reads an image that was shown before; nil if it no longer exists.
@@ -269,9 +327,13 @@ func fitImages(m *stoa.Model, call *stoa.Call) error {
 	}
 	m.Routes = seeing
 	return eachImage(call, func(r *stoa.ToolResult) error {
-		image := *r.Parts[1].Media
-		image.Tokens = image.Estimate(seeing[0].Traits, false)
-		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: &image}}
+		parts := slices.Clone(r.Parts)
+		for i := range parts[1:] {
+			image := *parts[i+1].Media
+			image.Tokens = image.Estimate(seeing[0].Traits, false)
+			parts[i+1].Media = &image
+		}
+		r.Parts = parts
 		return nil
 	})
 }

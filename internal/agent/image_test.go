@@ -267,7 +267,7 @@ func TestRoutesThatSeeServeImages(t *testing.T) {
 // at the same time: each has half of the places.
 func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 	t.Parallel()
-	const sessions, most = 9, 3
+	const sessions, most = 9, 3 // half of the places of the process
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		holding, goOn := 0, make(chan struct{})

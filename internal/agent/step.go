@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -72,7 +73,7 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 			return draft, nil, forget, context.Cause(ctx)
 		}
 		forget = sync.OnceFunc(release)
-		if err := w.fillImages(ctx, t.drive, &req.Call); err != nil {
+		if err := w.fillImages(ctx, t, &req.Call); err != nil {
 			return draft, nil, forget, err
 		}
 		req.Fit = fitImages
@@ -82,8 +83,13 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 }
 
 // recordStep writes a step with its external calls in the transaction of its charge, and
-// reports whether that ended the turn.
+// reports whether that ended the turn. Calls of the last step that the turn can take are
+// dropped: it ends with the text before them, or fails.
 func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step) (done bool, err error) {
+	unanswered := t.prompt.final != "" && len(st.Calls) > 0
+	if unanswered {
+		st.Calls, st.Reasoning, st.Results = nil, nil, nil
+	}
 	ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 	if err != nil {
 		return false, err
@@ -94,7 +100,13 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *s
 		ch.Cancel()
 		done = true
 	case len(st.Calls) == 0:
-		ch.Reply(draft, st)
+		if why := t.prompt.final; unanswered && st.Text == "" {
+			ch.Fail(limitFailure(why).Failure)
+		} else if unanswered {
+			ch.Reply(draft, st, string(why))
+		} else {
+			ch.Reply(draft, st, "")
+		}
 		done = true
 	default:
 		t.calls, done = ch.Plan(st, t.prompt.plan(st))
@@ -203,6 +215,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 		if err := ch.Save(); err != nil {
 			return err
 		}
+		t.cost = ch.Row.Turn.Spent - t.row.Turn.Spent
 		t.row = *ch.Row
 		return nil
 	})
@@ -213,11 +226,42 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 	return draft, nil
 }
 
+// final returns the limit that makes the next step the turn's last one: that of its steps, or
+// its credits if they will not suffice for two more steps as expensive as the newest one.
+func (t *turn) final() stoa.Code {
+	row := &t.row
+	if len(t.prompt.steps)+1 >= row.Limits.MaxSteps {
+		return session.CodeStepLimit
+	}
+	left := stoa.Credits(math.MaxInt64)
+	if row.Limits.MaxCredits > 0 {
+		left = row.Limits.MaxCredits - row.Turn.Spent
+	}
+	if row.MaxSpend > 0 {
+		left = min(left, row.MaxSpend-row.Spent)
+	}
+	if t.cost > 0 && left/2 < t.cost {
+		return session.CodeCreditLimit
+	}
+	return ""
+}
+
+// limitFailure returns the failure of a turn that reached a limit without an answer.
+func limitFailure(limit stoa.Code) *failure {
+	f := stoa.Failure{Code: limit, Retryable: true, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, split the task into smaller ones, or raise the limit of its steps."}
+	if limit == session.CodeCreditLimit {
+		f.Message = "The turn has used the credits it may spend without coming to an answer. Give the agent a higher limits.maxCreditsMicro and start a new session, or split the task into smaller ones."
+		f.Retryable = false
+	}
+	return &failure{Failure: f}
+}
+
 // request returns the model call of the next step. It fails if the account is suspended, or
 // if the turn or the embed has spent its limit.
 func (w *Worker) request(t *turn) (gateway.Request, error) {
 	row := &t.row
 	t.prompt.sees = w.sees(t.prompt.model, t.caller.Plan)
+	t.prompt.final = t.final()
 	req := gateway.Request{
 		ID: stoa.StepID(row.ID, row.Turn.Number, int64(len(t.prompt.steps)+1)), Model: t.prompt.model, Call: w.call(t.prompt, t.caller.Plan),
 		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID,

@@ -134,7 +134,9 @@ func (w *Worker) sweepStrays(ctx context.Context) error {
 }
 
 // sweepDue ends sessions that have waited in the queue, run, or waited for an answer too
-// long.
+// long. A running turn is ended by its worker, whose timer a step of the clock does not
+// change, and only then by the sweep of the same process: the clock of another node may be
+// wrong.
 func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	n := 0
 	err := w.store.Write(ctx, func(tx *store.Tx) error {
@@ -145,6 +147,10 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 		n = len(refs)
 		return w.sessions.ForEach(ctx, tx, refs, func(t *session.Transition) (bool, error) {
 			id, running := t.Row.ID, t.Row.Status == stoa.SessionRunning
+			if running && t.Row.CancelAt.IsZero() && !w.overdue(t.Row) {
+				t.Postpone()
+				return true, nil
+			}
 			due := t.Due()
 			if due && running {
 				tx.AfterCommit(func() { w.stop(id, session.ErrLost) })
@@ -153,6 +159,15 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 		})
 	})
 	return n, err
+}
+
+// overdue reports whether a running session belongs to this process, whose worker should
+// have ended its turn.
+func (w *Worker) overdue(row *store.SessionRow) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.runs[row.ID]
+	return row.Owner == w.id && (r == nil || !time.Now().Before(r.overdue))
 }
 
 // cancelLoop stops the turns that other processes have cancelled, until over is closed, that

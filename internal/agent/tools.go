@@ -18,7 +18,7 @@ const (
 	toolList   = "drive_list"
 	toolRead   = "drive_read"
 	toolSearch = "drive_search"
-	toolWrite  = "drive_write"
+	toolWrite  = stoa.DriveWrite
 	toolAsk    = session.AskTool
 )
 
@@ -49,11 +49,8 @@ func (p *prompt) tools() []stoa.Tool {
 				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}},"required":["query"],"additionalProperties":false}`,
 			})
 	}
-	if p.access == stoa.DriveReadWrite {
-		tools = append(tools, stoa.Tool{
-			Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
-			Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`,
-		})
+	if p.access == stoa.DriveReadWrite && !p.isExternal(toolWrite) {
+		tools = append(tools, writeTool)
 	}
 	if p.mode == stoa.ModeChat {
 		tools = append(tools, stoa.Tool{
@@ -71,6 +68,17 @@ func (p *prompt) tools() []stoa.Tool {
 		tools[i].Strict = new(bool) // a wrong argument is reported to the model
 	}
 	return tools
+}
+
+// writeTool writes to the drive.
+var writeTool = stoa.Tool{
+	Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
+	Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`,
+}
+
+// isExternal reports whether calls of a tool are planned with their step.
+func (p *prompt) isExternal(name string) bool {
+	return slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == name })
 }
 
 // usedDrive reports whether the turn has called a tool of the drive. Tools that were offered
@@ -91,16 +99,16 @@ func argumentsOf(arguments string) string {
 	return arguments
 }
 
-// use runs one tool call. A fault of the model becomes an error result, and nothing is done;
+// use runs one tool call; planned reports whether it was approved. A fault of the model becomes an error result, and nothing is done;
 // a returned error is internal.
-func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
+func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall, planned bool) (session.ToolEffect, error) {
 	wrong := func(format string, args ...any) (session.ToolEffect, error) {
 		return session.ToolEffect{Result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: w.bound(fmt.Sprintf(format, args...))}}, nil
 	}
 	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
 		return wrong("There is no tool of that name; nothing was done.")
 	}
-	if slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name }) {
+	if !planned && p.isExternal(c.Name) {
 		return wrong("At most %d tools of this kind can be called at once; this one was not.", session.CallsPerStep)
 	}
 	arguments := argumentsOf(c.Arguments)
@@ -375,7 +383,7 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 // driveWrite implements drive_write. ref identifies the call, so that a repeated step writes
 // only once.
 func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *session.ToolEffect) (any, error) {
-	p, err := drive.ParsePath(path)
+	p, err := writablePath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -394,6 +402,16 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 		out.Written = &session.DriveData{StepID: step, Path: c.Path, SHA256: c.File.SHA256, Outcome: string(c.Outcome)}
 	}
 	return wrote, nil
+}
+
+// writablePath parses the path of a file that a model writes. Names that begin with a dot are
+// refused, because programs on the machines that files are copied to act on them.
+func writablePath(path string) (drive.Path, error) {
+	p, err := drive.ParsePath(path)
+	if err == nil && p.IsHidden() {
+		err = stoa.Errorf(stoa.CodeInvalidPath, "Names of files and folders must not begin with a dot; nothing was written.")
+	}
+	return p, err
 }
 
 // bound shortens a tool's result to the limit.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"stoa/internal/drive"
 	"stoa/internal/session"
@@ -19,6 +20,7 @@ type turn struct {
 	row    store.SessionRow
 	caller *stoa.Caller        // for the next step; nil means to be read again
 	calls  []stoa.ExternalCall // external calls of the last step
+	cost   stoa.Credits        // of the newest step; 0 if another process made it
 	own    tool.Credentials    // of the session itself
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
@@ -48,7 +50,7 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 			return context.Cause(ctx)
 		}
 		if len(t.prompt.steps) >= row.Limits.MaxSteps {
-			return &failure{Failure: stoa.Failure{Code: session.CodeStepLimit, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, split the task into smaller ones, or raise the limit of its steps.", Retryable: true}}
+			return limitFailure(session.CodeStepLimit)
 		}
 		done, err := w.step(ctx, t)
 		if err != nil || done {
@@ -73,7 +75,8 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.instructions, p.model, p.access, t.shown = c.Instructions, c.Model, c.DriveAccess, c.VisitorDrive.Access(c.DriveAccess)
+		p.instructions, p.model, p.access = c.Instructions, c.Model, accessWithout(row.Withheld, c.DriveAccess)
+		t.shown = c.VisitorDrive.Access(p.access)
 		if err := t.limitDrive(ctx, tx); err != nil {
 			return err
 		}
@@ -84,7 +87,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.message = m.Text
+		p.message = said(m)
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
 			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
@@ -133,7 +136,23 @@ func (t *turn) limitDrive(ctx context.Context, tx *store.Tx) error {
 	if p.access = t.shown; p.access == stoa.DriveNone {
 		p.knowledge = drive.Knowledge{}
 	}
+	if p.access != stoa.DriveReadWrite {
+		p.external = slices.DeleteFunc(p.external, func(o stoa.OfferedTool) bool { return o.Type == stoa.ToolDrive })
+	}
 	return nil
+}
+
+// accessWithout returns an access to the drive without that of withheld tools.
+func accessWithout(withheld []stoa.Withheld, access stoa.DriveAccess) stoa.DriveAccess {
+	if access == stoa.DriveReadWrite && withholdsWrite(withheld) {
+		return stoa.DriveReadOnly
+	}
+	return access
+}
+
+// withholdsWrite reports whether drive_write is among the withheld tools.
+func withholdsWrite(list []stoa.Withheld) bool {
+	return slices.ContainsFunc(list, func(w stoa.Withheld) bool { return w.Tool == toolWrite })
 }
 
 // offer determines which external tools the turn currently offers and which it withholds.
@@ -151,6 +170,9 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 		return err
 	}
 	offers, withheld := offered(tools, t.row.Withheld, who.Visitor)
+	if t.prompt.access == stoa.DriveReadWrite {
+		offers = append(offers, guarded(tools)...)
+	}
 	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
@@ -168,9 +190,10 @@ func (p *prompt) openCalls() bool {
 }
 
 // useTraced is use with a span and metrics.
-func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
+func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, place int) (session.ToolEffect, error) {
+	c := t.last().Calls[place]
 	ctx, span := w.cfg.Tracer.Tool(ctx, c.Name)
-	out, err := w.use(ctx, t.prompt, t.drive, step, ref, c)
+	out, err := w.use(ctx, t.prompt, t.drive, step, ref, c, t.planned(place) != nil)
 	failed := err != nil || out.Result.IsError
 	w.cfg.Metrics.Tool(c.Name, failed)
 	code := stoa.Code("")

@@ -9,6 +9,7 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/rest"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
@@ -20,6 +21,7 @@ const (
 	defaultDriveAccess = stoa.DriveReadOnly
 	defaultVisitors    = stoa.VisitorDriveRead
 	defaultEmbed       = true
+	defaultTimezone    = "UTC"
 )
 
 // createAgent serves POST /api/v1/api-agents.
@@ -28,7 +30,7 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
 		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
-		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Metadata: orZero(b.Metadata),
+		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), Metadata: orZero(b.Metadata),
 	}
 	err := s.mergeLimits(&agent.Limits, b.Limits)
 	if err == nil {
@@ -80,6 +82,9 @@ func (s *Server) checkAgent(a stoa.Agent) error {
 		lengthLimit{"description", a.Description, s.Limits.DescriptionCharacters},
 		lengthLimit{"instructions", a.Instructions, s.Limits.InstructionsCharacters},
 	); err != nil {
+		return err
+	}
+	if err := session.CheckTimezone(a.Timezone); err != nil {
 		return err
 	}
 	return checkMetadata(a.Metadata)
@@ -162,6 +167,9 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
 			return err
 		}
+	}
+	if b.Timezone.IsSpecified() {
+		a.Timezone = valueOr(b.Timezone, defaultTimezone)
 	}
 	if b.EmbedEnabled.IsSpecified() {
 		a.EmbedEnabled = valueOr(b.EmbedEnabled, defaultEmbed)
@@ -250,7 +258,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 		if err != nil {
 			return err
 		}
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone
 		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
@@ -269,7 +277,7 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
@@ -277,6 +285,6 @@ func contractAgent(a stoa.Agent) contract.Agent {
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
 	return contract.AgentVersion{
 		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
-		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), CreatedAt: contract.Time(v.CreatedAt),
+		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CreatedAt: contract.Time(v.CreatedAt),
 	}
 }

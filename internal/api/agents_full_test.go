@@ -83,6 +83,7 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		{"sendMessage", func(i int) *apitest.Reply {
 			return a.Do("POST", sessions[11+i%10]+"/messages", object{"message": long})
 		}},
+		{"upgradeSession", func(i int) *apitest.Reply { return a.Do("POST", sessions[i%10]+"/upgrade", nil) }},
 		{"retrySession", func(i int) *apitest.Reply { return a.Do("POST", sessions[i%10]+"/retry", nil) }},
 		{"answerInput", func(int) *apitest.Reply {
 			var s contract.Session

@@ -118,7 +118,9 @@ func TestARetryAfterApprovals(t *testing.T) {
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)
 	s := a.until(t, path, "waiting_for_input")
 	in := orNone(s.PendingInput)
+	a.WantError(stoa.CodeSessionBusy, "POST", path+"/upgrade", nil)
 	a.Want(200, "POST", path+"/cancel", nil)
+	a.Want(200, "POST", path+"/upgrade", nil)
 	for _, d := range []string{"approve", "reject"} {
 		a.WantError(stoa.CodeNotWaiting, "POST", path+"/input", object{"inputId": in.ID, "decision": d})
 		a.WantError(stoa.CodeNotWaiting, "POST", path+"/input", object{"inputId": in.ID, "decisions": []object{{"callId": in.Calls[0].CallID, "decision": d}}})
@@ -177,5 +179,57 @@ func TestAVisitorWaitsForTheOperator(t *testing.T) {
 	}
 	if !strings.Contains(log, `"waiting_for_operator"`) {
 		t.Errorf("the visitor is not told whom it waits for:\n%s", log)
+	}
+}
+
+// A person approves a write of the service itself like a call of a program.
+func TestDriveWritesNeedAnApproval(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	entry := func(more object) object {
+		e := object{"type": "drive", "name": "drive_write", "approval": "always"}
+		for name, value := range more {
+			if e[name] = value; value == nil {
+				delete(e, name)
+			}
+		}
+		return e
+	}
+	a := newAuthor(t, h, h.Client(t), object{"driveAccess": "read_write", "tools": []any{entry(nil)}})
+	for _, c := range []struct {
+		tools []any
+		code  stoa.Code
+		at    string
+	}{
+		{[]any{entry(object{"name": "drive_read"})}, stoa.CodeInvalidValue, "tools[0].name"},
+		{[]any{entry(object{"name": nil})}, stoa.CodeMissingParameter, "tools[0].name"},
+		{[]any{entry(object{"approval": nil})}, stoa.CodeMissingParameter, "tools[0].approval"},
+		{[]any{entry(object{"visitors": "yes"})}, stoa.CodeInvalidValue, "tools[0].visitors"},
+		{[]any{entry(object{"description": "x"})}, stoa.CodeInvalidValue, "tools[0].description"},
+		{[]any{entry(nil), entry(nil)}, stoa.CodeInvalidValue, "tools[1].name"},
+	} {
+		if e := a.WantError(c.code, "PATCH", a.agent, object{"tools": c.tools}); e.Param == nil || *e.Param != c.at {
+			t.Errorf("the error of %v names %v", c.tools, e.Param)
+		}
+	}
+	var agent contract.Agent
+	if a.Want(200, "GET", a.agent, nil).JSON(&agent); len(agent.Tools) != 1 || agent.Tools[0].Type != "drive" || agent.Tools[0].Approval != "always" {
+		t.Errorf("the tools are %+v", agent.Tools)
+	}
+	var s contract.Session
+	a.Want(202, "POST", a.agent+"/sessions", object{"message": `call: drive_write {"path":"a.md","content":"text"}`}).JSON(&s)
+	path := a.agent + "/sessions/" + s.ID
+	if a.Want(200, "GET", path+"?waitSeconds=20", nil).JSON(&s); s.Status != "waiting_for_input" {
+		t.Fatalf("the session is %s", s.Status)
+	}
+	a.WantError(stoa.CodeFileNotFound, "GET", a.agent+"/drive/files/content?path=a.md", nil)
+	a.Want(202, "POST", path+"/input", object{"inputId": s.PendingInput.MustGet().ID, "decision": "approve"})
+	if a.Want(200, "GET", path+"?waitSeconds=20", nil).JSON(&s); s.Status != "completed" {
+		t.Fatalf("the session is %s", s.Status)
+	}
+	a.Want(200, "GET", a.agent+"/drive/files/content?path=a.md", nil)
+	var calls contract.ToolCallList
+	if a.Want(200, "GET", path+"/tool-calls", nil).JSON(&calls); len(calls.Data) != 1 || calls.Data[0].Type != "drive" || calls.Data[0].Outcome.MustGet() != "ok" || !calls.Data[0].NeedsApproval {
+		t.Errorf("the calls are %+v", calls.Data)
 	}
 }

@@ -47,6 +47,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"webhooks", s.checkWebhooks},
 		{"waiting", s.checkWaiting},
 		{"publicUrl", s.checkPublicURL},
+		{"proxies", s.checkProxies},
 		{"clock", s.checkClock},
 		{"disk", s.checkDisk},
 		{"files", s.checkFiles},
@@ -93,6 +94,11 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	return attentionIf(err != nil, "A database is unavailable: "+stoa.AsError(err).Message, "The databases are available."), nil
+}
+
+func (s *Server) checkProxies(context.Context) (check, error) {
+	return attentionIf(s.UnreadForwarded(), "An address in X-Forwarded-For could not be read, so limits per address did not apply: let the proxy append the client's address. The log has the value.",
+		"All addresses in X-Forwarded-For could be read."), nil
 }
 
 func (s *Server) checkConnections(ctx context.Context) (c check, err error) {

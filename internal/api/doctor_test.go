@@ -125,6 +125,19 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 
+	req, err := http.NewRequestWithContext(t.Context(), "GET", h.URL+"/api/v1/credits", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer sk_wrong")
+	req.Header.Set("X-Forwarded-For", "unknown")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	attention("proxies", "X-Forwarded-For", 0)
+
 	machine.FreeDisk = 1 << 20
 	attention("disk", "1 MiB of 20480 MiB", 0)
 	machine.OpenFiles = 512

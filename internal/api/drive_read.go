@@ -46,7 +46,7 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[get
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", f.Size))
 		return err
 	}
-	attach(h, path.Base())
+	attach(h, drive.Portable(path.Base()))
 	h.Set("Content-Type", f.MimeType)
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Content-Length", strconv.FormatInt(length, 10))

@@ -16,7 +16,7 @@ import (
 // exchangeEmbedURL serves POST /api/v1/embed/exchange.
 func (s *Server) exchangeEmbedURL(ctx context.Context, in rest.PublicRequest[rest.None, contract.ExchangeEmbedURL]) (rest.Reply[contract.EmbedToken], error) {
 	b := in.Body
-	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, pageFrom(in.HTTP)); err != nil {
+	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, s.pageFrom(in.HTTP)); err != nil {
 		return rest.Reply[contract.EmbedToken]{}, err
 	}
 	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
@@ -101,7 +101,7 @@ func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
 func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
-	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message)
+	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone)
 	return acceptedChat(chat), err
 }
 

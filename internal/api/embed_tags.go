@@ -147,7 +147,7 @@ func tagRoute[B, R any](pattern string, h func(*Server, context.Context, rest.Pu
 func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
-	from := pageFrom(r)
+	from := s.pageFrom(r)
 	if len(from.Origins) != 1 || !s.embeds.TagAdmits(r.Context(), id, from) {
 		return false
 	}
@@ -158,7 +158,7 @@ func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string)
 
 // getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
 func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byPublicTag, rest.None]) (rest.Reply[contract.EmbedLauncher], error) {
-	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, pageFrom(in.HTTP))
+	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
 		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
 		Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
@@ -167,7 +167,7 @@ func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byP
 
 // createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
 func (s *Server) createEmbedTicket(ctx context.Context, in rest.PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (rest.Reply[contract.EmbedTicket], error) {
-	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), pageFrom(in.HTTP))
+	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), s.pageFrom(in.HTTP))
 	return rest.Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
 		URL: s.link("/embed/" + t.EmbedID + "#t=" + t.Secret), VisitorToken: t.VisitorToken, VisitorExpiresAt: contract.Time(t.VisitorExpiresAt),
 	}}, err

@@ -18,8 +18,8 @@ const (
 
 // pageFrom returns the origin of the page that sends a request, as given by the
 // browser.
-func pageFrom(r *http.Request) embed.Page {
-	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: rest.ClientAddress(r)}
+func (s *Server) pageFrom(r *http.Request) embed.Page {
+	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: s.ClientAddress(r)}
 }
 
 // visitor authenticates a request with the token of an embed.
@@ -30,7 +30,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	if len(headers) != 1 { // two tokens are rejected like none
 		headers = []string{""}
 	}
-	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, pageFrom(r))
+	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, s.pageFrom(r))
 	if stoa.CodeOf(err) == stoa.CodeOriginNotAllowed {
 		w.Header().Del("Access-Control-Allow-Origin")
 	}
@@ -42,7 +42,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
-	origin := s.embeds.MayRead(r.Context(), chatID, pageFrom(r))
+	origin := s.embeds.MayRead(r.Context(), chatID, s.pageFrom(r))
 	if origin == "" {
 		return false
 	}
@@ -68,7 +68,7 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (bool, error)
 	h.Add("Vary", "Access-Control-Request-Headers")
 	if rest != "/refresh" && (!inChat || chatID == "") || !s.shareWith(w, r, chatID) {
 		if inChat && chatID != "" {
-			s.embeds.RefuseForChat(r.Context(), chatID, pageFrom(r))
+			s.embeds.RefuseForChat(r.Context(), chatID, s.pageFrom(r))
 		}
 		return true, embed.ErrOrigin()
 	}
@@ -86,7 +86,7 @@ func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id strin
 	h.Add("Vary", "Access-Control-Request-Method")
 	h.Add("Vary", "Access-Control-Request-Headers")
 	if !s.shareTagWith(w, r, id) {
-		s.embeds.RefuseForTag(r.Context(), id, pageFrom(r))
+		s.embeds.RefuseForTag(r.Context(), id, s.pageFrom(r))
 		return embed.ErrOrigin()
 	}
 	h.Del("Access-Control-Expose-Headers")

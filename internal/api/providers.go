@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -65,6 +66,6 @@ func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailu
 		return nullable.NewNullNullable[contract.ProviderFailure]()
 	}
 	return nullable.NewNullableWithValue(contract.ProviderFailure{
-		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: meaning(r.LastFailureCode), Status: nullIfZero(r.LastFailureStatus),
+		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: cmp.Or(r.LastFailureText, meaning(r.LastFailureCode)), Status: nullIfZero(r.LastFailureStatus),
 	})
 }

@@ -113,6 +113,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages", "sessions:read", (*Server).listMessages),
 		rest.CreateAfter("POST /api/v1/api-agents/{id}/sessions/{sessionId}/input", "sessions:write", (*Server).beforeAnswer, (*Server).answerInput),
 		rest.Update("POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel", "sessions:write", (*Server).cancelSession),
+		rest.Update("POST /api/v1/api-agents/{id}/sessions/{sessionId}/upgrade", "sessions:write", (*Server).upgradeSession),
 		rest.Create("POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry", "sessions:write", (*Server).retrySession),
 		rest.Stream("GET /api/v1/api-agents/{id}/sessions/{sessionId}/events", "sessions:read", (*Server).listSessionEvents),
 		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/tool-calls", "sessions:read", (*Server).listSessionToolCalls),

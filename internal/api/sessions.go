@@ -220,6 +220,16 @@ func (s *Server) cancelSession(ctx context.Context, in rest.Request[bySessionID,
 	return acceptedSession(session), err
 }
 
+// upgradeSession serves POST …/sessions/{sessionId}/upgrade.
+func (s *Server) upgradeSession(ctx context.Context, in rest.Request[bySessionID, rest.None]) (rest.Reply[contract.Session], error) {
+	var session stoa.Session
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		session, err = s.Sessions.Upgrade(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
+		return err
+	})
+	return rest.Reply[contract.Session]{Body: contractSession(session)}, err
+}
+
 // retrySession serves POST …/sessions/{sessionId}/retry.
 func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.RetrySession]) (rest.Reply[contract.Session], error) {
 	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))

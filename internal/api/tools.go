@@ -40,6 +40,18 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 	seen, tokens := map[string]bool{}, int64(0)
 	for i, t := range list {
 		at := fmt.Sprintf("tools[%d].", i)
+		if t.Type == stoa.ToolDrive {
+			made, err := driveTool(t, at)
+			if err == nil && seen[made.Name] {
+				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with the name %q.", made.Name).At(at + "name")
+			}
+			if err != nil {
+				return nil, err
+			}
+			seen[made.Name] = true
+			tools = append(tools, made)
+			continue
+		}
 		if t.Type == stoa.ToolConnection {
 			made, err := connectionTools(t, at)
 			if err == nil && seen[made.ConnectionID] {
@@ -93,14 +105,8 @@ func clientMembers(t contract.SetAgentTool, at string) error {
 		return missingMember(at + "description")
 	case len(t.Parameters) == 0:
 		return missingMember(at + "parameters")
-	case t.ConnectionID != "":
-		return otherType(at+"connectionId", t.Type)
-	case len(t.Allow) > 0:
-		return otherType(at+"allow", t.Type)
-	case len(t.Stricter) > 0:
-		return otherType(at+"stricter", t.Type)
 	}
-	return nil
+	return onlyMembers(t, at, "name", "description", "parameters", "effects", "timeoutSeconds", "onTimeout", "visitors", "approval")
 }
 
 func missingMember(at string) error {
@@ -111,14 +117,23 @@ func otherType(at, kind string) error {
 	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q does not have this member.", kind).At(at)
 }
 
-// connectionTools parses the tools of a connection that an agent can call.
-func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
+// driveTool parses the entry of drive_write, which only has an approval.
+func driveTool(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
 	switch {
-	case t.ConnectionID == "":
-		return out, missingMember(at + "connectionId")
-	case len(t.Allow) == 0:
-		return out, missingMember(at + "allow")
+	case t.Name == "":
+		return out, missingMember(at + "name")
+	case t.Name != stoa.DriveWrite:
+		return out, stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q must have the name %q. What the agent reads is limited by \"driveAccess\" and \"visitorDrive\".", stoa.ToolDrive, stoa.DriveWrite).At(at + "name")
 	}
+	out = stoa.AgentTool{Type: t.Type, Name: t.Name, Approval: orZero(t.Approval)}
+	if out.Approval == "" {
+		return out, missingMember(at + "approval")
+	}
+	return out, onlyMembers(t, at, "name", "approval")
+}
+
+// onlyMembers checks that an entry has no members besides its type and those of a type.
+func onlyMembers(t contract.SetAgentTool, at string, of ...string) error {
 	for _, m := range []struct {
 		name string
 		set  bool
@@ -131,10 +146,27 @@ func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, er
 		{"onTimeout", !t.OnTimeout.IsNull() && t.OnTimeout.IsSpecified()},
 		{"visitors", !t.Visitors.IsNull() && t.Visitors.IsSpecified()},
 		{"approval", !t.Approval.IsNull() && t.Approval.IsSpecified()},
+		{"connectionId", t.ConnectionID != ""},
+		{"allow", len(t.Allow) > 0},
+		{"stricter", len(t.Stricter) > 0},
 	} {
-		if m.set {
-			return out, otherType(at+m.name, t.Type)
+		if m.set && !slices.Contains(of, m.name) {
+			return otherType(at+m.name, t.Type)
 		}
+	}
+	return nil
+}
+
+// connectionTools parses the tools of a connection that an agent can call.
+func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
+	switch {
+	case t.ConnectionID == "":
+		return out, missingMember(at + "connectionId")
+	case len(t.Allow) == 0:
+		return out, missingMember(at + "allow")
+	}
+	if err := onlyMembers(t, at, "connectionId", "allow", "stricter"); err != nil {
+		return out, err
 	}
 	out = stoa.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
 	for j, name := range t.Allow {
@@ -173,8 +205,12 @@ func isReserved(name string) bool {
 func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
 	out := []contract.AgentTool{}
 	for _, t := range tools {
-		if t.Type == stoa.ToolConnection {
+		switch t.Type {
+		case stoa.ToolConnection:
 			out = append(out, contractConnectionTools(t))
+			continue
+		case stoa.ToolDrive:
+			out = append(out, contract.AgentTool{Type: t.Type, Name: t.Name, Approval: t.Approval})
 			continue
 		}
 		visitors := visitorsNo

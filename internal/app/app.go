@@ -31,8 +31,10 @@ type Options struct {
 	Config  config.Config
 	Version string
 	Commit  string
-	Out     io.Writer    // start-up messages for the operator
-	Logger  *slog.Logger // nil disables logging
+	Out     io.Writer // start-up messages for the operator
+	// Terminal reports whether Out is a terminal; only there the first key is printed.
+	Terminal bool
+	Logger   *slog.Logger // nil disables logging
 	// LinesDropped returns the number of dropped log lines. Nil means that none are dropped.
 	LinesDropped func() uint64
 
@@ -160,7 +162,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopTools := running(settling, group, s.API.Tools.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
-		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: rest.RefuseConnection,
+		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Proxies: s.config.Proxies(), Refusal: rest.RefuseConnection,
 	})
 	s.listener.Store(bounded)
 	s.admin.ready(s)

@@ -132,7 +132,7 @@ func New(p Parts) (*Service, error) {
 	most := p.Config.Limits.RequestsKeptPerAccount
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
-		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
+		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.Sessions.RemoveEnded, s.log)
 	learn(p.Metrics, p.Catalog)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
@@ -228,6 +228,7 @@ func (s *Service) buildAPI(p Parts) error {
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
+			Proxies:     p.Config.Proxies(),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,

@@ -2,12 +2,33 @@ package app
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"stoa/internal/config"
 	"stoa/internal/seal"
 	"stoa/internal/vault"
 )
+
+// KeysOf returns the names of the keys that a service with these settings has outside of its
+// databases: settings, or files in the data directory.
+func KeysOf(cfg config.Config) (names []string) {
+	file := func(name string) {
+		if _, err := os.Stat(filepath.Join(cfg.Data, name)); cfg.Database == "" && err == nil {
+			names = append(names, name)
+		}
+	}
+	for _, k := range cfg.Secrets.Keys {
+		names = append(names, "secrets.keys "+k.ID)
+	}
+	file(vault.KeyFile)
+	if cfg.StateKeys != "" {
+		names = append(names, "stateKeys")
+	} else {
+		file(stateKeyFile)
+	}
+	return names
+}
 
 // stateKeyFile contains the keys of an installation that sets none, in the data directory:
 // the newest on the first line, its predecessors below.

@@ -36,6 +36,7 @@ type Manifest struct {
 	Version   string    `json:"version"` // of the program that wrote it
 	CreatedAt time.Time `json:"createdAt"`
 	Files     []File    `json:"files"`
+	Keys      []string  `json:"keys,omitempty"` // names of the keys of the service; no file has them
 }
 
 // A File is one database in a backup.
@@ -47,8 +48,9 @@ type File struct {
 
 // Create copies the databases of a data directory, as they all are at one
 // moment, into one new tar file, while a server may be using them. It needs disk
-// space for two copies next to the file.
-func Create(ctx context.Context, dir, file, version string) (m Manifest, err error) {
+// space for two copies next to the file. keys are the names of the service's keys, which
+// are not copied.
+func Create(ctx context.Context, dir, file, version string, keys ...string) (m Manifest, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return m, fmt.Errorf("%s exists; a backup overwrites nothing", file)
 	}
@@ -57,7 +59,7 @@ func Create(ctx context.Context, dir, file, version string) (m Manifest, err err
 		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	m = Manifest{Format: backupFormat, Version: version, CreatedAt: time.Now().UTC().Truncate(time.Millisecond)}
+	m = Manifest{Format: backupFormat, Version: version, CreatedAt: time.Now().UTC().Truncate(time.Millisecond), Keys: keys}
 	names, err := db.Snapshot(ctx, dir, store.Files(), work)
 	if err != nil {
 		return m, err

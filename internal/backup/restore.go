@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"stoa/internal/db"
@@ -72,6 +73,9 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	if r.Manifest, err = unpack(ctx, in, work); err != nil {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return r, fmt.Errorf("%s could not be unpacked; the backup itself may be complete: %w", file, err)
+		}
 		return r, fmt.Errorf("%s is not a complete backup: %w", file, err)
 	}
 	if r.Differences, err = prove(ctx, work, drives); err != nil {

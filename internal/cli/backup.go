@@ -1,14 +1,23 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/app"
 	"stoa/internal/backup"
 	"stoa/internal/config"
+	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/seal"
+	"stoa/internal/store"
+	"stoa/internal/vault"
 )
 
 // errPgDump is the error of backup and restore on PostgreSQL.
@@ -21,7 +30,8 @@ func (e *env) backup() *cobra.Command {
 and is not blocked.
 
 The file contains all data of the service, including hashes of keys (secrets of keys are never stored):
-protect it like the data directory. Use pg_dump to back up a store on PostgreSQL.`,
+protect it like the data directory. The keys that encrypt stored secrets and seal reasoning are not in the file;
+their names are printed. Use pg_dump to back up a store on PostgreSQL.`,
 		Example: "  stoa backup --data /var/lib/stoa /backups/stoa-$(date +%F).tar",
 	}
 	load := e.settings(c)
@@ -34,11 +44,15 @@ protect it like the data directory. Use pg_dump to back up a store on PostgreSQL
 			return err
 		}
 		version, _ := build()
-		m, err := backup.Create(c.Context(), cfg.Data, args[0], version)
+		m, err := backup.Create(c.Context(), cfg.Data, args[0], version, app.KeysOf(cfg)...)
 		if err != nil {
 			return err
 		}
-		return e.describe("Wrote "+args[0], m)
+		if err := e.describe("Wrote "+args[0], m); err != nil || len(m.Keys) == 0 {
+			return err
+		}
+		_, err = fmt.Fprintf(e.out, "These keys are not in the file, so keep copies of them elsewhere: %s.\n", strings.Join(m.Keys, ", "))
+		return err
 	}
 	return c
 }
@@ -50,6 +64,8 @@ func (e *env) restore() *cobra.Command {
 verified before it is moved into place; a copy without accounts, or with tables or triggers that this program
 does not create, is rejected. A non-empty directory is rejected without --force; with it, the existing
 databases are kept in a directory "replaced-…" next to the new ones.
+
+A backup contains no keys: the ones that stored secrets need and that are missing here are printed by name.
 
 Inconsistent rows of the books are printed as by "stoa ledger verify", and the exit code is then 1; the backup
 is restored regardless.`,
@@ -78,10 +94,44 @@ is restored regardless.`,
 			}
 			return fmt.Errorf("%d rows of the restored books are inconsistent", len(r.Differences))
 		}
-		_, err = fmt.Fprintln(e.out, "The books are consistent.")
-		return err
+		if _, err := fmt.Fprintln(e.out, "The books are consistent."); err != nil {
+			return err
+		}
+		if len(r.Manifest.Keys) > 0 {
+			if _, err := fmt.Fprintf(e.out, "These keys of the service are not in a backup: %s.\n", clean(strings.Join(r.Manifest.Keys, ", "))); err != nil {
+				return err
+			}
+		}
+		v, err := vault.Of(cfg)
+		if err != nil {
+			return err
+		}
+		return e.missingKeys(c.Context(), v, store.Config{Dir: cfg.Data, Durability: db.Durability(cfg.Durability)},
+			"Add them to secrets.keys, or copy the file secrets.key of the service that was backed up into "+cfg.Data+", before the start.")
 	}
 	return c
+}
+
+// missingKeys prints the keys that the secrets of a store need and a vault does not have.
+func (e *env) missingKeys(ctx context.Context, v *vault.Vault, at store.Config, advice string) error {
+	st, err := store.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	found, _, err := v.Unreadable(ctx, st, 1_000_000)
+	if err = errors.Join(err, st.Close()); err != nil || len(found) == 0 {
+		return err
+	}
+	count := map[string]int{}
+	for _, row := range found {
+		count[seal.KeyOf(row.Sealed)]++
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		names = append(names, fmt.Sprintf("%s (%s)", clean(name), some(count[name], "secret", "secrets")))
+	}
+	_, err = fmt.Fprintf(e.out, "Stored secrets cannot be decrypted without these keys, which are not here: %s. %s\n", strings.Join(names, ", "), advice)
+	return err
 }
 
 // embedded loads the settings and fails with errPgDump if the store is not

@@ -14,6 +14,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/store"
+	"stoa/internal/vault"
 )
 
 func (e *env) migrate() *cobra.Command {
@@ -118,8 +119,10 @@ may see it: PGPASSWORD and ~/.pgpass are read.`,
 			return fmt.Errorf("the copy is complete, but %d rows of the books are inconsistent, in the source and in the copy", len(done.Differences))
 		}
 		n := done.Size
-		_, err = fmt.Fprintf(e.out, "The books are consistent on both sides: %d accounts, %d grants, %d charges, %d leases.\n", n.Accounts, n.Grants, n.Charges, n.Leases)
-		return err
+		if _, err := fmt.Fprintf(e.out, "The books are consistent on both sides: %d accounts, %d grants, %d charges, %d leases.\n", n.Accounts, n.Grants, n.Charges, n.Leases); err != nil {
+			return err
+		}
+		return e.missingKeys(c.Context(), new(vault.Vault), o.To, "Give the new service the same secrets.keys, under the same names; a key from the file secrets.key has the name shown here.")
 	}
 	return c
 }

@@ -47,9 +47,10 @@ func (e *env) serve() *cobra.Command {
 		Use: "serve", Short: "Run the service", Args: noArgs,
 		Long: `Run the service until SIGINT or SIGTERM.
 
-The first start creates the data directory and an owner account with credits and a key, and prints that key
-once. If no vendor is configured, the built-in sandbox model answers. SIGHUP reloads the configuration; a stop
-lets running replies finish (30 s by default).`,
+The first start creates the data directory and an owner account with credits and a key. It prints that key once
+if standard output is a terminal, and otherwise writes it to owner.key in the data directory. If no vendor is
+configured, the built-in sandbox model answers. SIGHUP reloads the configuration; a stop lets running replies
+finish (30 s by default).`,
 		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 0.0.0.0:8080 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
 	}
 	load := e.settings(c)
@@ -65,7 +66,7 @@ lets running replies finish (30 s by default).`,
 		defer e.endLog(lines)
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
-			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: log, LinesDropped: lines.Dropped,
+			Config: cfg, Version: version, Commit: commit, Out: e.out, Terminal: isTerminal(e.out), Logger: log, LinesDropped: lines.Dropped,
 			Reload: load, Hangup: e.hangup,
 			Ready: func(string) { // most of the start's allocations are garbage by now
 				runtime.GC() // pools keep their values during one collection

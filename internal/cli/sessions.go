@@ -157,6 +157,7 @@ for the first two and with 5 for the others.`)
 		}),
 		e.sessionsReply(),
 		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text written so far is kept."),
+		e.sessionAction("upgrade", "Move a chat to the agent's newest version", "Let later turns of a chat that has stopped use the newest version of the agent: its instructions, model and tools."),
 		e.sessionAction("retry", "Retry the last turn", "Send the last message of a failed or cancelled session again, as a new turn."),
 		e.sessionsExport(),
 	)

@@ -39,6 +39,8 @@ func (t *timeline) event(ev client.SessionEvent) error {
 		return t.delta(v)
 	case "session.created":
 		return t.line("·", "session "+text(v, "sessionId")+" on version "+text(v, "agentVersion")+" of the agent")
+	case "session.upgraded":
+		return t.line("·", "moved to version "+text(v, "agentVersion")+" of the agent")
 	case "message.created", "step.started":
 		return nil
 	case "message.completed":

@@ -90,6 +90,7 @@ func (m *messagesRequest) system(o object) error {
 	path := m.item("system")
 	m.from(path+".content", "system")
 	m.key("type").raw(`"message"`).key("role").raw(`"system"`).key("content")
+	var mark jsonx.Value
 	if v.Kind() != '[' {
 		m.value(v).raw("}")
 		return nil
@@ -102,14 +103,27 @@ func (m *messagesRequest) system(o object) error {
 			return stoa.Errorf(stoa.CodeUnsupportedValue, "The system prompt must be text. Send {\"type\":\"text\",\"text\":\"…\"}.").At(block.at("type"))
 		}
 		text, err := block.word("text")
-		texts = append(texts, text)
+		if err == nil && !strings.HasPrefix(text, attribution) {
+			texts = append(texts, text)
+			if v := block.get("cache_control"); v != nil {
+				mark = v
+			}
+		}
 		return err
 	}); err != nil {
 		return err
 	}
-	m.text(strings.Join(texts, "\n\n")).raw("}")
+	if text := strings.Join(texts, "\n\n"); mark == nil {
+		m.text(text).raw("}")
+	} else {
+		m.raw(`[{"type":"input_text"`).key("text").text(text).key("cache_control").value(mark).raw("}]}")
+	}
 	return nil
 }
+
+// attribution begins a block of Claude Code that the vendor removes from the system text, since
+// it may change with every request.
+const attribution = "x-anthropic-billing-header:"
 
 // tools translates the tools. Tools with another type, which the vendor runs, are copied, so
 // that the parser refuses them.
@@ -126,7 +140,7 @@ func (m *messagesRequest) tools(o object) error {
 		} else {
 			m.value(kind)
 		}
-		m.copy(tool, "name", "description", "strict", "defer_loading", "allowed_callers")
+		m.copy(tool, "name", "description", "strict", "defer_loading", "allowed_callers", "cache_control")
 		m.move(tool.path, "parameters", tool, "input_schema")
 		m.raw("}")
 		return nil
@@ -357,7 +371,7 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 		m.key("type").raw(`"function_call"`)
 		m.from(path+".arguments", block.at("input"))
 		m.move(path, "call_id", block, "id")
-		m.copy(block, "name")
+		m.copy(block, "name", "cache_control")
 		arguments := "{}"
 		if v := block.get("input"); v != nil {
 			if v.Kind() != '{' {
@@ -376,7 +390,7 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 	m.key("type").raw(`"function_call_output"`)
 	m.from(path+".output", block.at("content"))
 	m.move(path, "call_id", block, "tool_use_id")
-	m.copy(block, "is_error")
+	m.copy(block, "is_error", "cache_control")
 	m.key("output")
 	content := block.get("content")
 	if content == nil {
@@ -410,7 +424,7 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 	switch kind {
 	case "text":
 		m.raw(`{"type":"input_text"`)
-		m.copy(block, "text")
+		m.copy(block, "text", "cache_control")
 		m.raw("}")
 		return nil
 	case "image", "document":
@@ -454,6 +468,7 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 		m.raw(`{"type":"input_file"`)
 		m.move(path, "filename", block, "title")
 	}
+	m.copy(block, "cache_control")
 	m.key(member).text(value).raw("}")
 	return nil
 }

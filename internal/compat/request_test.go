@@ -94,11 +94,11 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 		},
 		{
 			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[ ],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
-			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":"s\n\nt"}]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s\n\nt","cache_control":{"type":"ephemeral"}}]}]}`,
 		},
 		{
 			"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`,
+			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"cache_control":{},"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`,
 		},
 		{
 			"one tool", `{"model":"a","max_tokens":9,"tool_choice":{"type":"tool","name":"f"},"messages":[]}`,

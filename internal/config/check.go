@@ -160,7 +160,7 @@ func (c *checker) bucket() {
 	}
 }
 
-// outbound checks where requests may go.
+// outbound checks where requests may go, and which proxies they may come from.
 func (c *checker) outbound() {
 	for _, l := range []struct {
 		path string
@@ -169,6 +169,9 @@ func (c *checker) outbound() {
 		if _, err := outbound.ParseDestinations(l.list); err != nil {
 			c.problem(l.path, "%v", err)
 		}
+	}
+	if _, err := stoa.ParseProxies(c.TrustedProxies); err != nil {
+		c.problem("trustedProxies", "%v", err)
 	}
 	if _, err := c.Outbound.ProxyURL(); err != nil {
 		c.problem("outbound.proxy", "%v", err)
@@ -223,6 +226,7 @@ func (c *checker) durations() {
 	}{
 		{"retention.receipts", c.Retention.Receipts, MinReceipts},
 		{"retention.events", c.Retention.Events, 24 * time.Hour},
+		{"retention.sessions", c.Retention.Sessions, 24 * time.Hour},
 	} {
 		if d.value != 0 && d.value < d.least {
 			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))

@@ -45,17 +45,20 @@ type Config struct {
 	// that leads to the server past a pooler; empty means Database.
 	DatabaseListen Secret `yaml:"databaseListen" env:"STOA_DATABASE_LISTEN"`
 
-	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
-	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin for callers; if empty, derived from the listen address
-	Contact    Contact       `yaml:"contact"`
-	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
-	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
-	Log        Log           `yaml:"log"`
-	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // maximum wait of a stop for running calls
-	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
-	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // pause in a stream after which a comment is sent
-	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
-	Extensions Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
+	Durability string `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
+	// TrustedProxies are the blocks of addresses of reverse proxies; empty means every
+	// loopback, private and link-local address.
+	TrustedProxies []string      `yaml:"trustedProxies" env:"STOA_TRUSTED_PROXIES"`
+	PublicURL      string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"` // origin for callers; if empty, derived from the listen address
+	Contact        Contact       `yaml:"contact"`
+	Sandbox        string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
+	RateLimits     string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
+	Log            Log           `yaml:"log"`
+	Drain          time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // maximum wait of a stop for running calls
+	HeaderWait     time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // maximum wait of a stream for the upstream before it sends its headers
+	KeepAlive      time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // pause in a stream after which a comment is sent
+	FirstGrant     stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+	Extensions     Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
 	// ExtensionOptions are settings of extensions.
 	ExtensionOptions ExtensionOptions `yaml:"extensionOptions"`
 	// StateKeys seal the state that callers keep between calls, newest first, separated by
@@ -206,6 +209,7 @@ type Limits struct {
 type Retention struct {
 	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the ledger
 	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the last change of the session
+	Sessions time.Duration `yaml:"sessions" env:"STOA_RETENTION_SESSIONS"` // that have ended, since their last change
 }
 
 // RequestLog configures the log of calls of the model endpoint.
@@ -236,6 +240,12 @@ type Outbound struct {
 	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // allowed besides public addresses
 	Deny  []string `yaml:"deny" env:"STOA_OUTBOUND_DENY"`
 	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // a URL, which may contain a password; empty means no proxy
+}
+
+// Proxies returns the trusted proxies; the configuration was checked.
+func (c *Config) Proxies() stoa.Proxies {
+	p, _ := stoa.ParseProxies(c.TrustedProxies)
+	return p
 }
 
 // ProxyURL returns the URL of the proxy, or nil if none is set.

@@ -119,11 +119,16 @@ type Agent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
+	// Timezone The IANA name of the time zone in which it is told the time.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone"`
+
 	// Tools The tools of your programs and of connected servers.
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version Counts the changes of instructions, model, tools, limits, drive access and `visitorDrive`.
+	// Version Counts the changes of instructions, model, tools, limits, drive access, `visitorDrive` and `timezone`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -157,12 +162,12 @@ type AgentList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// AgentTool A tool that your programs execute (`client`), or the tools of a connection that an agent can call (`connection`). Each tool has the members of its type.
+// AgentTool A tool that your programs execute (`client`), the tools of a connection that an agent can call (`connection`), or the approval that calls of `drive_write` need (`drive`). Each tool has the members of its type.
 type AgentTool struct {
 	// Allow Of a `connection`: the names of the tools that the agent can call, as the server defines them.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`.
+	// Approval Of a `client` tool: whether a person must approve each call before a program receives it; `never`. Of a `drive` tool: whether a person must approve each call before the file is written.
 	Approval string `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID Of a `connection`.
@@ -193,14 +198,14 @@ type AgentTool struct {
 	// TimeoutSeconds Of a `client` tool: the maximum time that a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty,omitzero"`
 
-	// Type `connection` appears only for agents that have such tools. New ones may be added.
+	// Type `connection` and `drive` appear only for agents that have such tools. New ones may be added.
 	Type string `json:"type"`
 
 	// Visitors Of a `client` tool: whether it is also offered in visitors' chats; `no`. `yes` is only allowed with `read`.
 	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
-// AgentToolCall A call of a tool that runs outside of the service.
+// AgentToolCall A call of a tool that runs outside of the service, or of `drive_write` if a person must approve it.
 type AgentToolCall struct {
 	// AgentID Empty for a test call (`tools/test`).
 	AgentID string `json:"agentId"`
@@ -297,7 +302,7 @@ type AgentToolCall struct {
 	// Turn From 1; 0 without a session.
 	Turn int64 `json:"turn"`
 
-	// Type The executor of the call: one of your programs, or the server of a connection. New ones may be added.
+	// Type The executor of the call: one of your programs, the server of a connection, or the service itself (`drive`). New ones may be added.
 	Type string `json:"type"`
 }
 
@@ -311,6 +316,11 @@ type AgentVersion struct {
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
+
+	// Timezone The IANA name of the time zone in which it is told the time.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone"`
 
 	// Tools The tools of your programs and of connected servers.
 	Tools   []AgentTool `json:"tools"`
@@ -702,6 +712,11 @@ type CreateAgent struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
+
+	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	//
+	// Example: Europe/Berlin
+	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
@@ -1115,7 +1130,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `clock`, `disk`, `files`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -2736,7 +2751,7 @@ type ProviderFailure struct {
 	// Example: 500
 	Status nullable.Nullable[int] `json:"status"`
 
-	// Text The meaning of the code, in Stoa's own words.
+	// Text The reason why the provider could not be reached (its name, certificate, TLS or address), or the meaning of the code, in Stoa's own words.
 	//
 	// Example: The model's provider failed.
 	Text string `json:"text"`
@@ -3330,6 +3345,11 @@ type SecretUser struct {
 type SendEmbedMessage struct {
 	// Message At most `maxMessageChars` of the chat.
 	Message string `json:"message"`
+
+	// Timezone The IANA name of the visitor's time zone, in which the agent is told the time; that of the first message applies to the chat. The agent's applies if it is absent or does not exist.
+	//
+	// Example: Europe/Berlin
+	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
 // SendMessage defines model for SendMessage.
@@ -3517,6 +3537,14 @@ type SessionTurn struct {
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 }
 
+// SessionUpgradedEvent Later turns use this version of the agent.
+type SessionUpgradedEvent struct {
+	AgentVersion int64  `json:"agentVersion"`
+	CreatedAt    Time   `json:"createdAt"`
+	Seq          int64  `json:"seq"`
+	Type         string `json:"type"`
+}
+
 // SessionUsage Of all turns together.
 type SessionUsage struct {
 	CreditsMicro int64 `json:"creditsMicro"`
@@ -3531,12 +3559,12 @@ type SessionUsage struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), or the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required). A member of the other type is rejected.
+// SetAgentTool A tool of an agent that your programs execute (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are required), the tools of a connection that it can call (`connection`: `connectionId` and `allow` are required), or whether a person must approve what it writes to its drive (`drive`: `name` is `drive_write`, and `approval` is required). A member of another type is rejected.
 type SetAgentTool struct {
 	// Allow The names of the tools that it can call, as the server defines them. Other tools of the server are not offered.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Approval Whether a person must approve each call before a program receives it; `never` by default.
+	// Approval Whether a person must approve each call before a program receives it, or before a `drive` tool writes the file; `never` by default.
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 
 	// ConnectionID A connection of the agent's space; one entry for each.
@@ -4017,6 +4045,11 @@ type UpdateAgent struct {
 
 	// SpaceID Moves the agent to this space.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
+
+	// Timezone The IANA name of the time zone in which the agent is told the time of each message; `UTC` by default. The time zone of a task or of a visitor takes precedence.
+	//
+	// Example: Europe/Berlin
+	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
 
 	// Tools The tools of your programs and of connected servers, at most `maxTools` of `GET /api/v1/meta`; none by default. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`

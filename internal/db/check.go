@@ -25,31 +25,37 @@ func leftWAL(path string) bool {
 // checkPages looks for damaged pages after a process died, for at most checkTime, while the
 // first work runs. It sets the latch if it finds one. The part of a large file that does
 // not fit into that time stays unchecked.
-func (d *DB) checkPages(ctx context.Context, path string, cfg Config) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+func (d *DB) checkPages() {
+	ctx, cancel := context.WithTimeout(d.closing, checkTime)
 	defer cancel()
-	pool, err := sqlitePool(path, cfg, true)
-	if err != nil {
-		return
-	}
-	defer pool.Close()
-	rows, err := pool.QueryContext(ctx, "PRAGMA quick_check(100)")
-	if err != nil {
-		d.checked(ctx, err)
-		return
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			break
+	d.checked(ctx, d.pages(ctx))
+}
+
+// findDamage returns a function that reads all pages of a file over a separate connection and
+// returns an error if one is damaged or the check did not finish.
+func findDamage(path string, cfg Config) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		pool, err := sqlitePool(path, cfg, true)
+		if err != nil {
+			return err
 		}
-		if isPageLine(line) {
-			d.checked(ctx, fmt.Errorf("%w: %s", errPages, line))
-			return
+		defer pool.Close()
+		rows, err := pool.QueryContext(ctx, "PRAGMA quick_check(100)")
+		if err != nil {
+			return err
 		}
+		defer rows.Close()
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				return err
+			}
+			if isPageLine(line) {
+				return fmt.Errorf("%w: %s", errPages, line)
+			}
+		}
+		return rows.Err()
 	}
-	d.checked(ctx, rows.Err())
 }
 
 func (d *DB) checked(ctx context.Context, err error) {

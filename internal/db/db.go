@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -85,7 +86,10 @@ type DB struct {
 	slow     time.Duration // of a write transaction, for Health
 	observed func(query string)
 
-	stopCheck func() // waits for checkPages; nil if it never ran
+	pages   func(ctx context.Context) error // returns an error if a page is damaged; nil on PostgreSQL
+	checks  sync.WaitGroup
+	closing context.Context // of the checks
+	stop    func()          // ends closing
 }
 
 // engine has the operations that differ between SQLite and PostgreSQL.
@@ -148,24 +152,20 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	d := newDB(s, cfg, s.nread)
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.pages = findDamage(path, cfg)
 	if check {
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-		checking, stop := context.WithCancel(context.WithoutCancel(ctx))
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			d.checkPages(checking, path, cfg)
-		}()
-		d.stopCheck = func() { stop(); <-ended }
+		d.checks.Go(d.checkPages)
 	}
 	return d, nil
 }
 
 func newDB(e engine, cfg Config, connections int) *DB {
+	closing, stop := context.WithCancel(context.Background())
 	return &DB{
-		engine: e, postgres: cfg.PostgresURL != "", reports: make(chan struct{}, max(1, connections/2)),
+		closing: closing, stop: stop, engine: e, postgres: cfg.PostgresURL != "", reports: make(chan struct{}, max(1, connections/2)),
 		file: cfg.File, log: cfg.Logger, probe: cfg.Probe,
 		slow: cmp.Or(cfg.SlowWrite, slowWrite), observed: cfg.Observe,
 	}
@@ -267,9 +267,10 @@ func (d *DB) Postgres() bool { return d.postgres }
 
 // Close waits for the writes that were accepted and closes the database.
 func (d *DB) Close() error {
-	if d.stopCheck != nil {
-		d.stopCheck()
-	}
+	d.latch.mu.Lock()
+	d.stop() // no check begins any more
+	d.latch.mu.Unlock()
+	d.checks.Wait()
 	return d.close()
 }
 

@@ -41,7 +41,7 @@ func OpenDirect(ctx context.Context, address, suffix string, log *slog.Logger) (
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg.RuntimeParams["application_name"] += suffix
-	cfg.RuntimeParams["synchronous_commit"] = "off"
+	cfg.AfterConnect = durable("off")
 	d := &Direct{cfg: cfg}
 	d.conn, err = connectPatiently(ctx, cfg, log)
 	return d, err

@@ -15,14 +15,19 @@ import (
 const (
 	probePause   = 250 * time.Millisecond // between two probe writes
 	probeTimeout = 5 * time.Second
+	// A file that seems damaged is checked again after recheckPause; a check of all its pages
+	// takes at most recheckTime.
+	recheckPause = time.Minute
+	recheckTime  = 10 * time.Minute
 	// slowWrite is the default of Config.SlowWrite. It is far below writeTimeout and
 	// far above any transaction in use.
 	slowWrite = 5 * time.Second
 )
 
 // latch remembers that the database could not commit, so that work which must be
-// recorded is refused before it is begun. A probe write clears it. Damage is
-// never cleared: a database with one unreadable page may still accept writes.
+// recorded is refused before it is begun. A probe write clears it. Only a check of all pages
+// clears damage, since a database with one unreadable page may still accept writes: SQLite
+// reports an I/O error of a read as damage too.
 type latch struct {
 	set atomic.Bool // whether err is not nil
 
@@ -74,11 +79,20 @@ func (d *DB) Usable(ctx context.Context) error {
 		return nil
 	}
 	l.mu.Lock()
-	if l.err == nil || l.damaged || l.probing || time.Since(l.probed) < probePause {
+	pause := probePause
+	if l.damaged {
+		pause = recheckPause
+	}
+	if l.err == nil || l.probing || time.Since(l.probed) < pause || l.damaged && (d.pages == nil || d.closing.Err() != nil) {
 		defer l.mu.Unlock()
 		return l.err
 	}
 	l.probing = true
+	if l.damaged {
+		defer l.mu.Unlock()
+		d.checks.Go(d.checkAgain)
+		return l.err
+	}
 	l.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
@@ -101,6 +115,23 @@ func (d *DB) Usable(ctx context.Context) error {
 	l.set.Store(false)
 	d.log.LogAttrs(ctx, slog.LevelInfo, "the database commits again", slog.String("file", d.file))
 	return nil
+}
+
+// checkAgain clears the latch if the pages of a file that seemed damaged are in order.
+func (d *DB) checkAgain() {
+	ctx, stop := context.WithTimeout(d.closing, recheckTime)
+	defer stop()
+	err := d.pages(ctx)
+	l := &d.latch
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.probing, l.probed = false, time.Now()
+	if err != nil {
+		return
+	}
+	l.err, l.damaged = nil, false
+	l.set.Store(false)
+	d.log.LogAttrs(ctx, slog.LevelWarn, "the pages of the database are in order: a read had failed; run stoa ledger verify", slog.String("file", d.file))
 }
 
 // Health is like [DB.Usable], and also returns an error if a write transaction has been
@@ -139,7 +170,7 @@ func errFull(err error) error {
 }
 
 func errDamaged(err error) error {
-	return stoa.Errorf(stoa.CodeOverloaded, "The service's database is damaged. The operator has to restore a backup.").Because(err)
+	return stoa.Errorf(stoa.CodeOverloaded, "The service's database seems to be damaged. If it does not recover within minutes, the operator has to restart the service and run \"stoa ledger verify\", and restore a backup if that fails.").Because(err)
 }
 
 func errUnreachable(err error) error {

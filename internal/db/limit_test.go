@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stoa/internal/db"
@@ -233,6 +235,62 @@ func TestFullDiskRefusesUntilAProbeSucceeds(t *testing.T) {
 	if err := d.Health(ctx); err != nil {
 		t.Errorf("health with free space: %v", err)
 	}
+}
+
+// TestOrderlyPagesClearDamage checks that a database recovers from a read that failed, such as
+// by an I/O error, which SQLite reports as damage.
+func TestOrderlyPagesClearDamage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, dir, _ := probing(t)
+		for i := range 200 {
+			exec(t, d, "INSERT INTO things (id, n) VALUES ($1, 1)", fmt.Sprint(i, strings.Repeat("x", 4000)))
+		}
+		d.Close()
+		path := filepath.Join(dir, "core.db")
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := slices.Clone(whole)
+		for i := 8 * 4096; i < len(damaged); i++ {
+			damaged[i] = 0xa5
+		}
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d = open(t, db.Config{Dir: dir, Migrations: migrations, Probe: func(context.Context, *db.Tx) error { return nil }})
+		read := func() error {
+			return d.Read(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Get(t.Context(), "SELECT SUM(LENGTH(id)) FROM things", nil, new(int64))
+				return err
+			})
+		}
+		if err := read(); stoa.CodeOf(err) != stoa.CodeOverloaded {
+			t.Fatalf("a read of damaged pages: %v", err)
+		}
+		usable := func() error {
+			_ = d.Usable(t.Context()) // it may begin a check
+			synctest.Wait()
+			return d.Usable(t.Context())
+		}
+		if usable() == nil {
+			t.Error("it is usable while pages are damaged")
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if usable() == nil {
+			t.Error("it is usable before the next check")
+		}
+		time.Sleep(time.Minute)
+		if err := usable(); err != nil {
+			t.Errorf("after a check without findings: %v", err)
+		}
+		if err := read(); err != nil {
+			t.Errorf("a read afterwards: %v", err)
+		}
+	})
 }
 
 func TestDamageIsNeverCleared(t *testing.T) {

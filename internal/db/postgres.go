@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -57,9 +58,17 @@ func postgresConfig(address string) (*pgx.ConnConfig, error) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTime
 	}
-	c.RuntimeParams["synchronous_commit"] = "on"
-	c.RuntimeParams["default_transaction_isolation"] = "read committed"
+	c.AfterConnect = durable("on")
 	return c, nil
+}
+
+// durable returns a function that sets whether commits on a new connection wait for the disk,
+// and the isolation of its transactions. They are not startup parameters: PgBouncer refuses
+// connections with those, or drops them.
+func durable(synchronousCommit string) pgconn.AfterConnectFunc {
+	return func(ctx context.Context, c *pgconn.PgConn) error {
+		return c.Exec(ctx, "SET synchronous_commit = "+synchronousCommit+"; SET default_transaction_isolation = 'read committed'").Close()
+	}
 }
 
 func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {

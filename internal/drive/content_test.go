@@ -15,6 +15,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
@@ -328,6 +330,45 @@ func TestAnExportIsAZipOfOneMoment(t *testing.T) {
 				t.Errorf("%q: %d bytes", f.Name, len(got))
 			}
 			last = f.Name
+		}
+	})
+}
+
+// Agents choose names: an archive that is unpacked into a folder neither configures programs
+// nor names devices, and keeps every file.
+func TestAnExportMarksSpecialNames(t *testing.T) {
+	t.Parallel()
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		want := map[string]string{
+			".git/config": "___.git/config", "_.git/config": "_.git/config", "__.git/config": "__.git/config", "a/.envrc": "a/___.envrc", "a/.vscode/tasks.json": "a/___.vscode/tasks.json",
+			"GIT~1/config": "___GIT~1/config", "NUL": "___NUL", "b/con.txt": "b/___con.txt", "b/COM1 .log": "b/___COM1 .log", "C:evil.exe": "___C:evil.exe",
+			"console.md": "console.md", "com10": "com10", "a.b": "a.b", "_x": "_x", "...": "___...",
+		}
+		for p := range want {
+			put(t, d, p, p)
+		}
+		e, err := d.Export(t.Context(), who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var buf bytes.Buffer
+		if err := e.WriteZip(t.Context(), &buf); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[string(drain(t, r))] = f.Name
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the names (-want +got):\n%s", diff)
 		}
 	})
 }

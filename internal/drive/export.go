@@ -2,6 +2,7 @@ package drive
 
 import (
 	"archive/zip"
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -45,14 +46,16 @@ func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
 	return out, err
 }
 
-// WriteZip writes all files as a zip archive, in the order of their paths. It keeps only one
+// WriteZip writes all files as a zip archive, in the order of their paths. Names that a system
+// may treat specially are marked with an underscore, because agents choose them. It keeps only one
 // piece of one file in memory. After an error the archive has no directory, so that readers
 // report it as incomplete.
 func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
 	z := zip.NewWriter(w)
 	buf := make([]byte, 32<<10)
+	renamed := portable(e.files)
 	for _, f := range e.files {
-		h := &zip.FileHeader{Name: f.Path, Method: zip.Store, Modified: f.UpdatedAt}
+		h := &zip.FileHeader{Name: cmp.Or(renamed[f.Path], f.Path), Method: zip.Store, Modified: f.UpdatedAt}
 		if f.Text {
 			h.Method = zip.Deflate
 		}

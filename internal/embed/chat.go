@@ -171,15 +171,16 @@ func checkText(e stoa.Embed, member, text string) error {
 	return nil
 }
 
-// Say sends a visitor's message. The first one starts the chat's session.
-func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string) (Chat, error) {
+// Say sends a visitor's message. The first one starts the chat's session, in the visitor's
+// time zone.
+func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timezone string) (Chat, error) {
 	e := who.Embed
 	if err := checkText(e, "message", text); err != nil {
 		return Chat{}, err
 	}
 	return s.send(ctx, tx, who, false, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
-			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e),
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e),
 		})
 		return err
 	}, func() error {

@@ -53,9 +53,10 @@ const large = 4<<20 + 1
 //	endless, same       of a list: a new cursor each time, or the same one
 //	501                 of a list: 501 tools
 //	error               a result that says that the tool failed
-//	int64, link, block, schema, image, input
+//	int64, link, block, schema, photo, image, input
 //	                    results with a long number, a link, an unknown block, structured
-//	                    content against its schema, an image, a question to the client
+//	                    content against its schema, an image, a damaged one, a question to
+//	                    the client
 //	sampling            before the result the client is asked for a model's reply and pinged
 //
 // A call that ends this way was carried out, except after statuses and codes that say that it
@@ -88,6 +89,7 @@ var results = map[string]string{
 	"block":  `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"hologram","data":7},null,{"type":"text","text":"after"}]}`,
 	"schema": `{"resultType":"complete","content":[{"type":"text","text":"done"}],"structuredContent":{"n":"seven"}}`,
 	"link":   `{"resultType":"complete","content":[{"type":"resource_link","name":"secrets","uri":"http://HOST/linked"}]}`,
+	"photo":  `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAAAAACcgYFdAAAAC0lEQVR4nGNggAIAAAkAAftSuKkAAAAASUVORK5CYII="},{"type":"text","text":"after"}]}`,
 	"image":  `{"resultType":"complete","content":[{"type":"image","mimeType":"image/png","data":"not base64!"}]}`,
 	"input":  `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`,
 }

@@ -3,6 +3,7 @@ package fakeup
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ type prefix struct {
 }
 
 func newPrefix(r *http.Request, body object) (p prefix, no *refusal) {
-	p.values = []any{body["system"], body["tools"]}
+	p.values = []any{unmarked(body["system"]), unmarked(body["tools"])}
 	t, _ := body["thinking"].(object)
 	binding, ok := t["block_binding"].(object)
 	if !ok {
@@ -56,6 +57,29 @@ func newPrefix(r *http.Request, body object) (p prefix, no *refusal) {
 	return p, nil
 }
 
+// unmarked returns a value without its marks for the cache, which bind nothing; a single block of
+// text is the same as its text.
+func unmarked(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = unmarked(v[i])
+		}
+		if len(out) == 1 {
+			if o, ok := out[0].(object); ok && o["type"] == "text" {
+				return o["text"]
+			}
+		}
+		return out
+	case object:
+		v = maps.Clone(v)
+		delete(v, "cache_control")
+		return v
+	}
+	return v
+}
+
 // read checks the thinking of a message and adds the message to the prefix. It returns the
 // number of dropped blocks.
 func (p *prefix) read(model string, i int, role string, content any) (dropped int, no *refusal) {
@@ -67,7 +91,7 @@ func (p *prefix) read(model string, i int, role string, content any) (dropped in
 	for j, b := range list {
 		o, _ := b.(object)
 		if o["type"] != "thinking" {
-			p.values = append(p.values, b)
+			p.values = append(p.values, unmarked(b))
 			continue
 		}
 		text, _ := o["thinking"].(string)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // chat is the Chat Completions format, as implemented by OpenAI, DeepSeek (by the model's
@@ -175,7 +177,9 @@ func (a *ask) chatTurns(body object, openai, deepseek bool) *refusal {
 			if parts, _ := m["content"].([]any); a.results && len(parts) > 0 && strings.HasPrefix(text, "Image from call ") {
 				continue // of a result
 			}
-			a.prompt, a.results, a.rounds = text, false, 0
+			if text != stoa.LastStepNote {
+				a.prompt, a.results, a.rounds = stoa.WithoutNotes(text), false, 0
+			}
 		}
 	}
 	return nil

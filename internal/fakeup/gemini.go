@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // gemini is Google's generateContent format.
@@ -134,6 +136,7 @@ func (a *ask) geminiContents(body object) *refusal {
 			if a.results = answered > 0; a.results {
 				a.rounds++
 			}
+			text = stoa.WithoutNotes(text)
 			if text != "" {
 				a.prompt, a.rounds = text, 0
 			}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // messages is the Anthropic Messages format.
@@ -53,6 +55,9 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		}
 	default:
 		return a, bad("system: Input should be a valid string or list")
+	}
+	if no := a.readBlocks(body); no != nil {
+		return a, no
 	}
 	names, no := a.messagesTools(body)
 	if no != nil {
@@ -216,6 +221,7 @@ func (a *ask) messagesTurns(body object, before prefix, newer bool) *refusal {
 			if a.results = len(results) > 0; a.results {
 				a.rounds++
 			}
+			text = stoa.WithoutNotes(text)
 			if text != "" || !a.results {
 				a.prompt, a.rounds = text, 0
 			}

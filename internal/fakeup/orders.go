@@ -225,12 +225,14 @@ type ask struct {
 	maxTokens int64  // 0 if not given
 	bytes     int    // of the whole request, for the usage
 	tools     bool
-	results   bool   // the last turn contains tool results
-	rounds    int    // number of turns with results after the prompt
-	none      bool   // the choice allows no calls
-	before    prefix // of Messages: the prefix that thinking is bound to
-	dropped   int    // number of dropped thinking blocks
-	usage     bool   // the usage was requested: chat's stream_options.include_usage
+	results   bool    // the last turn contains tool results
+	rounds    int     // number of turns with results after the prompt
+	none      bool    // the choice allows no calls
+	before    prefix  // of Messages: the prefix that thinking is bound to
+	dropped   int     // number of dropped thinking blocks
+	blocks    []block // of Messages
+	cached    *Usage  // of the input, if there is a cache
+	usage     bool    // the usage was requested: chat's stream_options.include_usage
 }
 
 func (o Orders) plan(id string, a ask) plan {
@@ -281,6 +283,10 @@ func (o Orders) plan(id string, a ask) plan {
 	p.usage.Cached = min(o.Cached, p.usage.Input)
 	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)
 	p.usage.Long = min(o.Long, p.usage.Written)
+	if a.cached != nil {
+		a.cached.Reasoning = p.usage.Reasoning
+		p.usage = *a.cached
+	}
 	p.usage.Output = int64(len(p.pieces)) + p.usage.Reasoning + int64(8*len(p.calls))
 	switch o.Usage {
 	case "huge":

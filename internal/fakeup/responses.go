@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // responses is OpenAI's Responses format.
@@ -179,8 +181,8 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		if !isText {
 			return bad("Missing required parameter: 'input[%d].content'.", i)
 		}
-		if role == "user" {
-			a.prompt, a.results, a.rounds = text, false, 0
+		if role == "user" && text != stoa.LastStepNote {
+			a.prompt, a.results, a.rounds = stoa.WithoutNotes(text), false, 0
 		}
 	case "function_call":
 		if o["call_id"] == nil || o["name"] == nil || o["arguments"] == nil {

@@ -30,6 +30,8 @@ type Options struct {
 	// Bound makes thinking after a changed history an error of the format Messages, as for
 	// accounts created since 2026-08-31. Otherwise it is dropped; see [Served].
 	Bound bool
+	// Cache gives the format Messages a cache as the vendor's; the usage is what it charges.
+	Cache bool
 	// Null makes it fast: every request is answered immediately with this many prepared
 	// deltas, or an equally long whole reply, in one write; nothing is checked or recorded.
 	Null int
@@ -48,6 +50,7 @@ type Handler struct {
 	attempts map[string]int // by wire and prompt
 	inFlight int
 	peak     int
+	cache    map[[32]byte]cacheEntry
 }
 
 // Served is the fake's record of one request.
@@ -316,6 +319,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.bytes = len(text)
 	if no == nil {
 		no = h.tooLong(a)
+	}
+	if no == nil && h.opts.Cache && f.name() == "messages" {
+		usage := h.cached(a, time.Now())
+		a.cached = &usage
 	}
 	o := ParseOrders(a.prompt)
 	h.update(func() {

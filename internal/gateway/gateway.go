@@ -42,7 +42,8 @@ type Gateway struct {
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics // nil disables metrics
 
-	active atomic.Int64 // number of open streams
+	active   atomic.Int64 // number of open streams
+	prefixes prefixes
 }
 
 // A Request is one call to make.
@@ -68,6 +69,9 @@ type Request struct {
 	// Adjusted returns the changes that the caller's side made to the call and its reply,
 	// which the charge records. It may be nil.
 	Adjusted func() stoa.Adjustments
+	// CacheKey is the caller's key of calls that share a prefix; see [stoa.Call.CacheKey]. The
+	// calls of an agent have its id as their key.
+	CacheKey string
 	// MaxCredits limits the charge of this call; 0 means that only the balance limits it.
 	MaxCredits stoa.Credits
 }
@@ -162,6 +166,7 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
 	s.media, s.files = req.Call.Media()
+	g.cache(c.Account.ID, &s.req)
 	return s, nil
 }
 
@@ -209,7 +214,11 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
 		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
-	least, most := m.Price.Most(s.inputEstimate, min(leastOutput, limit)), m.Price.Most(s.inputEstimate, limit)
+	price := m.Price
+	if _, long := call.Marked(); long {
+		price.CacheWrite = max(price.CacheWrite, price.CacheWriteLong)
+	}
+	least, most := price.Most(s.inputEstimate, min(leastOutput, limit)), price.Most(s.inputEstimate, limit)
 	if s.req.MaxCredits > 0 {
 		if s.req.MaxCredits < least {
 			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits, but the limit of this run leaves only %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
@@ -222,7 +231,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	}
 	s.holding = hold
 	s.model, s.call = m, call
-	s.limit = min(limit, m.Price.Affords(hold.Amount(), s.inputEstimate))
+	s.limit = min(limit, price.Affords(hold.Amount(), s.inputEstimate))
 	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	return nil
 }

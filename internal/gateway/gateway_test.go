@@ -188,6 +188,30 @@ func TestChargeIsByPlausibleUsage(t *testing.T) {
 	}
 }
 
+// A caller chooses how many pages its file seems to have, so the vendor's count is believed
+// up to the limits of vendors.
+func TestUsageOfFilesIsTheVendors(t *testing.T) {
+	t.Parallel()
+	for tokens, estimated := range map[int64]bool{1_500_000: false, 8_000_000: true} {
+		h := open(t, script{"alpha-haiku-4-5": reply("some text", stoa.Usage{InputTokens: tokens, OutputTokens: 2})}, catalog.Options{}, 100*stoa.Credit)
+		file := stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{{Kind: stoa.PartFile, Media: &stoa.Media{Type: "application/pdf", Pages: 1}}}}
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{file}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range s.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		charge, err := s.Settle(t.Context())
+		if err != nil || charge.Estimated != estimated || !estimated && charge.Usage.InputTokens != tokens {
+			t.Errorf("%d: charged %+v, estimated %v, %v", tokens, charge.Usage, charge.Estimated, err)
+		}
+		s.Close()
+	}
+}
+
 func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 	t.Parallel()
 	events := []any{

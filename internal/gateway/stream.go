@@ -410,8 +410,18 @@ const (
 // provider are marked estimated, a bound is too low.
 func (s *Stream) plausible() bool {
 	return s.usage.Sane() &&
-		s.usage.InputTokens <= 4*s.inputEstimate+inputSlack &&
+		s.usage.InputTokens <= s.maxInput() &&
 		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
+}
+
+// maxInput returns the largest input that a vendor's usage can have. The estimate of a file is
+// no bound, because its pages are what the file says: vendors limit them.
+func (s *Stream) maxInput() int64 {
+	most := 4*s.inputEstimate + inputSlack
+	if s.files {
+		most += stoa.MaxPages * (stoa.PageTokens + stoa.ImageTokens)
+	}
+	return most
 }
 
 // uncounted reports whether the vendor's final usage lacks the input, or the output of a

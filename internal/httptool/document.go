@@ -36,22 +36,27 @@ func readDocument(ctx context.Context, text []byte, base, from string) (*remote.
 	if err != nil {
 		return nil, remote.Against("The document cannot be read: " + err.Error() + ".")
 	}
-	d := document{ctx: ctx, root: tree}
+	d := document{ctx: ctx, root: tree, from: from}
 	version, _ := tree["openapi"].(string)
 	switch {
 	case strings.HasPrefix(version, "3.0"):
 		d.old = true
+	case texts(tree["swagger"]) == "2.0":
+		d.old, d.swagger = true, true
 	case !strings.HasPrefix(version, "3.1"):
-		return nil, remote.Against("The document is not an OpenAPI 3.0 or 3.1 document.")
+		return nil, remote.Against("The document is not one of OpenAPI 3.0, 3.1 or Swagger 2.0.")
 	}
 	info := object(tree["info"])
 	out := &remote.Catalog{Name: texts(info["title"]), Version: texts(info["version"]), Instructions: texts(info["description"])}
-	if base == "" {
-		if base, err = d.server(from); err != nil {
-			return nil, remote.Against(remote.Sentence(err.Error()))
-		}
+	own, err := d.server()
+	switch {
+	case base != "":
+	case err != nil:
+		return nil, remote.Against(remote.Sentence(err.Error()))
+	default:
+		base = own
 	}
-	out.URL = base
+	d.own, d.base, out.URL = own, base, base
 	out.Tools, err = d.tools()
 	if err != nil {
 		return nil, remote.Against(remote.Sentence(err.Error()))

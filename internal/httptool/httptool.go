@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 
+	"stoa/internal/media"
+	"stoa/internal/oauth"
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
 )
@@ -118,43 +120,42 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 	req.Header.Set("User-Agent", "stoa")
 	if made.body != nil {
 		req.ContentLength = int64(len(made.body))
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", map[bool]string{false: "application/json", true: formType}[p.Form])
 	}
 	if p.IdempotencyKey {
 		req.Header.Set("Idempotency-Key", call.ID)
 	}
 	s.Credential.Add(req)
 	most := cmp.Or(call.MaxResult, remote.MaxResult)
-	told := int64(maxErrorText + 2*s.Credential.Longest())
-	reply, failed := exchange(s.Network.Client(outbound.Limits{Body: most, ErrorBody: told}), req)
+	reply, failed := exchange(s.Network.Client(outbound.Limits{Body: most, Cut: true, ErrorBody: s.Credential.ErrorBody()}), req)
 	if failed != nil {
 		return nil, failed
 	}
-	return s.result(p, reply, told)
+	return s.result(p, reply)
 }
 
-// maxErrorText is the maximum size of the body of an error in a result, in bytes.
-const maxErrorText = 4 << 10
-
 // result returns the content of a reply.
-func (s Server) result(p *plan, reply *outbound.Reply, told int64) (*remote.Result, error) {
+func (s Server) result(p *plan, reply *outbound.Reply) (*remote.Result, error) {
 	out := &remote.Result{Bytes: len(reply.Body)}
-	body := s.Credential.Blank(reply.Body)
 	kind := reply.Header.Get("Content-Type")
 	status := "Status: " + strconv.Itoa(reply.Status) + "\n"
 	switch code := reply.Status; {
 	case code/100 == 2:
-		out.Text = status + p.text(kind, body)
-		return out, nil
-	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		if int64(len(reply.Body)) >= told { // it was cut, possibly within the secret
-			body = body[:max(0, len(body)-s.Credential.Longest())]
+		if m, err := media.ImageOf(reply.Body); err == nil && !reply.Cut {
+			out.Text = status + out.Show(m)
+			return out, nil
 		}
+		out.Text = status + p.text(kind, s.Credential.Beginning(reply.Body, reply.Cut), reply.Cut)
+		return out, nil
+	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests && len(oauth.Lacking(reply.Header.Values("WWW-Authenticate"))) == 0:
+		body := s.Credential.Uncut(reply.Body)
 		out.IsError, out.Text = true, status+"The reply is empty."
 		if len(bytes.TrimSpace(body)) > 0 {
-			out.Text = status + remote.CutBytes((&plan{}).text(kind, body), maxErrorText)
+			out.Text = status + remote.CutBytes((&plan{}).text(kind, body, false), remote.MaxErrorText)
 		}
 		return out, nil
 	}
-	return nil, remote.OfStatus(reply.Status, reply.Header, errors.New(strings.TrimSpace(status)))
+	failed := remote.OfStatus(reply.Status, reply.Header, errors.New(strings.TrimSpace(status)))
+	failed.Says(string(decoded(kind, s.Credential.Uncut(reply.Body))))
+	return nil, failed
 }

@@ -217,7 +217,7 @@ func TestOutcomesOfRequests(t *testing.T) {
 		"an image":        {reply(200, "image/png", "\x89PNG\x00"), "", "Status: 200\n(The reply is no JSON, so the part that is wanted was not looked for.)\n(image/png, 1 kB, left out: this service passes text only.)"},
 		"400":             {reply(400, js, `{"error":"no"}`), "", "!Status: 400\n{\"error\":\"no\"}"},
 		"403":             {reply(403, "text/plain", "no"), "", "!Status: 403\nno"},
-		"404":             {reply(404, "text/plain", strings.Repeat("x", 10_000)), "", "!Status: 404\n" + strings.Repeat("x", maxErrorText) + "…"},
+		"404":             {reply(404, "text/plain", strings.Repeat("x", 10_000)), "", "!Status: 404\n" + strings.Repeat("x", remote.MaxErrorText) + "…"},
 		"422 of no kind":  {reply(422, "", ""), "", "!Status: 422\nThe reply is empty."},
 		"401":             {reply(401, js, `{}`), remote.Refused, ""},
 		"408":             {reply(408, js, `{}`), remote.Unknown, ""},
@@ -227,7 +227,11 @@ func TestOutcomesOfRequests(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}, remote.Unknown, ""},
-		"too large": {reply(200, js, `"`+strings.Repeat("x", 2000)+`"`), remote.Unknown, ""},
+		"too large":      {reply(200, js, `"`+strings.Repeat("x", 2000)+`"`), "", "Status: 200\n" + remote.CutNote(688) + `"` + strings.Repeat("x", 687)},
+		"a large image":  {reply(200, "image/png", "\x89PNG\x00"+strings.Repeat("x", 2000)), "", "Status: 200\n(image/png, 1 kB, left out: this service passes text only.)"},
+		"Latin-1":        {reply(200, "text/plain; charset=iso-8859-1", "Gr\xfc\xdfe"), "", "Status: 200\n(The reply is no JSON, so the part that is wanted was not looked for.)\nGrüße"},
+		"UTF-16":         {reply(200, "application/json; charset=utf-16le", "{\x00}\x00"), "", "Status: 200\n{}\n(The reply has nothing at \"/data/items\"; this is all of it.)"},
+		"Latin-1 of 404": {reply(404, "text/plain; charset=iso-8859-1", "Gr\xfc\xdfe"), "", "!Status: 404\nGrüße"},
 		"compressed": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(make([]byte, 100))
@@ -272,6 +276,8 @@ func TestOutcomesOfRequests(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			case c.class != "" && (!ok || failed.Class != c.class || failed.Message == "" || failed.Unauthorized != (name == "401")):
 				t.Errorf("%+v, %v", got, err)
+			case name == "503" && failed.Message != "The server answered with the status 503: {}.":
+				t.Error(failed.Message)
 			case name == "429" && failed.RetryAfter != 2*time.Second:
 				t.Errorf("wait %v", failed.RetryAfter)
 			}
@@ -313,7 +319,7 @@ func TestSecretsOfRequestsAreBlanked(t *testing.T) {
 	t.Parallel()
 	const secret = "correct-horse/battery-staple"
 	d := definition(t, `{"name":"a","method":"GET","path":"/a"}`)
-	told := maxErrorText + 2*remote.Credential{Header: "X-Key", Value: secret}.Longest()
+	told := remote.MaxErrorText + 2*remote.Credential{Header: "X-Key", Value: secret}.Longest()
 	for offset := range 40 {
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(404)

@@ -165,11 +165,11 @@ func TestRemoteReferencesAreNeverFetched(t *testing.T) {
 		problems[tool.Name] = tool.Problem
 	}
 	for name, problem := range problems {
-		if never := strings.Contains(problem, "which is never fetched"); never != strings.Contains("abce", name) {
+		if never := strings.Contains(problem, "which is never fetched"); never != strings.Contains("abce path_d", name) {
 			t.Errorf("%s: %q", name, problem)
 		}
 	}
-	if len(problems) != 6 || visits.Load() != 0 || asked.Load() != 1 {
+	if len(problems) != 7 || visits.Load() != 0 || asked.Load() != 1 {
 		t.Errorf("%v, %d requests elsewhere, %d for the document", problems, visits.Load(), asked.Load())
 	}
 }

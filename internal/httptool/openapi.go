@@ -2,6 +2,8 @@ package httptool
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"stoa/internal/remote"
@@ -16,96 +19,197 @@ import (
 
 // A document is an OpenAPI document that is being read.
 type document struct {
-	ctx  context.Context
-	root map[string]any
-	old  bool // 3.0, whose schemas differ from JSON Schema
+	ctx       context.Context
+	root      map[string]any
+	from      string // its address; may be empty
+	own, base string // addresses of its server and of the connection
+	old       bool   // 3.0 or Swagger, whose schemas differ from JSON Schema
+	swagger   bool   // Swagger 2.0
 }
 
-// server returns the server's address in the document.
-func (d *document) server(from string) (string, error) {
-	wanted := errors.New("the document does not name its server: give the connection a url")
-	servers, _ := d.root["servers"].([]any)
-	address := "/"
-	if len(servers) > 0 {
-		first := object(servers[0])
-		address = texts(first["url"])
-		for name, v := range object(first["variables"]) {
-			address = strings.ReplaceAll(address, "{"+name+"}", texts(object(v)["default"]))
+var errNoServer = errors.New("the document does not name its server: give the connection a url")
+
+// server returns the server's address in the document: the first of its servers, or else the
+// one that all paths have.
+func (d *document) server() (string, error) {
+	if d.swagger {
+		return d.serverOf(d.swaggerServers())
+	}
+	if servers, _ := d.root["servers"].([]any); len(servers) > 0 {
+		return d.serverOf(servers)
+	}
+	same := ""
+	for _, v := range object(d.root["paths"]) {
+		servers, _ := object(v)["servers"].([]any)
+		if len(servers) == 0 || same != "" && same != texts(object(servers[0])["url"]) {
+			return d.serverOf([]any{map[string]any{"url": "/"}})
 		}
+		same = texts(object(servers[0])["url"])
+	}
+	if same == "" {
+		same = "/"
+	}
+	return d.serverOf([]any{map[string]any{"url": same}})
+}
+
+// serverOf returns the address of the first of several servers.
+func (d *document) serverOf(servers []any) (string, error) {
+	first := object(servers[0])
+	address := texts(first["url"])
+	for name, v := range object(first["variables"]) {
+		address = strings.ReplaceAll(address, "{"+name+"}", texts(object(v)["default"]))
 	}
 	u, err := url.Parse(address)
 	if err != nil || strings.ContainsAny(address, "{}") {
-		return "", wanted
+		return "", errNoServer
 	}
 	if !u.IsAbs() {
-		base, err := url.Parse(from)
+		base, err := url.Parse(d.from)
 		if err != nil || base.Host == "" {
-			return "", wanted
+			return "", errNoServer
 		}
 		u = base.ResolveReference(u)
 	}
 	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
-		return "", wanted
+		return "", errNoServer
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if len(u.String()) > 2048 {
-		return "", wanted
+		return "", errNoServer
 	}
 	return u.String(), nil
 }
 
-// verbs are the members of a path that are operations, in order.
-var verbs = []string{"get", "head", "post", "put", "patch", "delete"}
+// elsewhere returns the path that replaces that of the connection's address for an operation
+// with its own servers; empty if it is the same. The server must have the same origin.
+func (d *document) elsewhere(servers []any) (path string, err error) {
+	errElsewhere := errors.New("it has its own server, but a connection has only one")
+	address, err := d.serverOf(servers)
+	if err != nil {
+		return "", errElsewhere
+	}
+	if address == d.own || address == d.base {
+		return "", nil
+	}
+	u, err := url.Parse(address)
+	base, err2 := url.Parse(d.base)
+	if err != nil || err2 != nil || u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || u.RawQuery != "" {
+		return "", errElsewhere
+	}
+	return "/" + strings.Trim(u.EscapedPath(), "/"), pathProblem("/" + strings.Trim(u.EscapedPath(), "/"))
+}
 
-// tools makes a tool of each operation that has a name; an invalid one does not affect the
-// others.
-func (d *document) tools() ([]remote.Tool, error) {
-	var tools []remote.Tool
-	at := map[string]int{}
-	bytes := 0
+// verbs are the members of a path that are operations, in order.
+var verbs = []string{"get", "head", "post", "put", "patch", "delete", "options", "trace"}
+
+// A found is an operation of a document.
+type found struct {
+	name            string // empty if it has no valid operationId
+	method, path    string
+	item, operation map[string]any
+	problem         error // it cannot be read
+}
+
+// operations returns all operations of the document, in order.
+func (d *document) operations() (all []found, err error) {
 	paths := object(d.root["paths"])
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		item, _ := d.resolve(paths[path])
-		for _, verb := range verbs {
-			if d.ctx.Err() != nil {
-				return nil, errors.New("the document took too long to read")
-			}
-			operation, ok := object(item)[verb].(map[string]any)
-			id := texts(operation["operationId"])
-			if !ok || id == "" {
-				continue
-			}
-			if utf8.RuneCountInString(id) > 128 || remote.Visible(id) != id || strings.TrimSpace(id) != id {
-				continue // not a valid name of a tool
-			}
-			if first, twice := at[id]; twice {
-				tools[first].Problem = "The document has two operations with this id."
-				continue
-			}
-			if len(tools) == remote.MaxTools {
-				return nil, fmt.Errorf("the document has more than %d operations with an operationId: keep only those that agents need", remote.MaxTools)
-			}
-			at[id] = len(tools)
-			t := d.tool(id, strings.ToUpper(verb), path, object(item), operation)
-			if bytes += len(t.Definition); bytes > remote.MaxCatalog {
-				return nil, fmt.Errorf("the operations exceed %d MiB", remote.MaxCatalog>>20)
-			}
-			tools = append(tools, t)
+		if d.ctx.Err() != nil {
+			return nil, errors.New("the document took too long to read")
 		}
+		v, err := d.resolve(paths[path])
+		if err != nil {
+			all = append(all, found{method: "path", path: path, problem: err})
+			continue
+		}
+		item := object(v)
+		for _, verb := range verbs {
+			operation, ok := item[verb].(map[string]any)
+			if !ok {
+				continue
+			}
+			o := found{name: texts(operation["operationId"]), method: strings.ToUpper(verb), path: path, item: item, operation: operation}
+			if utf8.RuneCountInString(o.name) > 128 || remote.Visible(o.name) != o.name || strings.TrimSpace(o.name) != o.name {
+				o.name = "" // not a valid name of a tool
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// tools makes a tool of each operation; an invalid one does not affect the others. An
+// operation without an id gets its name from its method and path.
+func (d *document) tools() ([]remote.Tool, error) {
+	all, err := d.operations()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > remote.MaxTools {
+		return nil, fmt.Errorf("the document has more than %d operations: keep only those that agents need", remote.MaxTools)
+	}
+	var tools []remote.Tool
+	at, named := map[string]int{}, map[string]bool{}
+	for _, o := range all {
+		named[o.name] = true
+	}
+	bytes := 0
+	for _, o := range all {
+		if d.ctx.Err() != nil {
+			return nil, errors.New("the document took too long to read")
+		}
+		if o.name == "" {
+			o.name = o.fallback(named)
+			named[o.name] = true
+		}
+		if first, twice := at[o.name]; twice {
+			tools[first].Problem = "The document has two operations with this id."
+			continue
+		}
+		at[o.name] = len(tools)
+		t := d.tool(o)
+		if bytes += len(t.Definition); bytes > remote.MaxCatalog {
+			return nil, fmt.Errorf("the operations exceed %d MiB", remote.MaxCatalog>>20)
+		}
+		tools = append(tools, t)
 	}
 	return tools, nil
 }
 
-// tool makes the tool of an operation.
-func (d *document) tool(id, method, path string, item, operation map[string]any) remote.Tool {
-	p := &plan{Method: method, Path: path, Arguments: map[string]place{}, Effects: methods[method]}
-	r := &operationReader{d: d, p: p, properties: map[string]any{}, schemas: schemaCopier{d: d, left: maxSchemaValues, names: map[string]string{}, defs: map[string]any{}}}
-	description := texts(operation["description"])
-	if description == "" {
-		description = texts(operation["summary"])
+// maxFallback is the maximum length of a name that is made of a path, without the hash that
+// distinguishes it from another.
+const maxFallback = 100
+
+// fallback returns the name of an operation without an id, such as get_orders_id. It differs
+// from the taken names.
+func (o found) fallback(taken map[string]bool) string {
+	words := strings.FieldsFunc(o.path, func(r rune) bool { return r >= 0x80 || !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	name := strings.Join(append([]string{strings.ToLower(o.method)}, words...), "_")
+	if len(name) <= maxFallback && !taken[name] {
+		return name
 	}
-	if err := r.read(item, operation); err != nil {
-		return remote.New(id, map[string]any{"name": id, "description": remote.Cut(description, 4000), "request": map[string]any{"method": method, "path": remote.Cut(path, 1024)}}, remote.Sentence(err.Error()))
+	sum := sha256.Sum256([]byte(o.method + " " + o.path))
+	return name[:min(len(name), maxFallback)] + "_" + hex.EncodeToString(sum[:4])
+}
+
+// tool makes the tool of an operation.
+func (d *document) tool(o found) remote.Tool {
+	p := &plan{Method: o.method, Path: o.path, Arguments: map[string]place{}, Effects: methods[o.method]}
+	r := &operationReader{d: d, p: p, properties: map[string]any{}, schemas: schemaCopier{d: d, left: maxSchemaValues, names: map[string]string{}, defs: map[string]any{}}}
+	description := texts(o.operation["description"])
+	if description == "" {
+		description = texts(o.operation["summary"])
+	}
+	err := o.problem
+	switch {
+	case err != nil:
+	case p.Effects == "":
+		err = fmt.Errorf("the method %s is not supported", o.method)
+	default:
+		err = r.read(o.item, o.operation)
+	}
+	if err != nil {
+		return remote.New(o.name, map[string]any{"name": o.name, "description": remote.Cut(description, 4000), "request": map[string]any{"method": o.method, "path": remote.Cut(o.path, 1024)}}, remote.Sentence(err.Error()))
 	}
 	parameters := map[string]any{"type": "object", "properties": r.properties}
 	if len(r.required) > 0 {
@@ -114,7 +218,7 @@ func (d *document) tool(id, method, path string, item, operation map[string]any)
 	if len(r.schemas.defs) > 0 {
 		parameters["$defs"] = r.schemas.defs
 	}
-	return p.tool(id, texts(operation["summary"]), description, parameters)
+	return p.fitting(o.name, texts(o.operation["summary"]), description, parameters)
 }
 
 // resolve follows the references of a value within the document.
@@ -169,7 +273,10 @@ func (r *operationReader) read(item, operation map[string]any) error {
 	}
 	for _, of := range []map[string]any{item, operation} {
 		if servers, _ := of["servers"].([]any); len(servers) > 0 {
-			return errors.New("it has its own server, but a connection has only one")
+			var err error
+			if r.p.Server, err = r.d.elsewhere(servers); err != nil {
+				return err
+			}
 		}
 	}
 	if len(object(operation["callbacks"])) > 0 {
@@ -191,6 +298,12 @@ func (r *operationReader) read(item, operation map[string]any) error {
 			return texts(was["name"]) == texts(q["name"]) && texts(was["in"]) == texts(q["in"])
 		})
 		all = append(all, q)
+	}
+	if r.d.swagger {
+		if err := r.swaggerParameters(all, operation); err != nil {
+			return err
+		}
+		all = nil
 	}
 	for _, q := range all {
 		if err := r.parameter(q); err != nil {
@@ -275,27 +388,38 @@ func (r *operationReader) body(v any) error {
 	if len(content) == 0 {
 		return nil
 	}
-	for _, kind := range slices.Sorted(maps.Keys(content)) {
-		name, _, err := mime.ParseMediaType(kind)
-		if err != nil || name != "application/json" {
-			continue
+	if r.p.Method == "GET" || r.p.Method == "HEAD" {
+		if required {
+			return fmt.Errorf("a request with %s cannot have a body", r.p.Method)
 		}
-		if r.p.Method == "GET" || r.p.Method == "HEAD" {
-			if required {
-				return fmt.Errorf("a request with %s cannot have a body", r.p.Method)
-			}
-			return nil
-		}
-		schema, err := r.schemas.copy(object(content[kind])["schema"], 0)
-		if err != nil {
-			return err
-		}
-		r.add("body", "request", schema, required, place{In: "body"})
 		return nil
 	}
-	if required {
-		return fmt.Errorf("it requires a body of the type %s; only JSON is supported", shown(slices.Sorted(maps.Keys(content))[0]))
+	kinds := slices.Sorted(maps.Keys(content))
+	for _, form := range []bool{false, true} {
+		for _, kind := range kinds {
+			media := object(content[kind])
+			switch name, _, err := mime.ParseMediaType(kind); {
+			case err != nil:
+			case !form && isJSON(name):
+				return r.addBody(media["schema"], required, "", nil)
+			case form && name == formType:
+				return r.addBody(media["schema"], required, formType, formLists(media))
+			}
+		}
 	}
+	return fmt.Errorf("it requires a body of the type %s; only JSON and forms are supported", shown(kinds[0]))
+}
+
+func isJSON(kind string) bool { return kind == "application/json" }
+
+// addBody adds the argument for the body. kind is the type of a body that is not JSON.
+func (r *operationReader) addBody(schema any, required bool, kind string, lists map[string]string) error {
+	copied, err := r.schemas.copy(schema, 0)
+	if err != nil {
+		return err
+	}
+	r.p.Form, r.p.Lists = kind == formType, lists
+	r.add("body", "request", copied, required, place{In: "body"})
 	return nil
 }
 

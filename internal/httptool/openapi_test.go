@@ -90,7 +90,7 @@ func TestADocumentBecomesTools(t *testing.T) {
 	all := read(t, shop)
 	for name, want := range map[string]string{
 		"getOrder": "The document has two operations with this id.", "putOrder": "always idempotent", "deleteOrder": "always idempotent", "patchOrder": "always idempotent", "postOrder": "always once",
-		"upload": "A request with GET cannot have a body.", "multipart": "It requires a body of the type multipart/form-data; only JSON is supported.", "cookie": "It requires a cookie (sid).",
+		"upload": "A request with GET cannot have a body.", "multipart": "It requires a body of the type multipart/form-data; only JSON and forms are supported.", "cookie": "It requires a cookie (sid).",
 		"remote":   "It references another document (https://example.com/a.json), which is never fetched.",
 		"callback": "It has callbacks, which this service does not receive.", "hop": "It requires the header Transfer-Encoding, which cannot be set.", "nopath": `Its path requires a parameter "id".`,
 		"deep": "The parameter f has the style deepObject, which is not supported.", "elsewhere": "It has its own server, but a connection has only one.",
@@ -103,7 +103,10 @@ func TestADocumentBecomesTools(t *testing.T) {
 			t.Errorf("%s: %q %s %s", name, tool.Problem, approval, effects)
 		}
 	}
-	if len(all) != 15 {
+	if got := all["get_nameless"]; got.Problem != "" || !strings.Contains(got.Definition, "has no id") {
+		t.Errorf("without an id: %+v", got)
+	}
+	if len(all) != 16 {
 		t.Errorf("%d tools", len(all))
 	}
 	once := read(t, strings.Replace(shop, "operationId: getOrder}", "operationId: other}", 1))["getOrder"]

@@ -178,6 +178,21 @@ func (o Operation) places(p *plan) (map[string]any, error) {
 	return parameters, nil
 }
 
+// fitting returns the tool of a plan. If its definition is too large, its texts and then its
+// innermost schemas are left out.
+func (p *plan) fitting(name, title, description string, parameters map[string]any) remote.Tool {
+	first := p.tool(name, title, description, parameters)
+	for _, s := range []shortening{{300, allLevels}, {100, allLevels}, {0, allLevels}, {0, 6}, {0, 3}} {
+		if first.Problem == "" {
+			break
+		}
+		if t := p.tool(name, title, remote.Cut(description, 1000), s.parameters(parameters)); t.Problem == "" {
+			return t
+		}
+	}
+	return first
+}
+
 // tool returns the tool of a plan.
 func (p *plan) tool(name, title, description string, parameters map[string]any) remote.Tool {
 	if _, ok := parameters["additionalProperties"]; !ok {

@@ -30,6 +30,12 @@ type plan struct {
 	Effects        string           `json:"effects"`
 	IdempotencyKey bool             `json:"idempotencyKey"` // send the id of the call as that header
 	Result         selection        `json:"result"`
+
+	// Server is the path that replaces that of the connection's address; empty if it does not.
+	Server string `json:"server,omitempty"`
+	// Form sends the body as a form; Lists has the encodings of its lists, by member.
+	Form  bool              `json:"form,omitempty"`
+	Lists map[string]string `json:"lists,omitempty"`
 }
 
 // A place is the position of an argument in a request.
@@ -132,6 +138,11 @@ func (p *plan) request(d remote.Definition, base string, arguments json.RawMessa
 		out.body = []byte("{}")
 	}
 	var err error
+	if p.Form && out.body != nil {
+		if out.body, err = encodeForm(out.body, p.Lists); err != nil {
+			return nil, fmt.Errorf("the body cannot be sent as a form: %w", err)
+		}
+	}
 	out.url, err = p.address(base, inPath, query)
 	return out, err
 }
@@ -236,7 +247,11 @@ func (p *plan) address(base string, inPath map[string]string, query []string) (s
 	if err != nil || u.Host == "" {
 		return "", errors.New("the connection has no address yet: refresh it")
 	}
-	path := strings.TrimRight(u.EscapedPath(), "/") + p.Path
+	path := u.EscapedPath()
+	if p.Server != "" {
+		path = p.Server
+	}
+	path = strings.TrimRight(path, "/") + p.Path
 	for _, name := range placeholders(p.Path) {
 		value, ok := inPath[name]
 		if !ok {

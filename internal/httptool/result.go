@@ -9,12 +9,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/htmlindex"
+
 	"stoa/internal/remote"
 )
 
 // text returns the body of a reply for a model. Unreadable parts are named: the reply
-// arrived, so the request was carried out.
-func (p *plan) text(contentType string, body []byte) string {
+// arrived, so the request was carried out. cut means that the body is only the beginning.
+func (p *plan) text(contentType string, body []byte, cut bool) string {
+	body = decoded(contentType, body)
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "Done. The reply is empty."
 	}
@@ -30,15 +33,33 @@ func (p *plan) text(contentType string, body []byte) string {
 	}
 	note := ""
 	switch {
+	case cut:
+		note = remote.CutNote(len(body))
 	case isJSON:
 		note = "(The server says that this is JSON, and it cannot be read as that.)\n"
 	case p.Result.Pointer != "":
 		note = "(The reply is no JSON, so the part that is wanted was not looked for.)\n"
 	}
 	if !isText(kind, body) {
+		if cut {
+			return remote.LeftOut(kindOr(kind), len(body))
+		}
 		return note + remote.LeftOut(kindOr(kind), len(body))
 	}
 	return note + strings.ToValidUTF8(string(body), "\ufffd")
+}
+
+// decoded returns a body in UTF-8, from the charset that the server states.
+func decoded(contentType string, body []byte) []byte {
+	_, parameters, _ := mime.ParseMediaType(contentType)
+	if charset := parameters["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		if encoding, err := htmlindex.Get(charset); err == nil {
+			if text, err := encoding.NewDecoder().Bytes(body); err == nil {
+				return text
+			}
+		}
+	}
+	return body
 }
 
 func kindOr(kind string) string {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"stoa/internal/stoa"
 )
 
 const (
@@ -38,9 +40,10 @@ const (
 type Config struct {
 	Connections int // maximum in total; 0 means no limit
 	// PerAddress is the maximum of connections from one IPv4 address or one IPv6 network of
-	// 64 bits; 0 means no limit. Loopback, private and link-local addresses are exempt: a
-	// reverse proxy sends the requests of all clients from one.
+	// 64 bits; 0 means no limit. Proxies are exempt: a reverse proxy sends the requests of all
+	// clients from one address.
 	PerAddress int
+	Proxies    stoa.Proxies
 	// WriteTimeout is the maximum time in which a peer must accept 32 KiB; 0 means 30 s.
 	WriteTimeout time.Duration
 	// Refusal returns the whole HTTP reply to a connection beyond a limit: the one per
@@ -77,7 +80,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		addr := Network(c.RemoteAddr().String())
+		addr := l.cfg.Proxies.Network(c.RemoteAddr().String())
 		ok, ofAddress := l.enter(addr)
 		if ok {
 			boundUnread(c)
@@ -98,28 +101,6 @@ func (l *Listener) Open() int {
 // address, and because of the total.
 func (l *Listener) Refused() (ofAddress, inAll uint64) {
 	return l.refusedAddress.Load(), l.refusedAll.Load()
-}
-
-// Network returns the network for which an address counts: an IPv4 address itself, or the
-// first 64 bits of an IPv6 address. It is the zero prefix for a loopback, private or
-// link-local address and for a text that is not an address.
-func Network(address string) netip.Prefix {
-	var ip netip.Addr
-	if both, err := netip.ParseAddrPort(address); err == nil {
-		ip = both.Addr()
-	} else if ip, err = netip.ParseAddr(address); err != nil {
-		return netip.Prefix{}
-	}
-	ip = ip.Unmap().WithZone("")
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
-		return netip.Prefix{}
-	}
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, _ := ip.Prefix(bits) // both lengths are valid for their addresses
-	return p
 }
 
 func (l *Listener) enter(addr netip.Prefix) (ok, ofAddress bool) {

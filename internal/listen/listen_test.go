@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stoa/internal/listen"
+	"stoa/internal/stoa"
 )
 
 // A source is a listener whose connections come from a channel.
@@ -126,9 +127,9 @@ func TestANetworkIsAnAddressOr64Bits(t *testing.T) {
 		"192.0.2.1:80": "192.0.2.1/32", "192.0.2.1": "192.0.2.1/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32",
 		"[2001:db8::5:6:7:8]:1": "2001:db8::/64", "2001:db8::1%eth0": "2001:db8::/64",
 		"10.1.2.3:4": "invalid Prefix", "fe80::1%eth0": "invalid Prefix", "[fd00::1]:1": "invalid Prefix",
-		"127.0.0.1:1": "invalid Prefix", "[::1]:1": "invalid Prefix", "pipe": "invalid Prefix", "": "invalid Prefix",
+		"127.0.0.1:1": "invalid Prefix", "100.64.0.9:1": "invalid Prefix", "100.128.0.9:1": "100.128.0.9/32", "[::1]:1": "invalid Prefix", "pipe": "invalid Prefix", "": "invalid Prefix",
 	} {
-		if got := listen.Network(address).String(); got != want {
+		if got := (stoa.Proxies{}).Network(address).String(); got != want {
 			t.Errorf("%q is counted as %s, want %s", address, got, want)
 		}
 	}

@@ -136,16 +136,16 @@ func (a argument) value(arguments json.RawMessage) (string, bool) {
 		return strconv.FormatInt(int64(n), 10), true
 	}
 	var s *string
-	if json.Unmarshal(arguments, &s) != nil || s == nil || *s == "" {
+	if json.Unmarshal(arguments, &s) != nil || s == nil {
 		return "", false
 	}
 	return headerText(*s), true
 }
 
 // headerText returns a text as the value of a header: in base64 if it could not be a header
-// value, or would be read as base64.
+// value, would be read as base64, or is empty, since many programs drop an empty header.
 func headerText(s string) string {
-	plain := strings.Trim(s, " \t") == s && !strings.HasPrefix(s, "=?base64?")
+	plain := s != "" && strings.Trim(s, " \t") == s && !strings.HasPrefix(s, "=?base64?")
 	for _, c := range []byte(s) {
 		plain = plain && c >= ' ' && c < 0x7f
 	}

@@ -43,6 +43,7 @@ func TestArgumentsGoIntoHeaders(t *testing.T) {
 		for arguments, want := range map[string]string{
 			`{}`: "", `{"region":null,"note":"n"}`: "",
 			`{"region":"eu west","all":true,"scope":{"depth":3.0}}`: "Mcp-Param-All: true, Mcp-Param-Depth: 3, Mcp-Param-Region: eu west",
+			`{"region":""}`:                "Mcp-Param-Region: =?base64??=",
 			`{"region":"größe"}`:           "Mcp-Param-Region: =?base64?Z3LDtsOfZQ==?=",
 			`{"region":"a\r\nX: y"}`:       "Mcp-Param-Region: =?base64?YQ0KWDogeQ==?=",
 			`{"region":" a"}`:              "Mcp-Param-Region: =?base64?IGE=?=",

@@ -17,14 +17,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
+	"stoa/internal/sse"
 )
 
 const maxPages = 50 // of a catalog
@@ -44,9 +47,9 @@ type Server struct {
 // Catalog requests a server's tools. Its errors are [*remote.Error].
 func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	s.Protocol = "" // the server may have changed its version
-	c, err := s.open(ctx, remote.MaxCatalog)
+	c, err := s.open(ctx, remote.MaxCatalog, false)
 	if err != nil {
-		return nil, err
+		return nil, s.older(ctx, err)
 	}
 	defer c.close()
 	out := &remote.Catalog{}
@@ -127,20 +130,21 @@ var spoken = map[string]bool{Modern: true}
 
 // open connects to a server with replies of at most limit bytes each. If the server no longer
 // accepts the handshake of its last version, the version is requested again. A version
-// without sessions has no handshake: nothing is sent.
-func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
-	c, err := s.handshake(ctx, limit)
+// without sessions has no handshake: nothing is sent. listens receives the server's requests
+// outside of the streams of calls.
+func (s Server) open(ctx context.Context, limit int64, listens bool) (*connected, error) {
+	c, err := s.handshake(ctx, limit, listens)
 	failed, _ := errors.AsType[*remote.Error](err)
 	if failed != nil && failed.Reason == "" && !failed.Unauthorized && s.Protocol != "" && s.Protocol < Modern {
 		s.Protocol = ""
-		c, err = s.handshake(ctx, limit)
+		c, err = s.handshake(ctx, limit, listens)
 	}
 	return c, err
 }
 
 // handshake is open for one version of the protocol.
-func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) {
-	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: limit})}
+func (s Server) handshake(ctx context.Context, limit int64, listens bool) (*connected, error) {
+	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: limit, ErrorBody: s.Credential.ErrorBody()}), listens: listens}
 	if spoken[s.Protocol] {
 		w.assumed = s.Protocol
 	}
@@ -148,7 +152,7 @@ func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) 
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
 	transport := &sdk.StreamableClientTransport{
-		Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(limit),
+		Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: !listens, MaxEventSize: int(limit),
 		HTTPClient: &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	var options *sdk.ClientSessionOptions
@@ -223,7 +227,9 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 		}
 		return e
 	case x.status != 0 && x.status/100 != 2:
-		return remote.OfStatus(x.status, x.header, err)
+		e := remote.OfStatus(x.status, x.header, err)
+		e.Says(x.said)
+		return e
 	case x.err == errQuestion:
 		return &remote.Error{Class: remote.Refused, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.err != nil:
@@ -237,6 +243,53 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	default:
 		return &remote.Error{Class: remote.Unknown, Message: "The server's reply is not a message of the protocol.", Err: err}
 	}
+}
+
+// older returns the error for a server with which no handshake was possible. It names the
+// transport of 2024-11-05, if the server has that one.
+func (s Server) older(ctx context.Context, err error) error {
+	failed, _ := errors.AsType[*remote.Error](err)
+	if failed == nil || failed.Status != http.StatusBadRequest && failed.Status != http.StatusNotFound && failed.Status != http.StatusMethodNotAllowed {
+		return err
+	}
+	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: 64 << 10, Total: olderTime})}
+	req, invalid := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	if invalid != nil {
+		return err
+	}
+	maps.Copy(req.Header, headers(s))
+	s.Credential.Add(req)
+	resp, unreachable := w.get(req, "")
+	if unreachable != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if !isStream(resp) {
+		return err
+	}
+	if event, ended := sse.NewReader(resp.Body, 0).Next(); ended == nil && string(event.Type) == "endpoint" {
+		failed.Message = "The server has the transport HTTP+SSE of the protocol version 2024-11-05 at this address, which this service does not support. Use its address for streamable HTTP, which often ends in /mcp, or a newer version of the server."
+	}
+	return failed
+}
+
+// olderTime limits the search for the transport of 2024-11-05.
+const olderTime = 5 * time.Second
+
+// headers returns the headers of a server's requests.
+func headers(s Server) http.Header {
+	all := http.Header{"User-Agent": {"stoa"}}
+	for name, value := range s.Headers {
+		all.Set(name, value)
+	}
+	return all
+}
+
+// hasDropped reports whether a server refused a request because it does not have the session:
+// with the status 404 as the protocol defines, or with 400 and a text about sessions.
+func (x exchange) hasDropped() bool {
+	about := strings.ToLower(x.message + x.said)
+	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.code != InvalidParams && strings.Contains(about, "session")
 }
 
 // isOtherEra reports whether a server refused a request in the way of a server of another

@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"stoa/internal/media"
 	"stoa/internal/remote"
 )
 
@@ -26,7 +28,10 @@ func resultOf(raw json.RawMessage) *remote.Result {
 	}
 	texts := 0
 	for _, b := range blocks {
-		text, isText := blockText(b)
+		text, isText := imageText(b, out), false
+		if text == "" {
+			text, isText = blockText(b)
+		}
 		if isText {
 			texts++
 		}
@@ -39,6 +44,27 @@ func resultOf(raw json.RawMessage) *remote.Result {
 		out.Text = "(The result is empty.)"
 	}
 	return out
+}
+
+// imageText adds the image of a block to a result, and returns the text that names it; empty
+// if it is not a usable image.
+func imageText(raw json.RawMessage, out *remote.Result) string {
+	var b struct {
+		Type string `json:"type"`
+		Data string `json:"data"`
+	}
+	if json.Unmarshal(raw, &b) != nil || b.Type != "image" || len(out.Images) == remote.MaxImages {
+		return ""
+	}
+	data, err := base64.StdEncoding.DecodeString(b.Data)
+	if err != nil {
+		return ""
+	}
+	m, err := media.ImageOf(data)
+	if err != nil {
+		return ""
+	}
+	return out.Show(m)
 }
 
 // blockText returns one block of a result as text.

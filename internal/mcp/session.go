@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -36,7 +35,7 @@ func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, e
 		return nil, err
 	}
 	result, x, err := c.call(ctx, call)
-	forgotten := x.status == http.StatusNotFound && c.session.ID() != ""
+	forgotten := c.session.ID() != "" && x.hasDropped()
 	other := c.wire.assumed != "" && x.isOtherEra()
 	s.leave(c, err != nil && (forgotten || other))
 	if err == nil || !forgotten && !other {
@@ -72,7 +71,7 @@ func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c == nil {
-		c, err := s.server.open(ctx, limit)
+		c, err := s.server.open(ctx, limit, true)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +129,11 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	if x.result == nil {
 		return nil, x, x.failure(ctx, err)
 	}
-	return resultOf(x.result), x, nil
+	result := resultOf(x.result)
+	if x.cut > 0 {
+		result.Bytes, result.Text = x.cut, remote.CutNote(x.cut)+result.Text
+	}
+	return result, x, nil
 }
 
 // Keep returns the server with one session for several calls; end closes it.

@@ -26,6 +26,7 @@ type wire struct {
 	// assumed is the version that the server is assumed to use; empty means that it is
 	// requested.
 	assumed string
+	listens bool // receives the server's requests outside of the streams of calls
 }
 
 // A slot contains the outcome of one request. The slot of a call is in the context of the
@@ -53,6 +54,8 @@ type exchange struct {
 	result  json.RawMessage // as the server wrote it; nil if none exists
 	code    int             // of an error of the protocol; 0 if none exists
 	message string          // of that error
+	said    string          // the body of a status other than 2xx that is not a message of the protocol
+	cut     int             // number of bytes that were read of a reply that is too large; 0 if it is complete
 	err     error           // there was no reply, or not a message of the protocol
 	begun   bool            // the request may have been sent, and nothing else is known
 }
@@ -102,11 +105,11 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	}
-	for name, value := range w.server.Headers {
-		out.Header.Set(name, value)
-	}
-	out.Header.Set("User-Agent", "stoa")
+	maps.Copy(out.Header, headers(w.server))
 	w.server.Credential.Add(out)
+	if req.Method == http.MethodGet {
+		return w.listen(out), nil
+	}
 	call := asked.ID != nil && asked.Method != ""
 	if asked.Method == "notifications/cancelled" { // only the end of the call waits for it
 		ctx, cancel := context.WithTimeout(req.Context(), closeTime/2)
@@ -136,7 +139,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return resp, nil
 	}
-	r := &reply{w: w, into: into, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode, header: resp.Header}}
+	r := &reply{w: w, into: into, request: out, body: resp.Body, id: asked.ID, callsTool: asked.Method == methodCall, x: exchange{status: resp.StatusCode, header: resp.Header}}
 	r.neutral = asked.Method == "tools/list" || asked.Method == methodCall
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -148,12 +151,15 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		if asked.Method == methodCall {
 			resp = answer(req, failedReply(asked.ID)) // the same
 		}
-	case kind == "text/event-stream":
+	case kind == eventStream:
 		r.events = sse.NewReader(resp.Body, remote.MaxCatalog)
 		resp.Body = r
 	default:
 		data, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
+		if kind == "application/json" && r.cutsOff(err) {
+			data, err = r.beginning(data), nil
+		}
 		if kind != "application/json" && err == nil {
 			err = errNotProtocol
 		}
@@ -211,13 +217,26 @@ var (
 type reply struct {
 	w       *wire
 	into    *slot
+	request *http.Request // as it was sent
 	body    io.ReadCloser
 	id      json.RawMessage
 	neutral bool // the SDK receives an empty result
-	x       exchange
-	events  *sse.Reader
-	out     []byte // not yet read by the SDK
-	done    bool
+	// callsTool is set for a call of a tool, of whose result the beginning suffices.
+	callsTool bool
+	x         exchange
+	events    *sse.Reader
+	resumed   resumption
+	out       []byte // not yet read by the SDK
+	done      bool
+}
+
+// isOwn reports whether a message has the id of the request. An error may be without an id if
+// the server could not read it, and so may the beginning of a reply; each stream is for one
+// request.
+func (r *reply) isOwn(m envelope) bool {
+	id := bytes.TrimSpace(m.ID)
+	none := len(id) == 0 || string(id) == "null"
+	return bytes.Equal(id, bytes.TrimSpace(r.id)) || none && (m.Error != nil || r.x.cut > 0)
 }
 
 // accept reads a message. If it is the reply, its content is stored, and the message for the
@@ -229,13 +248,16 @@ func (r *reply) accept(data []byte) (text []byte, is bool) {
 	if string(m.Result) == "null" {
 		m.Result = nil
 	}
-	if err != nil || m.Method != "" || !bytes.Equal(bytes.TrimSpace(m.ID), bytes.TrimSpace(r.id)) || (m.Result == nil) == (m.Error == nil) {
+	if err != nil || m.Method != "" || !r.isOwn(m) || (m.Result == nil) == (m.Error == nil) {
 		return data, false
 	}
 	if m.Error != nil {
 		r.x.code, r.x.message = m.Error.Code, m.Error.Message
 		if r.x.code == 0 {
 			r.x.code = 1 // none of the defined codes
+		}
+		if !bytes.Equal(bytes.TrimSpace(m.ID), bytes.TrimSpace(r.id)) {
+			data = failedReply(r.id) // the SDK would wait for one with the id
 		}
 		return data, true
 	}
@@ -264,8 +286,11 @@ func (r *reply) refused() io.ReadCloser {
 	data, err := io.ReadAll(r.body)
 	r.body.Close()
 	if err == nil {
+		data = r.w.server.Credential.Uncut(data)
 		if _, is := r.accept(data); is {
 			r.x.result = nil
+		} else {
+			r.x.said = string(data)
 		}
 	}
 	r.into.keep(r.x)
@@ -281,6 +306,13 @@ func (r *reply) Read(p []byte) (int, error) {
 		event, err := r.events.Next()
 		var text []byte
 		switch {
+		case err != nil && r.cutsOff(err):
+			text, r.done = r.accept(r.beginning(r.events.Unfinished()))
+			if !r.done {
+				text, r.done = r.broken(err), true
+			}
+		case err != nil && r.resume():
+			continue
 		case err == io.EOF:
 			text, r.done = r.broken(errNoReply), true
 		case err != nil:

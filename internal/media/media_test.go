@@ -2,6 +2,7 @@ package media
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,7 +133,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 
 // document returns a PDF with the given number of pages.
 func document(pages int, trailer string) []byte {
-	return []byte("%PDF-1.7\n1 0 obj <</Type /Pages /Count 3>> endobj\n" + strings.Repeat("2 0 obj <</Type/Page /Parent 1 0 R>> endobj\n", pages) + "trailer <</Root 1 0 R" + trailer + ">>\n%%EOF\n")
+	return []byte("%PDF-1.7\n1 0 obj <</Type /Pages /Count " + strconv.Itoa(pages) + ">> endobj\n" + strings.Repeat("2 0 obj <</Type/Page /Parent 1 0 R>> endobj\n", pages) + "trailer <</Root 1 0 R" + trailer + ">>\n%%EOF\n")
 }
 
 func TestFilesAreToldByTheirContent(t *testing.T) {
@@ -169,6 +171,40 @@ func TestFilesAreToldByTheirContent(t *testing.T) {
 	}
 	if m, err := pdf(bytes.Repeat([]byte("%PDF-/Type/Page "), 600_000)); err != nil || m.Pages != maxPages {
 		t.Errorf("a file of page marks: %+v, %v", m, err)
+	}
+}
+
+// objects returns a PDF with a text in a compressed object stream.
+func objects(text, filter string) []byte {
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	w.Write([]byte(text))
+	w.Close()
+	return []byte("%PDF-1.7\n1 0 obj <</Type /ObjStm /N 1 " + filter + ">> stream\r\n" + packed.String() + "\nendstream endobj\n%%EOF\n")
+}
+
+func TestPagesOfAPDFAreCounted(t *testing.T) {
+	t.Parallel()
+	page := "<</Type/Page /Parent 1 0 R>> "
+	for name, c := range map[string]struct {
+		data []byte
+		want int64
+	}{
+		"in an object stream":      {objects(strings.Repeat(page, 1000), "/Filter/FlateDecode"), 1000},
+		"in two":                   {append(objects(strings.Repeat(page, 20), ""), objects(strings.Repeat(page, 30), "")...), 50},
+		"in the tree's root":       {objects("<</Kids [2 0 R 2 0 R] /Resources <</Font <</F 3 0 R>>>> /Count 700 /Type /Pages>> "+page, ""), 700},
+		"in the largest node":      {objects("<</Type /Pages /Count 40>> <</Type /Pages /Count 400 /Kids []>> <</Type /Pages /Count 4>>", ""), 400},
+		"not in the outlines":      {objects("<</Type /Pages /Count 2 /A <<>>>> <</Type /Outlines /Count 900>> <</Count 901>>"+page+page, ""), 2},
+		"more than there can be":   {objects("<</Type /Pages /Count 999999999>>", ""), maxPages},
+		"nowhere":                  {[]byte("%PDF-1.7\n%%EOF\n"), 0},
+		"in another compression":   {[]byte("%PDF-1.7\n" + page + "1 0 obj <</Type /ObjStm /Filter/LZWDecode>> stream\nxyz\nendstream"), 0},
+		"in a stream that is long": {objects(page+strings.Repeat(" ", maxStream), ""), 0},
+		"without a stream":         {[]byte("%PDF-1.7\n" + page + strings.Repeat("/ObjStm ", 500_000)), 0},
+		"in too many streams":      {bytes.Repeat(objects(page, ""), maxStreams+1), 0},
+	} {
+		if m, err := pdf(c.data); err != nil || m.Pages != c.want {
+			t.Errorf("%s: %+v, %v, want %d", name, m, err, c.want)
+		}
 	}
 }
 

@@ -93,6 +93,8 @@ type Server struct {
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
 	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // it sends iss in its redirects (RFC 9207)
 	TakesDocument bool     `json:"client_id_metadata_document_supported"`
+
+	assumed bool // it has no metadata
 }
 
 // A Found is the result of a discovery.
@@ -161,7 +163,7 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported"`
 	}
-	places, scopes, err := f.challenge(ctx, address, mcp)
+	places, scopes, refused, err := f.challenge(ctx, address, mcp)
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +197,15 @@ func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found
 		break
 	}
 	found.Server, err = f.server(ctx, issuer)
+	if err == errNone && refused && len(about.Servers) == 0 {
+		found.Server, err = assumed(origin.String()), nil
+	}
 	return found, err
 }
 
 // challenge sends a request without a token to the server with tools, and returns the
-// addresses of its metadata and the required scopes according to its refusal.
-func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, err error) {
+// addresses of its metadata and the required scopes according to its refusal, if it refuses.
+func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, refused bool, err error) {
 	f.left--
 	method, body := http.MethodGet, []byte(nil)
 	if mcp {
@@ -208,7 +213,7 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, failed("The address of the connection is invalid.")
+		return nil, nil, false, failed("The address of the connection is invalid.")
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if mcp {
@@ -216,26 +221,55 @@ func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (plac
 	}
 	reply, err := f.c.exchange(req)
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason != outbound.NotAllowed && e.Reason != outbound.Unreachable {
-		return nil, nil, nil // for example an endless stream: the well-known addresses follow
+		return nil, nil, false, nil // for example an endless stream: the well-known addresses follow
 	}
 	if err != nil || reply.Status != http.StatusUnauthorized {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	for _, header := range reply.Header.Values("WWW-Authenticate") {
+	for _, c := range bearer(reply.Header.Values("WWW-Authenticate")) {
+		if at := c["resource_metadata"]; at != "" && places == nil {
+			places = []string{at}
+		}
+		if scope := c["scope"]; scope != "" && scopes == nil {
+			scopes = strings.Fields(scope)
+		}
+	}
+	return places, scopes[:min(len(scopes), maxScopes)], true, nil
+}
+
+// bearer returns the parameters of the challenges for a token in headers.
+func bearer(headers []string) (all []map[string]string) {
+	for _, header := range headers {
 		challenges, _ := oauthex.ParseWWWAuthenticate([]string{header}) // a header that cannot be parsed is ignored
 		for _, c := range challenges {
-			if c.Scheme != "bearer" {
-				continue
-			}
-			if at := c.Params["resource_metadata"]; at != "" && places == nil {
-				places = []string{at}
-			}
-			if scope := c.Params["scope"]; scope != "" && scopes == nil {
-				scopes = strings.Fields(scope)
+			if c.Scheme == "bearer" {
+				all = append(all, c.Params)
 			}
 		}
 	}
-	return places, scopes[:min(len(scopes), maxScopes)], nil
+	return all
+}
+
+// Lacking returns the scopes that a server requires for a request, according to the headers
+// WWW-Authenticate of its refusal; nil if it does not refuse the request for its scopes.
+func Lacking(headers []string) []string {
+	for _, c := range bearer(headers) {
+		if c["error"] == "insufficient_scope" && plain(strings.ReplaceAll(c["scope"], " ", "")) {
+			return Join(nil, strings.Fields(c["scope"]))
+		}
+	}
+	return nil
+}
+
+// Join returns the scopes of both lists, each once, as far as they are sent.
+func Join(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) && len(all) < maxScopes {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // server reads the metadata of an authorization server.
@@ -267,7 +301,18 @@ func (f *fetches) server(ctx context.Context, issuer string) (s Server, err erro
 		}
 		return s, nil
 	}
-	return s, failed("No authorization server was found for the server: it may require another kind of secret.")
+	return s, errNone
+}
+
+var errNone = failed("No authorization server was found for the server: it may require another kind of secret.")
+
+// assumed returns the authorization server at an origin without metadata, with the endpoints
+// that the protocol's version 2025-03-26 defines.
+func assumed(origin string) Server {
+	return Server{
+		Issuer: origin, Authorization: origin + "/authorize", Token: origin + "/token", Registration: origin + "/register",
+		Challenges: []string{"S256"}, assumed: true,
+	}
 }
 
 // canonical returns the resource of an address (RFC 8707): without query and fragment.
@@ -345,8 +390,13 @@ func Challenge(verifier string) string {
 // is missing although the server always sends it. The names are compared exactly.
 func CheckIssuer(issuer string, says bool, got url.Values) error {
 	iss, named := got["iss"]
-	if len(iss) > 1 || named && iss[0] != issuer || says && !named {
-		return failed("The answer does not come from the expected authorization server. Nothing was authorized.")
+	switch {
+	case len(iss) > 1:
+		return failed("The answer names several authorization servers, but %s was expected. Nothing was authorized.", cut(issuer))
+	case named && iss[0] != issuer:
+		return failed("The answer comes from the authorization server %s, but %s was expected. Nothing was authorized.", cut(iss[0]), cut(issuer))
+	case says && !named:
+		return failed("The answer does not name its authorization server (iss), but %s always does. Nothing was authorized.", cut(issuer))
 	}
 	return nil
 }
@@ -390,6 +440,9 @@ func (c *Client) Register(ctx context.Context, s Server, name, redirectURI strin
 	reply, err := c.exchange(req)
 	if err != nil {
 		return id, err
+	}
+	if reply.Status/100 != 2 && s.assumed {
+		return id, errNone
 	}
 	if reply.Status/100 != 2 {
 		return id, refusal("The authorization server did not register the service", reply)

@@ -23,6 +23,7 @@ type Limits struct {
 	Total     time.Duration // for the whole exchange; 0 means that of the request's context
 	Idle      time.Duration // between two bytes of the body; 0 means 30 s
 	Body      int64         // bytes of a body; a larger one is an error
+	Cut       bool          // cuts a larger body instead
 	ErrorBody int64         // bytes of the body of a status other than 2xx; the rest is cut. 0 means 4 KiB
 
 	// Public ignores the additional destinations that the operator allows.
@@ -223,6 +224,7 @@ type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	Cut    bool // the body of a status of 2xx is larger, and this is its beginning; see [Limits]
 }
 
 // Exchange sends one request and reads the whole reply. A reply of any status is a success;
@@ -233,12 +235,14 @@ func (c *Client) Exchange(req *http.Request) (*Reply, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if limit := c.limits.Body; resp.StatusCode/100 == 2 && resp.ContentLength > limit {
+	if limit := c.limits.Body; resp.StatusCode/100 == 2 && resp.ContentLength > limit && !c.limits.Cut {
 		return nil, &Error{Reason: TooLarge, Sent: true}
 	}
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
+	failed, _ := errors.AsType[*Error](err)
+	cut := c.limits.Cut && failed != nil && failed.Reason == TooLarge
+	if err != nil && !cut {
 		return nil, err
 	}
-	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: data}, nil
+	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: data, Cut: cut}, nil
 }

@@ -125,6 +125,9 @@ func parseTool(raw json.RawMessage) (t Tool) {
 		return t
 	}
 	t.Name, t.Problem = name, problemOf(kept)
+	if execution, _ := members["execution"].(map[string]any); execution["taskSupport"] == "required" {
+		t.Problem = cmp.Or(t.Problem, "The server runs this tool only as a task (execution.taskSupport), which this service does not support.")
+	}
 	return t
 }
 
@@ -305,9 +308,8 @@ func Visible(text string) string {
 }
 
 // ModelName returns the name of a connection's tool for a model: at most 64 letters, digits,
-// _ and -. If it had to be changed it ends with part of a hash, to avoid accidental
-// duplicates.
-func ModelName(connection, tool string) string {
+// _ and -. If it is taken or too long it ends with part of a hash.
+func ModelName(connection, tool string, taken func(name string) bool) string {
 	const most = 64
 	name := connection + "__" + strings.Map(func(r rune) rune {
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-') {
@@ -315,7 +317,7 @@ func ModelName(connection, tool string) string {
 		}
 		return '_'
 	}, tool)
-	if name == connection+"__"+tool && len(name) <= most {
+	if len(name) <= most && !taken(name) {
 		return name
 	}
 	return name[:min(len(name), most-5)] + "_" + hash(tool)[:4]
@@ -335,6 +337,11 @@ func Cut(text string, most int) string {
 // LeftOut returns the replacement for a part of a result that is not text.
 func LeftOut(kind string, bytes int) string {
 	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", Cut(kind, 100), (bytes+999)/1000)
+}
+
+// CutNote is the first line of the text of a reply of which only so many bytes were read.
+func CutNote(bytes int) string {
+	return fmt.Sprintf("(The reply has more than %d bytes, and this is only its beginning: the rest was not read. Ask for less.)\n", bytes)
 }
 
 // CutBytes returns at most most bytes of a text, in whole characters.

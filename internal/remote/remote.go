@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stoa/internal/outbound"
+	"stoa/internal/stoa"
 )
 
 // Limits of a server's replies.
@@ -23,6 +24,7 @@ const (
 	MaxTools   = 500       // of a catalog
 	MaxCatalog = 4 << 20   // bytes of a catalog, or of its source document
 	MaxResult  = 256 << 10 // bytes of the reply to a call, unless the call sets another limit
+	MaxImages  = 10        // of a result
 )
 
 // A Server is the far side of a connection. The errors of its methods are [*Error].
@@ -61,9 +63,16 @@ type Call struct {
 
 // A Result is the answer of a tool.
 type Result struct {
-	Text    string // for a model
-	IsError bool   // the tool reports that it failed
-	Bytes   int    // as the server sent it
+	Text    string        // for a model
+	Images  []*stoa.Media // at most [MaxImages]; Text names each
+	IsError bool          // the tool reports that it failed
+	Bytes   int           // as the server sent it
+}
+
+// Show adds an image to the result, and returns the text that names it.
+func (r *Result) Show(m *stoa.Media) string {
+	r.Images = append(r.Images, m)
+	return fmt.Sprintf("(image %d: %s, %d × %d pixels)", len(r.Images), m.Type, m.Width, m.Height)
 }
 
 // A Class says how far a call without a result got.
@@ -86,6 +95,7 @@ type Error struct {
 	Status       int             // HTTP status of the reply; 0 if none exists
 	Code         int             // of the error of the protocol; 0 if none exists, or it is 0
 	RetryAfter   time.Duration   // requested by the server; 0 if not
+	Challenges   []string        // headers WWW-Authenticate of the reply
 	Err          error           // for logs
 }
 
@@ -110,7 +120,7 @@ func OfNetwork(failed *outbound.Error) *Error {
 // OfStatus returns the error for a reply with a status other than 2xx. The cause is for
 // logs; the header may be nil.
 func OfStatus(status int, header http.Header, cause error) *Error {
-	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Err: cause}
+	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answered with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Challenges: header.Values("WWW-Authenticate"), Err: cause}
 	if refused[status] {
 		e.Class = Refused
 	}
@@ -125,6 +135,41 @@ func retryAfter(header http.Header) time.Duration {
 	}
 	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
 }
+
+// MaxErrorText is the maximum size of the text of an error that a server sends, in bytes.
+const MaxErrorText = 4 << 10
+
+// ErrorBody returns the number of bytes that are read of the body of an error: enough for
+// [Credential.Uncut].
+func (c Credential) ErrorBody() int64 { return int64(MaxErrorText + 2*c.Longest()) }
+
+// Uncut returns the body of an error without the secret. A body of [Credential.ErrorBody]
+// bytes may have been cut within the secret.
+func (c Credential) Uncut(body []byte) []byte {
+	return c.Beginning(body, int64(len(body)) >= c.ErrorBody())
+}
+
+// Beginning returns data without the secret, and without its end if it was cut, since that
+// may contain a part of the secret.
+func (c Credential) Beginning(data []byte, cut bool) []byte {
+	blanked := c.Blank(data)
+	if cut {
+		blanked = blanked[:max(0, len(blanked)-c.Longest())]
+	}
+	return blanked
+}
+
+// Says adds a server's explanation to the error, which is shortened and has no invisible
+// characters. A page for browsers is not an explanation.
+func (e *Error) Says(text string) {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\ufffd")), " ")
+	if text != "" && !strings.HasPrefix(text, "<") {
+		e.Message = strings.TrimSuffix(e.Message, ".") + ": " + strings.TrimSuffix(Visible(Cut(text, maxSaid)), ".") + "."
+	}
+}
+
+// maxSaid is the maximum number of characters of an explanation.
+const maxSaid = 500
 
 // Unauthorized reports whether a status means that the server rejects the secret, or requires
 // one.

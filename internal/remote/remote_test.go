@@ -42,8 +42,11 @@ func TestNamesForModels(t *testing.T) {
 	for tool, want := range map[string]string{
 		"search": "git__search", "a.b/c": "git__a_b_c_" + hash("a.b/c")[:4], strings.Repeat("x", 80): "git__" + strings.Repeat("x", 54) + "_" + hash(strings.Repeat("x", 80))[:4],
 	} {
-		if got := ModelName("git", tool); got != want || len(got) > 64 {
+		if got := ModelName("git", tool, func(name string) bool { return name == "git__a_b_c" }); got != want || len(got) > 64 {
 			t.Errorf("%s: %s, want %s", tool, got, want)
 		}
+	}
+	if got := ModelName("git", "a.b/c", func(string) bool { return false }); got != "git__a_b_c" {
+		t.Errorf("a free name: %s", got)
 	}
 }

@@ -47,6 +47,13 @@ func (c *conversation) reasoning(state stoa.State) {
 	c.message(stoa.RoleAssistant, stoa.Part{Kind: stoa.PartReasoning, State: state})
 }
 
+// mark marks the input up to the entry that was added last.
+func (c *conversation) mark(m stoa.Mark) {
+	if e := &c.entries[len(c.entries)-1]; m != stoa.MarkNone {
+		e.parts[len(e.parts)-1].Mark = m
+	}
+}
+
 // call adds a tool call. path is the path of its id in the request; cut means that a limit
 // cut it off.
 func (c *conversation) call(call stoa.ToolCall, cut bool, path string) error {

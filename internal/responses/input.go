@@ -213,6 +213,9 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		case name == "refusal":
 			hasRefusal = true
 			return read(name, &refusal)
+		case isMark(name):
+			part.Mark, err = p.mark(path + "." + name)
+			return err
 		case p.opts.Images || p.opts.Files:
 			if into := members.member(name); into != nil {
 				return read(name, into)
@@ -247,6 +250,37 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		return part, refused, nil
 	}
 	return part, unsupportedValue(path+".type", p.opts.partsText()), nil
+}
+
+// isMark reports whether a member of a part, an item or a tool marks the input up to there for
+// the vendor's cache: as OpenAI or as Anthropic writes it.
+func isMark(name string) bool { return name == "prompt_cache_breakpoint" || name == "cache_control" }
+
+// mark parses {"mode": "explicit"} or {"type": "ephemeral"}, with "ttl": "1h" for a long life.
+// Other values are ignored, since a hint fails no call.
+func (p *parser) mark(path string) (mark stoa.Mark, err error) {
+	if p.dec.PeekKind() != '{' {
+		return mark, p.skip()
+	}
+	var mode, ttl string
+	err = p.object(path, func(name string) error {
+		into := map[string]*string{"mode": &mode, "type": &mode, "ttl": &ttl}[name]
+		if into == nil || p.dec.PeekKind() != '"' {
+			return p.skip()
+		}
+		s, err := p.text(path + "." + name)
+		_, fatal := soft(err)
+		*into = s
+		return fatal
+	})
+	switch {
+	case mode != "explicit" && mode != "ephemeral":
+	case ttl == "1h":
+		mark = stoa.MarkLong
+	default:
+		mark = stoa.MarkShort
+	}
+	return mark, err
 }
 
 // soft separates a semantic error from one that ends the parsing.

@@ -155,6 +155,9 @@ func (p *parser) function(path string, seen map[string]bool) error {
 			b, err := p.boolean(path + ".strict")
 			tool.Strict = &b
 			return note(err)
+		case isMark(member):
+			tool.Mark, err = p.mark(path + "." + member)
+			return err
 		case member == "defer_loading":
 			deferred, err = p.boolean(path + "." + member)
 			return note(err)
@@ -389,6 +392,7 @@ type toolItem struct {
 	isError                                                bool        // of the output: the tool failed
 	has                                                    []string    // members that are present
 	bad                                                    map[string]error
+	mark                                                   stoa.Mark
 }
 
 // toolMember parses a member that an item of tools may have.
@@ -418,6 +422,9 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 		failed, err := p.boolean(path + ".is_error")
 		t.isError = failed
 		return t.note(name, err)
+	case "prompt_cache_breakpoint", "cache_control":
+		t.mark, err = p.mark(path + "." + name)
+		return err
 	default:
 		return p.skip()
 	}
@@ -487,7 +494,11 @@ func (p *parser) callItem(path string, it *inputItem) error {
 	if err := t.need(path, "call_id", "name", "arguments"); err != nil {
 		return err
 	}
-	return p.talk().call(stoa.ToolCall{ID: t.callID, Name: t.name, Arguments: t.arguments}, t.status == statusIncomplete, path+".call_id")
+	if err := p.talk().call(stoa.ToolCall{ID: t.callID, Name: t.name, Arguments: t.arguments}, t.status == statusIncomplete, path+".call_id"); err != nil {
+		return err
+	}
+	p.talk().mark(t.mark)
+	return nil
 }
 
 // outputItem adds the output of a call.
@@ -499,7 +510,11 @@ func (p *parser) outputItem(path string, it *inputItem) error {
 	if err := t.bad["is_error"]; err != nil {
 		return err
 	}
-	return p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, path+".call_id")
+	if err := p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, path+".call_id"); err != nil {
+		return err
+	}
+	p.talk().mark(t.mark)
+	return nil
 }
 
 // reasoningItem adds a segment of reasoning. Its content is used if Stoa sealed it for this

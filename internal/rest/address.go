@@ -5,47 +5,51 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"stoa/internal/stoa"
 )
 
 // ClientAddress returns the address of the client that sent a request, or "" if it is
 // not known. An IPv6 address is reduced to its /64 network, which usually belongs to
 // one customer of a provider.
 //
-// A connection from a loopback or private address may be a reverse proxy. Then it is
-// the last address in X-Forwarded-For that is not private: proxies append the address
-// of their peer, and a client can forge only the addresses before it.
-func ClientAddress(r *http.Request) string {
+// A connection from a trusted proxy carries the requests of others. Then it is the last
+// address in X-Forwarded-For that no trusted proxy has: proxies append the address of their
+// peer, and a client can forge only the addresses before it.
+func (b *Base) ClientAddress(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return ""
 	}
-	if !isPrivate(peer.Addr()) {
+	if !b.Proxies.Trusts(peer.Addr()) {
 		return network(peer.Addr())
 	}
-	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, text := range slices.Backward(forwarded) {
-		addr, err := netip.ParseAddr(strings.TrimSpace(text))
-		if err != nil {
+	headers := r.Header.Values("X-Forwarded-For")
+	if len(headers) == 0 {
+		return ""
+	}
+	for _, text := range slices.Backward(strings.Split(strings.Join(headers, ","), ",")) {
+		addr, ok := stoa.ParseAddress(strings.TrimSpace(text))
+		if !ok {
+			if !b.unread.Swap(true) {
+				b.Logger.WarnContext(r.Context(), "an address in X-Forwarded-For cannot be read, so limits per address do not apply to such requests", "value", text[:min(len(text), 64)], "peer", peer.Addr().String())
+			}
 			return ""
 		}
-		if !isPrivate(addr) {
+		if !b.Proxies.Trusts(addr) {
 			return network(addr)
 		}
 	}
 	return ""
 }
 
-func isPrivate(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
-}
+// UnreadForwarded reports whether an address in X-Forwarded-For could not be read.
+func (b *Base) UnreadForwarded() bool { return b.unread.Load() }
 
 func network(a netip.Addr) string {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.Masked().String()
-		}
+	p := stoa.NetworkOf(a)
+	if p.IsSingleIP() {
+		return p.Addr().String()
 	}
-	return a.String()
+	return p.String()
 }

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stoa/internal/auth"
@@ -36,6 +37,7 @@ type Base struct {
 	MaxBody    int64             // bytes of a request's body; 0: 16 MiB
 	Limits     config.Limits     // zero members mean the defaults
 	Extensions config.Extensions // offered in addition to version 1 of the API
+	Proxies    stoa.Proxies      // trusted to name their clients
 	Logger     *slog.Logger      // nil means slog.Default()
 
 	// BodyIdle is the maximum pause within a request's body. 0: 30 s.
@@ -60,6 +62,7 @@ type Base struct {
 	lingering ratelimit.Slots // see [inbody.linger], by address and ""
 	bodies    budget
 	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
+	unread    atomic.Bool  // see [Base.UnreadForwarded]
 	activity  activity
 	once      sync.Once
 	open      context.Context // ends when no more requests are accepted

@@ -151,7 +151,7 @@ func (b *Base) ended(x *Exchange) {
 	x.Log.end(x.status)
 	x.Log.line(x.HTTP.Context(), b.Logger, x.HTTP.Method, x.HTTP.URL.Path, x.bytes)
 	if requestlog.Keeps(x.Log.Route) && b.RequestLog().Addresses {
-		x.Log.Address = ClientAddress(x.HTTP)
+		x.Log.Address = b.ClientAddress(x.HTTP)
 	}
 	b.Tracer.Request(x.HTTP.Context(), &x.Log.Request)
 	if b.Ended != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"stoa/internal/listen"
 	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 )
@@ -67,7 +66,7 @@ func (b *Base) WrongKey(r *http.Request, err error) error {
 	if stoa.CodeOf(err) != stoa.CodeUnauthorized || r.Header.Get("Authorization") == "" || b.LimitsOff() {
 		return err
 	}
-	address := ClientAddress(r)
+	address := b.ClientAddress(r)
 	if address == "" { // of a proxy that does not name its client
 		address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
@@ -87,7 +86,7 @@ const addressSlots = 1 << 14
 // network unless that may be a proxy; the returned function ends it.
 func (b *Base) enterLinger(remote string) (leave func(), ok bool) {
 	slots, most := &b.lingering, lingeringPerAddress
-	network := listen.Network(remote)
+	network := b.Proxies.Network(remote)
 	if !network.IsValid() {
 		most = 0
 	}

@@ -1,6 +1,6 @@
 // Package retention removes data that is only kept for a time: stored replies of idempotency
-// keys, the request log, deliveries to webhooks, and, if the operator sets a time, receipts
-// and the events and tool calls of sessions.
+// keys, the request log, deliveries to webhooks, and, if the operator sets a time, receipts,
+// sessions, and the events and tool calls of sessions.
 //
 // The books balance before and after: the sums of receipts are kept as totals. The data of
 // deleted objects is removed by their own package (drive for files, session for the rows of
@@ -30,15 +30,17 @@ type Purger struct {
 	store *store.Store
 	keep  func() config.Retention
 	logs  func() (kept time.Duration, most int)
+	ended func(ctx context.Context, before time.Time) (int64, error)
 	log   *slog.Logger
 	every time.Duration
 	pause time.Duration
 }
 
 // New returns a purger. keep and requests (the retention of the request log and its maximum
-// number of rows per account) are called before each pass.
-func New(st *store.Store, keep func() config.Retention, requests func() (time.Duration, int), log *slog.Logger) *Purger {
-	return &Purger{store: st, keep: keep, logs: requests, log: log, every: purgeEvery, pause: purgePause}
+// number of rows per account) are called before each pass; removeEnded removes the sessions
+// that have ended before a time.
+func New(st *store.Store, keep func() config.Retention, requests func() (time.Duration, int), removeEnded func(context.Context, time.Time) (int64, error), log *slog.Logger) *Purger {
+	return &Purger{store: st, keep: keep, logs: requests, ended: removeEnded, log: log, every: purgeEvery, pause: purgePause}
 }
 
 // Run purges until ctx ends. After a failure it tries again an hour later.
@@ -64,7 +66,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("replies: %w", err)
 	}
-	var receipts, events, calls int64
+	var receipts, events, calls, sessions int64
 	if keep.Receipts > 0 {
 		before := now.Add(-keep.Receipts)
 		receipts, err = p.each(ctx,
@@ -76,6 +78,11 @@ func (p *Purger) sweep(ctx context.Context) error {
 			})
 		if err != nil {
 			return fmt.Errorf("receipts: %w", err)
+		}
+	}
+	if keep.Sessions > 0 {
+		if sessions, err = p.ended(ctx, now.Add(-keep.Sessions)); err != nil {
+			return fmt.Errorf("sessions: %w", err)
 		}
 	}
 	if keep.Events > 0 {
@@ -125,8 +132,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	if replies+receipts+events+calls+requests+hooks+secrets > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets)
+	if replies+receipts+sessions+events+calls+requests+hooks+secrets > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "sessions", sessions, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets)
 	}
 	return nil
 }

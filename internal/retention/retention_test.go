@@ -231,7 +231,7 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 		write("acc_a", now, 40)
 		write("acc_b", now, 2*purgeBatch+50)
 		kept, most := 2*day, 0
-		p := New(st, func() config.Retention { return config.Retention{} }, func() (time.Duration, int) { return kept, most }, slog.New(slog.DiscardHandler))
+		p := New(st, func() config.Retention { return config.Retention{} }, func() (time.Duration, int) { return kept, most }, nil, slog.New(slog.DiscardHandler))
 		p.pause = time.Microsecond
 		want := func(what string, old, a, b int, drops int64) {
 			t.Helper()

@@ -364,19 +364,20 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 		case err == nil && (!row.Status.Stopped() || row.Status == stoa.SessionWaiting):
 			return row.Session, stoa.Errorf(stoa.CodeSessionBusy, "The session of this task is %s. Wait until it has ended.", row.Status)
 		case err == nil:
-			return c.s.sessions.Send(c.ctx, c.tx, caller, t.AgentID, t.SessionID, session.SendRequest{Message: t.Message, Reject: true})
+			return c.s.sessions.Send(c.ctx, c.tx, caller, t.AgentID, t.SessionID, session.SendRequest{Message: t.Message, Reject: true, ScheduledFor: r.ScheduledFor})
 		case stoa.CodeOf(err) != stoa.CodeSessionNotFound:
 			return row.Session, err
 		} // it was deleted: another one begins
 	}
-	return c.s.sessions.Start(c.ctx, c.tx, caller, c.s.request(t, r.ID))
+	return c.s.sessions.Start(c.ctx, c.tx, caller, request(t, *r))
 }
 
 // request returns the request for the session of a task's run.
-func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartRequest {
+func request(t stoa.ScheduledTask, r stoa.TaskRun) session.StartRequest {
 	return session.StartRequest{
 		AgentID: t.AgentID, Message: t.Message, Mode: t.Mode, Title: t.Name,
-		Limits: stoa.TurnLimits{MaxCredits: t.MaxCredits}, Trigger: stoa.Trigger{Type: stoa.TriggerSchedule, ID: runID}, CredentialsOf: t.ID,
+		Limits: stoa.TurnLimits{MaxCredits: t.MaxCredits}, Trigger: stoa.Trigger{Type: stoa.TriggerSchedule, ID: r.ID}, CredentialsOf: t.ID,
+		Timezone: t.Schedule.Timezone, ScheduledFor: r.ScheduledFor,
 	}
 }
 

@@ -99,6 +99,14 @@ func (r *Ring) Newest(sealed string) bool {
 	return ok && id == r.keys[0].ID
 }
 
+// KeyOf returns the name of the key of a sealed text; empty if it is not one.
+func KeyOf(sealed string) string {
+	if id, _, ok := parts(sealed); ok {
+		return id
+	}
+	return ""
+}
+
 // parts returns the name of the key and the rest of a sealed text.
 func parts(sealed string) (id, text string, ok bool) {
 	rest, ours := strings.CutPrefix(sealed, ringPrefix)

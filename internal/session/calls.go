@@ -32,9 +32,12 @@ const (
 )
 
 // WithheldTools returns the tools of programs that a session does not offer, with the
-// reasons.
-func WithheldTools(tools []stoa.AgentTool, req StartRequest) (list []stoa.Withheld) {
-	for _, t := range tools {
+// reasons, and drive_write if it would have to wait for an approval.
+func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
+	for _, t := range a.Tools {
+		if t.GuardsDrive() && a.DriveAccess == stoa.DriveReadWrite && req.Mode == stoa.ModeOnce {
+			list = append(list, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldOnce})
+		}
 		if t.Type != stoa.ToolClient {
 			continue
 		}

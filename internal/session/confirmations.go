@@ -92,6 +92,6 @@ func (t *Transition) declineBy(embedID, message string) {
 // saidInstead adds a message that ends the session's wait, and queues the turn.
 func (t *Transition) saidInstead(message string) {
 	in := t.Row.Pending
-	t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: message})
+	t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: message}, "")
 	t.goOn(in, stoa.InputAnswered)
 }

@@ -46,6 +46,16 @@ func (t *Transition) FinishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, 
 	t.finishCallAs(c, outcome, text, told)
 }
 
+// KeepImages stores the images in the result of a call for the requests of the turn, and
+// returns their places.
+func (t *Transition) KeepImages(c stoa.ExternalCall, images []*stoa.Media) (stored []stoa.ResultImage) {
+	t.do(func() (err error) {
+		stored, err = t.tx.InsertResultImages(t.ctx, c, images)
+		return err
+	})
+	return stored
+}
+
 // LoseCall records that it is unknown whether a call was carried out. It returns the result
 // for the model. ended means that the turn has ended with it, as the settings of the tool
 // require; a turn that its caller cancels is cancelled nevertheless.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"stoa/internal/cluster"
@@ -18,17 +19,26 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	if err != nil {
 		return err
 	}
-	for whole := false; !whole && err == nil; { // each pass deletes removeEvents, so the log bounds them
+	return s.remove(ctx, row.AccountID, id, func(*store.SessionRow) bool { return true })
+}
+
+// remove removes a session as long as may is true of its row. A missing session is not an
+// error.
+func (s *Sessions) remove(ctx context.Context, accountID, id string, may func(*store.SessionRow) bool) (err error) {
+	for done := false; !done && err == nil; { // each pass deletes removeEvents, so the log bounds them
 		err = s.store.Write(ctx, func(tx *store.Tx) error {
-			now, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id)
+			row, err := tx.LockSession(ctx, accountID, "", id)
 			if err != nil {
 				return err
 			}
-			if err := s.endNow(ctx, tx, &now, ""); err != nil {
+			if done = !may(&row); done {
+				return nil
+			}
+			if err := s.endNow(ctx, tx, &row, ""); err != nil {
 				return err
 			}
 			tx.AfterCommit(func() { s.forget(id) })
-			whole, err = removeSession(ctx, tx, row.AccountID, id)
+			done, err = removeSession(ctx, tx, accountID, id)
 			return err
 		})
 	}
@@ -37,6 +47,35 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	}
 	return err
 }
+
+// RemoveEnded removes the sessions of all accounts that have ended and not changed since a
+// time, and returns their number.
+func (s *Sessions) RemoveEnded(ctx context.Context, before time.Time) (n int64, err error) {
+	ended := func(row *store.SessionRow) bool {
+		return slices.Contains(stoa.EndedStatuses, row.Status) && row.UpdatedAt.Before(before)
+	}
+	for after, more := "", true; more; {
+		var refs []store.Ref
+		if err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
+			refs, err = tx.EndedSessions(ctx, before, after, endedPage)
+			return err
+		}); err != nil {
+			return n, err
+		}
+		more = len(refs) == endedPage
+		for _, ref := range refs {
+			if err := s.remove(ctx, ref.AccountID, ref.ID, ended); err != nil {
+				return n, err
+			}
+			n++
+			after = ref.ID
+		}
+	}
+	return n, nil
+}
+
+// endedPage is the number of sessions that RemoveEnded reads at once.
+const endedPage = 100
 
 // endNow cancels the turn, if it has not ended, of a session whose row is removed.
 func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionRow, reason string) error {

@@ -10,6 +10,7 @@ import (
 // The types of events. The data of each is the struct named next to it, as JSON.
 const (
 	EventCreated        = "session.created"   // [CreatedData]
+	EventUpgraded       = "session.upgraded"  // [UpgradedData]
 	EventStatus         = "session.status"    // [StatusData]
 	EventTurnStarted    = "turn.started"      // [TurnData]
 	EventTurnRecovered  = "turn.recovered"    // [TurnData]
@@ -35,6 +36,11 @@ type CreatedData struct {
 	AgentID      string `json:"agentId"`
 	AgentVersion int64  `json:"agentVersion"`
 	Mode         string `json:"mode"`
+}
+
+// UpgradedData is the data of session.upgraded.
+type UpgradedData struct {
+	AgentVersion int64 `json:"agentVersion"`
 }
 
 // StatusData is the data of session.status.

@@ -156,8 +156,7 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 }
 
 // Reply ends the turn with the text of its last step.
-func (t *Transition) Reply(d *Draft, st stoa.Step) {
-	reason := ""
+func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 	switch st.Stop {
 	case stoa.StopLength:
 		reason = reasonLength
@@ -181,24 +180,37 @@ type ToolEffect struct {
 	Sources []stoa.Source      // Turn is not set
 	Written *DriveData         // nil if no file was written
 	Input   *stoa.Input        // the question to the user; there is no Result yet
-	Call    *stoa.ExternalCall // an external call; nil for a built-in tool
-	// HandOut means that the Call is to be carried out, and there is no Result yet. Otherwise
-	// the Result says why it is not.
-	HandOut bool
-	Ask     bool // a person has to approve the Call first; there is no Result yet
-	Confirm bool // the visitor has to confirm the Call first; there is no Result yet
+	Call    *stoa.ExternalCall // an external call, or one of the drive that needs an approval; otherwise nil
+	// HandOut means that the Call is to be carried out, and there is no Result yet. Done means
+	// that it was carried out. Otherwise the Result says why it is not.
+	HandOut, Done bool
+	Ask           bool // a person has to approve the Call first; there is no Result yet
+	Confirm       bool // the visitor has to confirm the Call first; there is no Result yet
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect
 // with an Input stops the turn until its user answers.
 func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
-	if out.Call != nil {
-		t.called(*out.Call)
-		out.Call.ErrorCode = stoa.CodeInvalidValue
-		t.finishCall(out.Call, stoa.OutcomeError, out.Result.Content)
+	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
+	switch c := out.Call; {
+	case c == nil:
+	case out.Done:
+		c.StartedAt, c.Attempts = t.tx.Now, 1
+		t.called(*c)
+		t.drive(id, out)
+		outcome := stoa.OutcomeOK
+		if out.Result.IsError {
+			outcome = stoa.OutcomeError
+		}
+		t.finishCall(c, outcome, out.Result.Content)
+		return
+	default:
+		t.called(*c)
+		c.ErrorCode = stoa.CodeInvalidValue
+		t.finishCall(c, stoa.OutcomeError, out.Result.Content)
 		return
 	}
-	call, id := step.Calls[place], stoa.StepID(step.SessionID, step.Turn, step.Number)
+	call := step.Calls[place]
 	t.event(EventToolCalled, ToolData{StepID: id, CallID: call.ID, Name: call.Name, Arguments: call.Arguments})
 	if out.Input != nil {
 		if !t.Row.CancelAt.IsZero() {
@@ -213,12 +225,17 @@ func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 	t.do(func() error {
 		return t.tx.InsertStepResult(t.ctx, t.Row.ID, step.Turn, step.Number, place, out.Result)
 	})
-	t.sources(id, out.Sources)
+	t.drive(id, out)
+	size := len(out.Result.Content)
+	t.event(EventToolDone, ToolData{StepID: id, CallID: call.ID, Name: call.Name, IsError: &out.Result.IsError, Bytes: &size})
+}
+
+// drive records the files that a call of a step has read and written.
+func (t *Transition) drive(stepID string, out ToolEffect) {
+	t.sources(stepID, out.Sources)
 	if out.Written != nil {
 		t.event(EventDriveWritten, *out.Written)
 	}
-	size := len(out.Result.Content)
-	t.event(EventToolDone, ToolData{StepID: id, CallID: call.ID, Name: call.Name, IsError: &out.Result.IsError, Bytes: &size})
 }
 
 // sources records the parts of the drive that the model received.

@@ -203,11 +203,11 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 	}
 }
 
-// message adds a complete message, of this turn or queued.
-func (t *Transition) message(m stoa.SessionMessage) stoa.SessionMessage {
+// message adds a complete message, of this turn or queued, with its note for the model.
+func (t *Transition) message(m stoa.SessionMessage, note string) stoa.SessionMessage {
 	m.ID, m.SessionID, m.CreatedAt = stoa.NewID("msg"), t.Row.ID, t.tx.Now
 	t.do(func() error {
-		return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq + 1})
+		return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq + 1, Note: note})
 	})
 	t.event(EventMessageCreated, messageData(m, true))
 	if m.Status == stoa.MessageCompleted {
@@ -397,7 +397,7 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 func (t *Transition) ask(in stoa.Input) {
 	t.newInput(&in)
 	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
-	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt})
+	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt}, "")
 	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt)})
 	t.wait(in, "")
 }
@@ -447,7 +447,7 @@ func (t *Transition) answer(value string, byDefault bool) {
 		return t.tx.InsertStepResult(t.ctx, t.Row.ID, in.Turn, in.Step, place, result)
 	})
 	if !byDefault {
-		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value})
+		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value}, "")
 		t.event(EventInputAnswered, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value})
 	}
 	t.resume()
@@ -479,6 +479,12 @@ func (t *Transition) Lost() {
 		t.strike(strikesLost, reasonLost, 0, stoa.Failure{Code: codeWorkerLost, Message: "The worker of this turn was lost several times without a step being finished.", Retryable: true})
 	}
 }
+
+// Postpone lets the sweep examine a running session again later: its worker ends its turn.
+func (t *Transition) Postpone() { t.Row.DueAt = t.tx.Now.Add(postponed) }
+
+// postponed is the time until the sweep examines a running session again.
+const postponed = time.Minute
 
 // Due ends a session that has waited in the queue, run, or waited for an answer too long. It
 // reports whether the row was due.

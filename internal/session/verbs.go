@@ -24,7 +24,11 @@ type StartRequest struct {
 	Metadata       map[string]string
 	Limits         stoa.TurnLimits // only lower than the agent's, or zero
 	Trigger        stoa.Trigger    // an empty type means api
-	WithholdTools  bool            // do not offer tools of programs of the account
+	// Timezone is the IANA name of the zone in which the agent is told the time; empty or
+	// unknown means the agent's.
+	Timezone      string
+	ScheduledFor  time.Time // of a task's run
+	WithholdTools bool      // do not offer tools of programs of the account
 	// Credentials are the session's own secrets for connections. CredentialsOf is the id of
 	// the task, script tag or link whose secrets it has too.
 	Credentials   tool.Credentials
@@ -83,12 +87,16 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if req.Title == "" {
 		req.Title = titleOf(req.Message)
 	}
+	if req.Timezone == "" || CheckTimezone(req.Timezone) != nil {
+		req.Timezone = agent.Timezone
+	}
+	req.Message = fill(req.Message, req.Timezone, req.ScheduledFor)
 	row := &store.SessionRow{Session: stoa.Session{
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent.Tools, req), unavailable...),
-	}, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, VisitorDrive: agent.VisitorDrive, Tools: agent.Tools}}
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent, req), unavailable...),
+	}, Timezone: req.Timezone, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, VisitorDrive: agent.VisitorDrive, Tools: agent.Tools}}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
@@ -102,7 +110,9 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if len(req.Credentials) > 0 {
 		t.do(func() error { return tx.SetOwnCredentials(ctx, row.AccountID, row.ID, req.Credentials) })
 	}
-	t.do(func() error { return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq}) })
+	t.do(func() error {
+		return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq, Note: note(tx.Now, row.Timezone, req.ScheduledFor)})
+	})
 	t.became.add(row.Status, "")
 	err = t.saved()
 	return row.Session, err
@@ -224,9 +234,11 @@ func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // A SendRequest is a further message to a session.
 type SendRequest struct {
 	Message string
-	Reject  bool   // reject the message while the session is busy instead of queueing it
-	EmbedID string // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
-	Line    string // of the visitor
+	Reject  bool // reject the message while the session is busy instead of queueing it
+	// ScheduledFor is the instant of a task's run.
+	ScheduledFor time.Time
+	EmbedID      string // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
+	Line         string // of the visitor
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -244,6 +256,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 	}
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		row := t.Row
+		req.Message = fill(req.Message, row.Timezone, req.ScheduledFor)
 		if row.Mode == stoa.ModeOnce {
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" accepts no further messages. Start another session.")
 		}
@@ -263,14 +276,14 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "%d messages already wait in this session. Wait until it has processed some of them.", row.QueuedMessages).After(time.Second)
 			}
 			message.Status = stoa.MessageQueued
-			t.message(message)
+			t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
 			row.QueuedMessages++
 		default:
 			if err := s.checkQueue(ctx, tx, row.AccountID, req.Line); err != nil {
 				return false, err
 			}
 			message.Turn = row.Turn.Number + 1
-			m := t.message(message)
+			m := t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
 			t.queueTurn(m.ID, 0)
 		}
 		return true, nil
@@ -445,6 +458,34 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 			return false, err
 		}
 		t.queueTurn(t.Row.Turn.MessageID, t.Row.Turn.Number)
+		return true, nil
+	})
+}
+
+// Upgrade moves a chat that has stopped to the newest version of its agent. It fails with
+// [stoa.CodeSessionBusy] until it has stopped, and with [stoa.CodeSessionFinished] for a
+// session of mode once.
+func (s *Sessions) Upgrade(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+	agent, err := tx.AgentForShare(ctx, c.Account.ID, agentID)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+		row := t.Row
+		switch {
+		case row.Mode == stoa.ModeOnce:
+			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" has one turn. Start another session.")
+		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
+			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", row.Status)
+		case row.AgentVersion == agent.Version && !row.Draft:
+			return false, nil
+		}
+		byCaller := slices.ContainsFunc(row.Withheld, func(w stoa.Withheld) bool { return w.Reason == stoa.WithheldCaller })
+		row.AgentVersion, row.Draft, row.ModelAsked = agent.Version, false, agent.Model
+		row.Limits = s.TurnLimits(row.Limits, agent.Limits)
+		row.Withheld = WithheldTools(agent, StartRequest{Mode: row.Mode, Trigger: row.Trigger, WithholdTools: byCaller})
+		t.event(EventUpgraded, UpgradedData{AgentVersion: agent.Version})
+		t.do(func() error { return tx.UpgradeSession(ctx, row) })
 		return true, nil
 	})
 }

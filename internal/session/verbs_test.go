@@ -258,7 +258,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	}
 	want = []string{
 		"user: hello [] []", "assistant: yes, hello [] []", "user: ask [] []",
-		`assistant: one moment [{c1 ask_user {"question":"Why?"}}] []`, `user:  [] [{c1 ask_user {"answer":"so"} [] false}]`,
+		`assistant: one moment [{c1 ask_user {"question":"Why?"}}] []`, `user:  [] [{c1 ask_user {"answer":"so"} [] [] false}]`,
 	}
 	if diff := cmp.Diff(want, show(calls[2])); diff != "" {
 		t.Errorf("the call after an answer (-want +got):\n%s", diff)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,7 +48,8 @@ type Fixture struct {
 	closing sync.Once
 }
 
-// A Script is a model implemented by a function.
+// A Script is a model implemented by a function. It is called without the notes that the
+// service adds to messages; [Notes] has them.
 type Script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool)
 
 // Healthy reports that every model can be called.
@@ -54,7 +57,31 @@ func (Script) Healthy(string, stoa.Model) bool { return true }
 
 // Stream runs the script.
 func (s Script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
-	return func(yield func(*stoa.Event, error) bool) { s(ctx, m, call, yield) }
+	return func(yield func(*stoa.Event, error) bool) {
+		bare, notes := call, []string(nil)
+		bare.Messages = nil
+		for _, message := range call.Messages {
+			parts := slices.DeleteFunc(slices.Clone(message.Parts), func(p stoa.Part) bool {
+				note := strings.HasPrefix(p.Text, stoa.NoteStart) || p.Text == stoa.LastStepNote
+				if note {
+					notes = append(notes, p.Text)
+				}
+				return note
+			})
+			if len(parts) > 0 || len(message.Parts) == 0 {
+				bare.Messages = append(bare.Messages, stoa.Message{Role: message.Role, Parts: parts})
+			}
+		}
+		s(context.WithValue(ctx, noteKey{}, notes), m, bare, yield)
+	}
+}
+
+type noteKey struct{}
+
+// Notes returns the notes of the service in the call that a [Script] answers, by its context.
+func Notes(ctx context.Context) []string {
+	notes, _ := ctx.Value(noteKey{}).([]string)
+	return notes
 }
 
 // Say yields a whole reply: a text in one piece, then tool calls.

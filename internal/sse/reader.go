@@ -1,14 +1,15 @@
 // Package sse reads and writes server-sent events by the rules of the HTML standard: lines
 // that end with LF, CR or CRLF, comments, a byte order mark, data over several lines. It does
-// not interpret the data, and ignores an "id" or a "retry". Start with [Reader.Next] and
-// [AppendEvent].
+// not interpret the data. Start with [Reader.Next] and [AppendEvent].
 package sse
 
 import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
+	"time"
 )
 
 // DefaultMaxEvent is the default of a [Reader]'s maximum event size, in bytes.
@@ -47,6 +48,8 @@ type Reader struct {
 	crs     bool // there may be a CR between start and end
 	swallow bool // a CR ended the last line: an immediately following LF belongs to it
 	left    bool // see Leftover
+	lastID  []byte
+	retry   time.Duration
 }
 
 // NewReader reads from src events of at most limit bytes; 0 means [DefaultMaxEvent].
@@ -69,6 +72,8 @@ type scan struct {
 	data   span // of its first data line
 	lines  int  // number of data lines
 	fields bool // it has a line that is not a comment
+	id     span // the value of its id line
+	named  bool // it has an id line
 	whole  bool // its blank line has arrived
 }
 
@@ -111,10 +116,13 @@ func (r *Reader) advance() bool {
 		}
 		e.at, e.seen = next, next
 		switch {
-		case line.from == line.to && e.lines > 0:
-			e.whole = true
 		case line.from == line.to:
-			r.drop()
+			if e.named {
+				r.lastID = append(r.lastID[:0], r.bytes(e.id)...)
+			}
+			if e.whole = e.lines > 0; !e.whole {
+				r.drop()
+			}
 		case r.buf[r.start+line.from] != ':':
 			r.field(line)
 		case !e.fields: // data before the comment need not be kept
@@ -126,7 +134,7 @@ func (r *Reader) advance() bool {
 
 // field reads a line of the event that is not a comment.
 func (r *Reader) field(line span) {
-	const data, event = "data:", "event:"
+	const data, event, id, retry = "data:", "event:", "id:", "retry:"
 	e, b := &r.event, r.bytes(line)
 	e.fields = true
 	switch {
@@ -138,8 +146,22 @@ func (r *Reader) field(line span) {
 		r.data(span{line.to, line.to})
 	case string(b) == event[:len(event)-1]:
 		e.typ = span{line.to, line.to}
+	case len(b) >= len(id) && string(b[:len(id)]) == id && bytes.IndexByte(b, 0) < 0:
+		e.id, e.named = afterSpace(b, line, len(id)), true
+	case len(b) > len(retry) && string(b[:len(retry)]) == retry:
+		if ms, err := strconv.ParseUint(string(r.bytes(afterSpace(b, line, len(retry)))), 10, 31); err == nil {
+			r.retry = time.Duration(ms) * time.Millisecond
+		}
 	}
 }
+
+// LastID returns the id of the newest complete event that had one, even without data; empty
+// if there is none. A client that reconnects sends it.
+func (r *Reader) LastID() string { return string(r.lastID) }
+
+// Retry returns the time after which the source wants a client to reconnect; 0 if it has not
+// said so.
+func (r *Reader) Retry() time.Duration { return r.retry }
 
 // afterSpace returns the part of the line from position at on, without one leading space.
 func afterSpace(b []byte, line span, at int) span {
@@ -181,6 +203,14 @@ func (r *Reader) Partial() (Event, bool) {
 	last.begun = true
 	ev, err := last.Next()
 	return ev, err == nil
+}
+
+// Unfinished returns, after any error of Next, the data of the event that was being read, as
+// far as it has arrived.
+func (r *Reader) Unfinished() []byte {
+	r.left = true
+	ev, _ := r.Partial()
+	return ev.Data
 }
 
 // Leftover reports, after io.EOF, that the source ended inside an event.

@@ -1,6 +1,8 @@
 package stoa
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
 	"strings"
 )
@@ -23,6 +25,13 @@ type Call struct {
 	// the vendor is asked for the data that it needs to continue, and earlier messages are
 	// sent again unchanged, each separately and in its place.
 	Stateful bool
+
+	// CacheKey identifies the conversations that share a prefix, for the caches of vendors that
+	// take such a key. It differs between accounts; see [CacheKey].
+	CacheKey string
+	// Caching says where the service marks the input for the vendor's cache. Marks of the
+	// caller take precedence; see [Call.Marked].
+	Caching Caching
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
@@ -161,6 +170,49 @@ type Part struct {
 	State  State       // PartReasoning: one segment, in its place
 	Call   *ToolCall   // PartCall
 	Result *ToolResult // PartResult
+	Mark   Mark        // the input up to here is to be cached
+}
+
+// A Mark is a request to cache the input up to a place, because it will be sent again.
+type Mark uint8
+
+// The marks. Vendors keep the input marked with MarkLong for an hour instead of minutes, at a
+// higher rate.
+const (
+	MarkNone Mark = iota
+	MarkShort
+	MarkLong
+)
+
+// Caching is where the service marks the input of a call.
+type Caching uint8
+
+// The places.
+const (
+	CacheNothing      Caching = iota // the input will probably not be sent again
+	CacheInstructions                // other calls of the account had the same tools and instructions
+	CacheConversation                // the conversation will go on
+)
+
+// Marked reports whether the call has marks for the vendor's cache, and whether one is long.
+func (c *Call) Marked() (marked, long bool) {
+	see := func(m Mark) { marked, long = marked || m != MarkNone, long || m == MarkLong }
+	for i := range c.Tools {
+		see(c.Tools[i].Mark)
+	}
+	for i := range c.Messages {
+		for j := range c.Messages[i].Parts {
+			see(c.Messages[i].Parts[j].Mark)
+		}
+	}
+	return marked, long
+}
+
+// CacheKey returns the key of an account's conversations for a vendor: it is never the same
+// for two accounts, and shows neither the account nor the caller's key.
+func CacheKey(account, key string) string {
+	sum := sha256.Sum256([]byte(account + "\x00" + key))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // A PartKind is a kind of [Part].
@@ -198,6 +250,7 @@ type Tool struct {
 	Description string
 	Parameters  string // a JSON Schema, as text
 	Strict      *bool  // the arguments have to fit the schema; nil if not set
+	Mark        Mark   // the tools up to this one are to be cached
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -213,7 +266,17 @@ type ToolResult struct {
 	Name    string
 	Content string
 	Parts   []Part // instead of Content: texts, images and files
+	Images  []ResultImage
 	IsError bool
+}
+
+// A ResultImage is an image in the stored result of a tool, without its content.
+type ResultImage struct {
+	Step                 int64 // of the turn, from 1
+	Place                int   // of the call in the step, from 0
+	Number               int   // in the result, from 0
+	Type                 string
+	Width, Height, Bytes int64
 }
 
 // State is data that a provider expects back unchanged with its own message
@@ -264,8 +327,9 @@ const (
 	// page of a PDF, whose picture counts as an image.
 	ImageTokens = 4096
 	PageTokens  = 3000
-	// unknownPages is the page count of a PDF that is not in the request.
-	unknownPages = 100
+	// MaxPages is the largest number of pages that a vendor accepts in a request (Gemini's).
+	// A PDF counts as that many if its pages are unknown.
+	MaxPages = 1_000
 )
 
 // EstimateInput returns the estimated number of input tokens of the call.
@@ -328,7 +392,7 @@ func (m *Media) Estimate(t Traits, file bool) int64 {
 	case file && m.Pages > 0:
 		return m.Pages * (PageTokens + image)
 	case file:
-		return unknownPages * (PageTokens + image)
+		return MaxPages * (PageTokens + image)
 	case m.Detail == "original" && m.Width > 0:
 		return max(image, min(10_000, ((m.Width+31)/32)*((m.Height+31)/32)))
 	}
@@ -343,7 +407,7 @@ func (m *Media) tokens() int64 {
 	case m.Type == "application/pdf" || m.URL != "" && m.Type == "":
 		pages := m.Pages
 		if pages == 0 {
-			pages = unknownPages
+			pages = MaxPages
 		}
 		return pages * (PageTokens + ImageTokens)
 	}

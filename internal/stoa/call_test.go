@@ -24,7 +24,7 @@ func TestEstimateCountsEveryPart(t *testing.T) {
 		"an image":                         {image, ImageTokens},
 		"an image of a model":              {sized, 700},
 		"a PDF":                            {file, 3 * (PageTokens + ImageTokens)},
-		"a PDF at an address":              {Part{Kind: PartFile, Media: &Media{URL: "https://example.com/a.pdf"}}, 100 * (PageTokens + ImageTokens)},
+		"a PDF at an address":              {Part{Kind: PartFile, Media: &Media{URL: "https://example.com/a.pdf"}}, 1_000 * (PageTokens + ImageTokens)},
 		"a call":                           {Part{Kind: PartCall, Call: &ToolCall{Name: "abc", Arguments: `{"a":1}`}}, 4},
 		"a result":                         {Part{Kind: PartResult, Result: &ToolResult{Content: "abc"}}, 1},
 		"a result with an image": {
@@ -74,7 +74,7 @@ func TestMediaIsEstimatedByItsModel(t *testing.T) {
 		"a large one in its own size":  {Media{Detail: "original", Width: 8_000, Height: 5_000}, seen, false, 10_000},
 		"of an unknown size":           {Media{Detail: "original"}, seen, false, 1_000},
 		"pages":                        {Media{Pages: 7}, seen, true, 7 * (PageTokens + 1_000)},
-		"unknown pages":                {Media{}, seen, true, 100 * (PageTokens + 1_000)},
+		"unknown pages":                {Media{}, seen, true, 1_000 * (PageTokens + 1_000)},
 	} {
 		if got := c.media.Estimate(c.traits, c.file); got != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)

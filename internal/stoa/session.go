@@ -17,7 +17,7 @@ type Space struct {
 
 // An Agent is the instructions, model and drive with which sessions run. Version counts the
 // changes of the members that a session pins: instructions, model, tools, limits, drive
-// access, visitor drive.
+// access, visitor drive, time zone.
 type Agent struct {
 	ID           string       `db:"id"`
 	AccountID    string       `db:"account_id"`
@@ -31,6 +31,7 @@ type Agent struct {
 	VisitorDrive VisitorDrive `db:"visitor_drive"`
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
+	Timezone     string            `db:"timezone"` // in which it is told the time: an IANA name
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
@@ -49,6 +50,7 @@ type AgentVersion struct {
 	VisitorDrive VisitorDrive `db:"visitor_drive"`
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
+	Timezone     string    `db:"timezone"`
 	CreatedAt    time.Time `db:"created_at"`
 }
 

@@ -7,17 +7,21 @@ import (
 	"time"
 )
 
-// The types of the tools that something outside of the service carries out.
+// The types of the tools of an agent, by their executor.
 const (
 	ToolClient     = "client"     // programs of the account
 	ToolConnection = "connection" // the server of a connection
+	ToolDrive      = "drive"      // the service itself; the entry only has an approval
 )
 
-// An AgentTool is an external tool of an agent: one that programs run, or the tools of a
-// connection. It is part of the agent's version.
+// DriveWrite is the name of the built-in tool that writes to an agent's drive.
+const DriveWrite = "drive_write"
+
+// An AgentTool is a tool of an agent: one that programs run, the tools of a connection, or
+// the approval that drive_write needs. It is part of the agent's version.
 type AgentTool struct {
-	Type           string // ToolClient or ToolConnection
-	Name           string // this and the following: only for ToolClient
+	Type           string // ToolClient, ToolConnection or ToolDrive
+	Name           string // not for ToolConnection; this and the following but Approval: only for ToolClient
 	Description    string
 	Parameters     string // a JSON Schema
 	Effects        Effects
@@ -120,6 +124,9 @@ func (t AgentTool) Tool() Tool {
 func (t AgentTool) Hash() string {
 	return HashOf(t.Name + "\x00" + t.Description + "\x00" + t.Parameters)
 }
+
+// GuardsDrive reports whether the entry requires an approval of each call of drive_write.
+func (t AgentTool) GuardsDrive() bool { return t.Type == ToolDrive && t.Approval == ApprovalAlways }
 
 // HashOf returns the SHA-256 of a text, as hexadecimal digits.
 func HashOf(text string) string {

@@ -2,6 +2,7 @@ package stoa
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,21 @@ type Failure struct {
 	Code      Code
 	Message   string
 	Retryable bool // a retry may succeed
+}
+
+// NoteStart begins the note that the service puts after the text of a message to an agent.
+const NoteStart = "[It is "
+
+// LastStepNote is what the model is told in the last step that a turn can take.
+const LastStepNote = "[This is the last step of the turn. Answer now with what you know; no further tool is called.]"
+
+// WithoutNotes returns the text of a message without the notes of the service at its end.
+func WithoutNotes(text string) string {
+	text = strings.TrimSuffix(text, LastStepNote)
+	if note := strings.LastIndex(text, NoteStart); note >= 0 && strings.HasSuffix(text, "]") {
+		text = strings.TrimSuffix(text[:note], "\n\n")
+	}
+	return text
 }
 
 // A Step is one model call of a turn, with the answers of the tools it called.

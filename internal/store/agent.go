@@ -14,8 +14,8 @@ var (
 	agentVersions = newTable[stoa.AgentVersion]("agent_versions")
 )
 
-// InsertAgent adds an agent to a space, and its first version. It fills in an empty ID and
-// VisitorDrive, and sets version, revision and times. It fails with CodeSpaceNotFound if
+// InsertAgent adds an agent to a space, and its first version. It fills in an empty ID,
+// VisitorDrive and Timezone, and sets version, revision and times. It fails with CodeSpaceNotFound if
 // the account does not have the space, and with CodeConflict if the external id is in use.
 func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
 	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
@@ -27,7 +27,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	if a.ID == "" {
 		a.ID = stoa.NewID("agt")
 	}
-	a.VisitorDrive = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead)
+	a.VisitorDrive, a.Timezone = cmp.Or(a.VisitorDrive, stoa.VisitorDriveRead), cmp.Or(a.Timezone, "UTC")
 	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
 	n, err := agents.insert(ctx, tx, &a, ` ON CONFLICT (account_id, external_id) DO NOTHING`, "deleted_at", 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	v := stoa.AgentVersion{
 		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
-		Tools: a.Tools, Limits: a.Limits, CreatedAt: tx.Now,
+		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CreatedAt: tx.Now,
 	}
 	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn
 // runs, so fn is the place to compare revisions. If fn fails, its error is returned and
 // nothing is written. The version is increased and frozen if instructions, model, tools,
-// limits, drive access or visitor drive have changed. fn must not change ids, version and
+// limits, drive access, visitor drive or time zone have changed. fn must not change ids, version and
 // times.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
@@ -102,7 +102,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err
@@ -120,7 +120,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone
 		return err
 	})
 }

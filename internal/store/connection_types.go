@@ -73,6 +73,7 @@ type OAuth struct {
 	Grant    string   `json:"grant"` // GrantCode or GrantClient
 	Scopes   []string `json:"scopes,omitempty"`
 	ClientID string   `json:"clientId,omitempty"` // empty means the client registers itself
+	Lacking  []string `json:"lacking,omitempty"`  // scopes that the server required for calls, which are requested too
 }
 
 // The grants of OAuth.

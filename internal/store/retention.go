@@ -21,6 +21,13 @@ func (tx *Tx) SessionsWithEvents(ctx context.Context, before time.Time, after st
 		AND EXISTS (SELECT 1 FROM session_events e WHERE e.session_id = s.id) ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
+// EndedSessions lists sessions that have ended and not changed since that time, by id and
+// after the given one.
+func (tx *Tx) EndedSessions(ctx context.Context, before time.Time, after string, limit int) ([]Ref, error) {
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE id > $1 AND updated_at < $2 AND status IN ('completed', 'failed', 'cancelled') ORDER BY id LIMIT $3`,
+		after, db.Micros(before), limit)
+}
+
 // PurgeEvents deletes up to limit events of a session, the oldest first, if it has stopped
 // and not changed since that time. The numbering of later events does not change. It
 // returns the number of deleted events.

@@ -22,6 +22,7 @@ type SessionRow struct {
 	DueAt    time.Time // its next deadline or expiry; may be zero
 	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message with the newest finished answer
+	Timezone string    // in which the agent is told the time
 	// Line is the line of visitors in which the session waits; empty if it waits for its
 	// owner. MaxSpend is the maximum spending of all turns together; 0 means no limit.
 	// [Tx.ServeVisitor] sets both.
@@ -46,7 +47,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.line, COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.line, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
@@ -68,7 +69,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Line, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.Line, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -111,14 +112,14 @@ func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	n, err := tx.Exec(ctx, `INSERT INTO sessions (id, account_id, space_id, agent_id, key_id, agent_version, mode, status, turn, reply_id, input_id, queued_messages,
 			model_asked, model_served, fallback, input_tokens, output_tokens, steps, spent, last_seq,
 			trigger_type, trigger_id, external_id, external_user_id, title, metadata, max_credits, timeout, max_steps,
-			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft, withheld)
+			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft, withheld, timezone)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, $10, '', 0, 0, 0, 0, 0, $11,
-			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24, $25)
+			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24, $25, $26)
 		ON CONFLICT (account_id, external_id) DO NOTHING`,
 		r.ID, r.AccountID, r.SpaceID, r.AgentID, r.KeyID, r.AgentVersion, string(r.Mode), string(r.Status), r.Turn.Number, r.ModelAsked, r.LastSeq,
 		r.Trigger.Type, r.Trigger.ID, orNull(r.ExternalID), r.ExternalUserID, r.Title, metadata,
 		int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps,
-		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft, withheld)
+		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft, withheld, r.Timezone)
 	if err == nil && n == 0 {
 		err = externalIDTaken("session", r.ExternalID)
 	}
@@ -211,6 +212,16 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 		r.ModelServed, db.Bit(r.Fallback), r.Usage.InputTokens, r.Usage.OutputTokens, r.Steps, int64(r.Spent), r.LastSeq,
 		r.Title, metadata, r.Revision, db.Micros(r.UpdatedAt), db.Micros(r.StartedAt), db.Micros(r.FinishedAt),
 		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt), r.ToolCalls)
+}
+
+// UpgradeSession writes the columns of a session that depend on the version of its agent.
+func (tx *Tx) UpgradeSession(ctx context.Context, r *SessionRow) error {
+	withheld, err := optionalText(r.Withheld)
+	if err != nil {
+		return err
+	}
+	return tx.Later(ctx, `UPDATE sessions SET agent_version = $3, draft = '', model_asked = $4, max_credits = $5, timeout = $6, max_steps = $7, withheld = $8 WHERE account_id = $1 AND id = $2`,
+		r.AccountID, r.ID, r.AgentVersion, r.ModelAsked, int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps, withheld)
 }
 
 // NextSeq reserves the next event number for a worker; ok reports whether the worker still
@@ -309,6 +320,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,
+		`DELETE FROM result_images WHERE session_id = $1`,
 		`DELETE FROM steps WHERE session_id = $1`,
 		`DELETE FROM turns WHERE session_id = $1`,
 	} {

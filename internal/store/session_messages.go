@@ -12,15 +12,16 @@ import (
 // A MessageRow is a message with its position in the session and in its event log.
 type MessageRow struct {
 	stoa.SessionMessage
-	Place    int64 // from 1; set by InsertMessage
-	FirstSeq int64 // number of the event that announced it
+	Place    int64  // from 1; set by InsertMessage
+	FirstSeq int64  // number of the event that announced it
+	Note     string // what the model is told with it; set by InsertMessage and never changed
 }
 
-const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at`
+const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note`
 
 func scanMessage(rows *sql.Rows) (m MessageRow, err error) {
 	var created int64
-	err = rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created)
+	err = rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created, &m.Note)
 	m.CreatedAt = db.Time(created)
 	return m, err
 }
@@ -35,9 +36,9 @@ func (tx *Tx) message(ctx context.Context, where string, args ...any) (MessageRo
 
 // InsertMessage adds a message at the end of its session.
 func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
-	return tx.Later(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at)
-		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10)`,
-		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now))
+	return tx.Later(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note)
+		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now), m.Note)
 }
 
 // UpdateMessage writes a message's turn, kind, status and text.

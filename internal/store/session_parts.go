@@ -177,7 +177,7 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 	if err != nil || len(list) == 0 {
 		return list, err
 	}
-	return list, tx.Query(ctx, func(rows *sql.Rows) error {
+	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		var step int64
 		var place int
 		var r stoa.ToolResult
@@ -191,4 +191,8 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 		}
 		return nil
 	}, `SELECT step, place, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn = $2 ORDER BY step, place`, sessionID, turn)
+	if err != nil {
+		return list, err
+	}
+	return list, tx.resultImages(ctx, sessionID, turn, list)
 }

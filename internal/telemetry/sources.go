@@ -96,7 +96,7 @@ func newCollector(s Sources) *collector {
 	c.followers = desc("stoa_event_followers", "Open streams of sessions' events.")
 	c.turns = desc("stoa_turns_running", "Turns that run in this process.")
 	c.connections = desc("stoa_connections", "Open connections of callers.")
-	c.broken = desc("stoa_tool_connections_broken", "Connections to tool servers that are not called for the moment, since several calls in a row have failed.")
+	c.broken = desc("stoa_tool_connections_broken", "Connections to tool servers of which at least one tool is not called for the moment, since several calls of it in a row have failed.")
 	c.refused = desc("stoa_connections_refused_total", "Connections that were refused, by the bound that was reached.", "bound")
 	c.latched = desc("stoa_store_latched", "1 while a database does not commit and new work is refused.", "database")
 	c.providerInFlight = desc("stoa_provider_in_flight", "Calls in flight at a provider.", "provider")

@@ -26,7 +26,7 @@ const (
 	CallsProcess   = 256              // concurrent calls of this process
 	callsSlow      = CallsProcess / 2 // of these, calls of connections whose newest call was slow or failed, or that had none
 	slowCall       = 2 * time.Second
-	breakAfter     = 3 // consecutive failed calls
+	breakAfter     = 3 // consecutive failed calls of a tool
 	breakTime      = 30 * time.Second
 	longestHint    = 10 * time.Second // longest Retry-After that is honoured
 )
@@ -111,15 +111,39 @@ type gates struct {
 	now     map[string]int // calls in progress, by the name of the limit
 	changed chan struct{}  // closed when one ends
 	rates   ratelimit.Rates
-	broken  map[string]breaker // by connection
-	quick   map[string]bool    // connections whose newest call took at most slowCall
+	broken  map[broken]*breaker
+	quick   map[string]bool // connections whose newest call took at most slowCall
 }
 
-// A breaker counts the consecutive failures of a connection.
+// A breaker counts consecutive calls that failed: of one tool, or of a connection whose
+// server was not reached.
 type breaker struct {
 	failures int
-	until    time.Time // no call is made before
+	call     string          // the last failed call, whose attempts count once
+	tools    map[string]bool // of the failed calls
+	at       time.Time       // of the last failure
+	until    time.Time       // no call is made before
 }
+
+// fail records a failed attempt of a call of a tool. The breaker opens after enough calls, of
+// at least tools different tools. It reports whether it opened.
+func (b *breaker) fail(tool, call string, tools int, now time.Time) (opened bool) {
+	if b.at = now; call != b.call {
+		b.failures++
+	}
+	if b.call = call; b.tools == nil {
+		b.tools = map[string]bool{}
+	}
+	b.tools[tool] = true
+	if b.failures >= breakAfter && len(b.tools) >= tools {
+		opened = !now.Before(b.until)
+		b.until = now.Add(breakTime)
+	}
+	return opened
+}
+
+// A broken is the key of a breaker: a tool, or a connection if tool is empty.
+type broken struct{ connection, tool string }
 
 // A bound is a limit of concurrent calls.
 type bound struct {
@@ -160,8 +184,8 @@ func (g *gates) took(connection string, d time.Duration, failed bool) {
 // for the model, if the call may not be made at all; otherwise empty.
 func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused string, err error) {
 	g := &t.gates
-	if now := time.Now(); !g.permits(to.connection.ID, now) {
-		return nil, unavailable, nil
+	if why := g.forbids(to, time.Now()); why != "" {
+		return nil, why, nil
 	}
 	rates := []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}}
 	if to.visitor { // the owner's sessions have at least the other half
@@ -187,7 +211,11 @@ func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused str
 	}
 }
 
-const unavailable = "The server of the tool is not available at the moment: several calls in a row have failed. Nothing was done."
+// Reasons of an open breaker, for the model.
+const (
+	unavailable     = "The server of the tool is not available at the moment: several calls in a row have failed. Nothing was done."
+	toolUnavailable = "The tool is not available at the moment: several calls of it in a row have failed. Nothing was done."
+)
 
 func (g *gates) enter(bounds []bound) (ready bool, changed <-chan struct{}) {
 	g.mu.Lock()
@@ -218,49 +246,66 @@ func (g *gates) leave(bounds []bound) {
 	g.changed = make(chan struct{})
 }
 
-// permits reports whether the breaker of a connection allows a call.
-func (g *gates) permits(connection string, now time.Time) bool {
+// forbids returns the reason, for the model, if a breaker forbids a call; otherwise empty.
+func (g *gates) forbids(to Target, now time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !now.Before(g.broken[connection].until)
+	if b := g.broken[broken{to.connection.ID, ""}]; b != nil && now.Before(b.until) {
+		return unavailable
+	}
+	if b := g.broken[broken{to.connection.ID, to.tool.Name}]; b != nil && now.Before(b.until) {
+		return toolUnavailable
+	}
+	return ""
 }
 
-// count records the end of a call of a connection. It reports whether the breaker opened.
-func (g *gates) count(connection string, failed bool, now time.Time) (opened bool) {
+// count records the end of an attempt of a call. A tool whose calls fail affects no other
+// tool, except if the server was not reached by calls of several tools. It reports whether a
+// breaker opened.
+func (g *gates) count(to Target, call string, class Class, now time.Time) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !failed {
+	tool, connection := broken{to.connection.ID, to.tool.Name}, broken{to.connection.ID, ""}
+	if class != NotSent {
 		delete(g.broken, connection)
+	}
+	if class != NotSent && class != Unknown {
+		delete(g.broken, tool)
 		return false
 	}
-	b := g.broken[connection]
-	if b.failures++; b.failures >= breakAfter {
-		opened = !now.Before(b.until)
-		b.until = now.Add(breakTime)
-	}
 	if g.broken == nil {
-		g.broken = map[string]breaker{}
+		g.broken = map[broken]*breaker{}
 	}
-	g.broken[connection] = b
+	fail := func(key broken, tools int) bool {
+		if g.broken[key] == nil {
+			g.broken[key] = &breaker{}
+		}
+		return g.broken[key].fail(tool.tool, call, tools, now)
+	}
+	opened = fail(tool, 1)
+	if class == NotSent {
+		opened = fail(connection, 2) || opened
+	}
 	return opened
 }
 
-// Broken returns the number of connections that are currently not called, because several
-// consecutive calls have failed.
-func (t *Tools) Broken() (n int64) {
+// Broken returns the number of connections of which at least one tool is currently not
+// called, because several consecutive calls have failed.
+func (t *Tools) Broken() int64 {
 	g := &t.gates
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	for id, b := range g.broken {
+	open := map[string]bool{}
+	for key, b := range g.broken {
 		switch {
 		case now.Before(b.until):
-			n++
-		case !b.until.IsZero() && now.Sub(b.until) > time.Hour:
-			delete(g.broken, id)
+			open[key.connection] = true
+		case now.Sub(b.at) > time.Hour:
+			delete(g.broken, key)
 		}
 	}
-	return n
+	return int64(len(open))
 }
 
 // A Turn makes the calls of one turn of a session, and shares nothing with other turns: a
@@ -340,6 +385,7 @@ const (
 type Reply struct {
 	Class        Class
 	Text         string        // the result or the error, for the model
+	Images       []*stoa.Media // of the result
 	IsError      bool          // the tool reported a failure
 	Hopeless     bool          // repeating the call would have the same outcome
 	Wait         time.Duration // the server requested this pause, which is short enough to wait for; 0 if none
@@ -349,8 +395,8 @@ type Reply struct {
 // Call makes one request for a call, in at most timeout.
 func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeout time.Duration) Reply {
 	g := &t.tools.gates
-	if !g.permits(to.connection.ID, time.Now()) {
-		return Reply{Class: NotSent, Text: unavailable, Hopeless: true}
+	if why := g.forbids(to, time.Now()); why != "" {
+		return Reply{Class: NotSent, Text: why, Hopeless: true}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -367,8 +413,8 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	t.tools.doubt(ctx, to.connection, version, err)
 	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing about the server
 		g.took(to.connection.ID, time.Since(began), reply.Class == Unknown || reply.Class == NotSent)
-		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
-			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
+		if g.count(to, id, reply.Class, time.Now()) {
+			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "calls of a connection's tool fail and are not made for a while", slog.String("connection", to.connection.ID), slog.String("tool", to.tool.ModelName))
 		}
 	}
 	status, size := 0, 0
@@ -411,7 +457,7 @@ func Era(version string) string {
 // replyOf classifies an exchange.
 func replyOf(result *remote.Result, err error) Reply {
 	if err == nil {
-		return Reply{Class: Answered, Text: result.Text, IsError: result.IsError}
+		return Reply{Class: Answered, Text: result.Text, Images: result.Images, IsError: result.IsError}
 	}
 	failed, ok := errors.AsType[*remote.Error](err)
 	if !ok {
@@ -421,6 +467,9 @@ func replyOf(result *remote.Result, err error) Reply {
 	r.Hopeless = failed.Reason == outbound.NotAllowed || failed.Status/100 == 3 || r.Class == Refused || r.Class == NotSent && failed.Status/100 == 4
 	if failed.Status == 429 && failed.RetryAfter > 0 && failed.RetryAfter <= longestHint {
 		r.Wait = failed.RetryAfter
+	}
+	if lacking := lackingOf(err); len(lacking) > 0 {
+		r.Text += " " + lackingText(lacking)
 	}
 	if failed.Reason == outbound.NotAllowed {
 		r.Text = "The address of the server may not be reached from here."

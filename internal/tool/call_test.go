@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -150,10 +151,10 @@ func TestRepliesHaveAClass(t *testing.T) {
 		if got.Text == "" {
 			t.Errorf("%s: the model is told nothing", order)
 		}
-		if got.Text = ""; got != want {
+		if got.Text = ""; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", order, got, want)
 		}
-		b.gates.count(to.connection.ID, false, time.Now()) // so that the breaker stays closed
+		b.gates.count(to, "", Answered, time.Now()) // so that the breaker stays closed
 	}
 	b.f.Always("tools/call", "reset")
 	turn := b.Turn(nil)
@@ -167,6 +168,54 @@ func TestRepliesHaveAClass(t *testing.T) {
 	}
 	if _, refused, err := b.Enter(t.Context(), to); refused == "" || err != nil {
 		t.Errorf("a call may be made: %v", err)
+	}
+}
+
+// TestABreakerIsOfATool checks that a tool whose calls fail affects no other tool, that the
+// attempts of a call count once, and that a server which calls of several tools did not reach
+// is not called.
+func TestABreakerIsOfATool(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	b.approve(fakemcp.Act)
+	b.approve(fakemcp.Read)
+	act, read := b.target(fakemcp.Act), b.target(fakemcp.Read)
+	turn := b.Turn(nil)
+	defer turn.Close()
+	call := func(to Target, id, order string) Class {
+		return turn.Call(t.Context(), to, id, fmt.Sprintf(`{"order":%q}`, order), time.Minute).Class
+	}
+	for range 2 * breakAfter { // attempts of one call
+		if got := call(act, "cal_same", "503"); got != Unknown {
+			t.Fatal(got)
+		}
+	}
+	for range breakAfter {
+		if got := call(act, stoa.NewID("cal"), "large"); got != Answered {
+			t.Errorf("a result that is cut: %s", got)
+		}
+	}
+	for range breakAfter {
+		call(act, stoa.NewID("cal"), "503")
+	}
+	if got := call(act, stoa.NewID("cal"), ""); got != NotSent {
+		t.Errorf("a tool that fails: %s", got)
+	}
+	if got := call(read, stoa.NewID("cal"), ""); got != Answered {
+		t.Errorf("another tool: %s", got)
+	}
+	b.f.Stop()
+	b.gates.count(act, "", Answered, time.Now())
+	for _, to := range []Target{act, act, read} {
+		if why := b.gates.forbids(to, time.Now()); why != "" {
+			t.Error(why)
+		}
+		call(to, stoa.NewID("cal"), "")
+	}
+	for _, to := range []Target{act, read} {
+		if why := b.gates.forbids(to, time.Now()); why != unavailable {
+			t.Errorf("a server that is not there: %q", why)
+		}
 	}
 }
 

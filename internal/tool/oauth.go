@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"stoa/internal/oauth"
+	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/vault"
@@ -158,9 +160,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		ID: stoa.NewID("aut"), Issuer: found.Server.Issuer, Resource: found.Resource, Endpoint: found.Server.Token, SaysIssuer: found.Server.SaysIssuer, Origin: Origin(c.URL, false),
 		ClientSecretID: c.ClientSecretID, RedirectURI: redirect, Verifier: random(), Scopes: found.Scopes,
 	}
-	if len(c.OAuth.Scopes) > 0 {
-		p.Scopes = c.OAuth.Scopes
-	}
+	p.Scopes = scopesOf(c, p.Scopes)
 	state := random()
 	asked := oauth.Request{RedirectURI: redirect, Resource: p.Resource, State: state, Verifier: p.Verifier, Scopes: p.Scopes, ClientID: "x"}
 	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // before a client is registered
@@ -196,6 +196,58 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		return tx.BeginAuthorization(ctx, accountID, id, p.ID)
 	})
 	return Authorization{ID: p.ID, URL: address, ExpiresAt: row.ExpiresAt}, err
+}
+
+// scopesOf returns the scopes that are requested for a connection: its own, or else those that
+// its server suggests, and those that its server required for calls.
+func scopesOf(c store.Connection, suggested []string) []string {
+	if len(c.OAuth.Scopes) > 0 {
+		suggested = c.OAuth.Scopes
+	}
+	return oauth.Join(suggested, c.OAuth.Lacking)
+}
+
+// stepUp records the scopes that a server requires for a request, if it refused the request
+// for its scopes. The next authorization requests them; a client that acts for itself gets a
+// new token with them immediately. Other tools may still work, so none is withheld.
+func (t *Tools) stepUp(ctx context.Context, c store.Connection, failure error) {
+	lacking := lackingOf(failure)
+	if c.OAuth == nil || len(lacking) == 0 {
+		return
+	}
+	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+			if !SameTarget(*now, c) {
+				return nil
+			}
+			o := *now.OAuth
+			o.Lacking = oauth.Join(o.Lacking, lacking)
+			now.OAuth = &o
+			if o.Grant == store.GrantClient {
+				return tx.ForgetTokens(ctx, c.AccountID, c.ID)
+			}
+			if now.ErrorCode == "" {
+				now.ErrorCode, now.ErrorMessage = string(stoa.CodeToolServer), lackingText(lacking)
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil && stoa.CodeOf(err) != stoa.CodeConnectionNotFound {
+		t.logger().WarnContext(ctx, "that a connection lacks scopes could not be stored", "account", c.AccountID, "connection", c.ID, "error", err)
+	}
+}
+
+// lackingOf returns the scopes for whose lack a server has refused a request.
+func lackingOf(failure error) []string {
+	if failed, _ := errors.AsType[*remote.Error](failure); failed != nil && failed.Status == http.StatusForbidden {
+		return oauth.Lacking(failed.Challenges)
+	}
+	return nil
+}
+
+func lackingText(scopes []string) string {
+	return "The server requires more permissions (scopes: " + shown(strings.Join(scopes, " ")) + "). Authorize the connection again; they are then requested."
 }
 
 // SameTarget reports whether two states of a connection have the same authorization.

@@ -343,3 +343,45 @@ func TestALostKeyOfTokensIsToldOf(t *testing.T) {
 		t.Errorf("the log has %q", line)
 	}
 }
+
+// TestAnOldServerHasNoMetadata has an authorization server without metadata, as the protocol's
+// version 2025-03-26 allows: its endpoints are those of that version. A server that has none
+// of them is not an authorization server.
+func TestAnOldServerHasNoMetadata(t *testing.T) {
+	t.Parallel()
+	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
+	for register, want := range map[bool]string{true: "", false: "No authorization server was found"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/.well-known/") || r.URL.Path == "/register" && !register:
+				http.NotFound(w, r)
+			case r.URL.Path == "/mcp" && r.Header.Get("Authorization") == "":
+				w.WriteHeader(http.StatusUnauthorized)
+			default:
+				demo.ServeHTTP(w, r)
+			}
+		}))
+		defer server.Close()
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+				c.URL = server.URL + "/mcp"
+				return nil
+			})
+			return err
+		})
+		begun, err := b.Authorize(t.Context(), b.account, b.connection)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v, %v", begun, err)
+			}
+			continue
+		}
+		if err != nil || !strings.HasPrefix(begun.URL, server.URL+"/authorize?") {
+			t.Fatalf("%+v, %v", begun, err)
+		}
+		demo.Redirect = func(answer url.Values) { answer.Del("iss") }
+		if l := b.Land(t.Context(), answerTo(t, begun.URL)); l.Question == nil || !b.Confirm(t.Context(), l.Question.Token, true).Authorized {
+			t.Errorf("%+v", l)
+		}
+	}
+}

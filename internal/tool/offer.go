@@ -59,7 +59,7 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 	}
 	all := make([]entry, 0, len(t.Allow))
 	for _, name := range t.Allow {
-		e := entry{name: name, modelName: remote.ModelName(prefix, name), connection: c}
+		e := entry{name: name, modelName: remote.ModelName(prefix, name, func(string) bool { return false }), connection: c}
 		if at := slices.IndexFunc(rows, func(r store.ConnectionTool) bool { return r.Name == name }); at >= 0 {
 			e.tool, e.modelName = &rows[at], rows[at].ModelName
 		}

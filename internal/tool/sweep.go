@@ -57,8 +57,9 @@ func (t *Tools) Run(ctx context.Context) error {
 
 // doubt schedules an early refresh of a connection if a call shows that its catalog is out of
 // date: the server does not recognize the tool or its arguments, or uses another version of
-// the protocol.
+// the protocol. It also records the scopes that the call lacks.
 func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, failure error) {
+	t.stepUp(ctx, c, failure)
 	failed, _ := errors.AsType[*remote.Error](failure)
 	if (failed == nil || failed.Code != mcp.InvalidParams) && (spoken == "" || spoken == c.Protocol) {
 		return

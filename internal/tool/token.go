@@ -186,9 +186,7 @@ func (t *Tools) first(ctx context.Context, c store.Connection) (string, error) {
 		Endpoint: found.Server.Token, Origin: Origin(c.URL, false), ClientSecretID: c.ClientSecretID, Scopes: found.Scopes,
 		Client: oauth.ClientID{ID: c.OAuth.ClientID, Method: method(found.Server)},
 	}
-	if len(c.OAuth.Scopes) > 0 {
-		h.Scopes = c.OAuth.Scopes
-	}
+	h.Scopes = scopesOf(c, h.Scopes)
 	got, err := t.request(ctx, c, h, clientForm(found.Resource, h.Scopes))
 	if err != nil {
 		return "", t.unfounded(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -24,11 +25,12 @@ type gate struct {
 	sent   []string                    // values of Authorization of requests that are not OAuth's
 	tokens func(w http.ResponseWriter) // answers requests for tokens; nil means that the server does
 	none   bool                        // refuse every token
+	lacks  string                      // refuse the token of each request because it lacks this scope
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	tokens, none := g.tokens, g.none
+	tokens, none, lacks := g.tokens, g.none, g.lacks
 	if r.URL.Path == "/mcp" && r.Header.Get("Authorization") != "" {
 		g.sent = append(g.sent, r.Header.Get("Authorization"))
 	}
@@ -36,6 +38,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/token" && tokens != nil:
 		tokens(w)
+	case r.URL.Path == "/mcp" && lacks != "" && r.Header.Get("Authorization") != "":
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+lacks+`", error_description="no"`)
+		w.WriteHeader(http.StatusForbidden)
 	case r.URL.Path == "/mcp" && none:
 		w.WriteHeader(http.StatusUnauthorized)
 	default:
@@ -96,6 +101,46 @@ func gated(t *testing.T) (*bench, *gate, *int) {
 	return b, g, told
 }
 
+// TestMoreScopesAreRequested has a server that refuses a call because the token lacks scopes:
+// the model learns which, the next authorization requests them too, and the tools stay.
+func TestMoreScopesAreRequested(t *testing.T) {
+	t.Parallel()
+	b, g, told := gated(t)
+	scopes := func() string {
+		t.Helper()
+		begun, err := b.Authorize(t.Context(), b.account, b.connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(begun.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query().Get("scope")
+	}
+	if got := scopes(); got != "notes" {
+		t.Errorf("before: %q", got)
+	}
+	g.mu.Lock()
+	g.lacks = "notes notes:write"
+	g.mu.Unlock()
+	turn := b.Turn(Credentials{})
+	defer turn.Close()
+	r := turn.Call(t.Context(), b.search(), "cal_1", `{"word":"welcome"}`, time.Minute)
+	if r.Class != Refused || !r.Hopeless || r.Unauthorized || !strings.Contains(r.Text, "scopes: notes notes:write") {
+		t.Errorf("%+v", r)
+	}
+	if c := b.kept(); *told != 0 || !c.Authorized || !strings.Contains(c.ErrorMessage, "notes:write") || c.ErrorCode == NeedsAuthorization {
+		t.Errorf("%d told, %+v", *told, c)
+	}
+	if got := scopes(); got != "notes notes:write" {
+		t.Errorf("after: %q", got)
+	}
+	if c := b.kept(); clientForm("", scopesOf(c, nil)).Get("scope") != "notes notes:write" {
+		t.Errorf("%+v", c.OAuth)
+	}
+}
+
 // search returns the target of calls of the bench's tool.
 func (b *bench) search() (to Target) {
 	b.t.Helper()
@@ -136,7 +181,7 @@ func TestARefusedTokenIsSentOnce(t *testing.T) {
 
 	// Once there is another token, it is used without a further refusal.
 	g.set(false, nil)
-	b.gates.count(b.connection, false, time.Now()) // three consecutive failures
+	clear(b.gates.broken) // three consecutive failures
 	for _, turn := range []*Turn{first, second} {
 		for _, r := range b.calls(turn, 2) {
 			if r.Class != Answered {
@@ -279,7 +324,7 @@ func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
 		{"cancelled here", store.AuthorizationCancelled, "The person who signed in", func(begun Authorization) {
 			b.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, false)
 		}},
-		{"another issuer", store.AuthorizationFailed, "does not come from", func(begun Authorization) {
+		{"another issuer", store.AuthorizationFailed, `from the authorization server "https://evil.example.com", but "http://127.0.0.1:`, func(begun Authorization) {
 			answer := answerTo(t, begun.URL)
 			answer.Set("iss", "https://evil.example.com")
 			b.Land(t.Context(), answer)

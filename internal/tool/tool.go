@@ -185,6 +185,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	if ctx.Err() != nil {
 		return d, err // the caller has disconnected, and nothing is known
 	}
+	t.stepUp(ctx, c, err)
 	failure := failureOf(err)
 	if err != nil && failure == nil {
 		return d, err
@@ -332,6 +333,10 @@ func failureOf(err error) *failure {
 	message := e.Message
 	switch {
 	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message explains why
+	case len(lackingOf(err)) > 0:
+		message += " " + lackingText(lackingOf(err))
+	case e.Unauthorized && e.Status == 403:
+		message += " If the secret lacks a permission, give the connection another one."
 	case e.Unauthorized:
 		message += " Give the connection a secret that the server accepts."
 	case code == stoa.CodeAddressNotAllowed:
@@ -350,9 +355,12 @@ func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connectio
 	if err != nil {
 		return err
 	}
-	kept := map[string]store.ConnectionTool{}
+	kept, owner := map[string]store.ConnectionTool{}, map[string]string{} // names of tools by their names for models
+	for _, t := range tools {                                             // a tool whose name needs no change takes precedence
+		owner[c.Name+"__"+t.Name] = t.Name
+	}
 	for _, row := range rows {
-		kept[row.Name] = row
+		kept[row.Name], owner[row.ModelName] = row, row.Name
 	}
 	for _, t := range tools {
 		was, known := kept[t.Name]
@@ -368,7 +376,11 @@ func (d *Difference) update(ctx context.Context, tx *store.Tx, c store.Connectio
 		}
 		approved := was.State == store.ToolApproved
 		now := was
-		now.AccountID, now.ConnectionID, now.Name, now.ModelName = c.AccountID, c.ID, t.Name, remote.ModelName(c.Name, t.Name)
+		now.AccountID, now.ConnectionID, now.Name = c.AccountID, c.ID, t.Name
+		if now.ModelName == "" { // otherwise it keeps its name
+			now.ModelName = remote.ModelName(c.Name, t.Name, func(name string) bool { return owner[name] != "" && owner[name] != t.Name })
+			owner[now.ModelName] = t.Name
+		}
 		now.Definition, now.SHA256, now.Problem, now.Present = t.Definition, t.SHA256, t.Problem, true
 		now.Judge()
 		d.withdrawn = d.withdrawn || approved && now.State != store.ToolApproved

@@ -209,6 +209,50 @@ func TestAHostileCatalogIsKept(t *testing.T) {
 	}
 }
 
+// TestNamesOfToolsAreKept checks that names of tools for models are distinct, and stay as they
+// are when other tools come and go.
+func TestNamesOfToolsAreKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	set := func(names ...string) (all []string) {
+		var definitions []string
+		for _, name := range names {
+			definitions = append(definitions, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
+		}
+		b.f.SetTools(definitions...)
+		b.refresh()
+		rows := b.rows()
+		for _, name := range names {
+			all = append(all, strings.TrimPrefix(rows[name].ModelName, b.kept().Name+"__"))
+		}
+		return all
+	}
+	for _, c := range []struct{ names, want []string }{
+		{[]string{"issues/add", "x.y"}, []string{"issues_add", "x_y"}},
+		{[]string{"a.dd", "a/dd", "issues_add", "issues/add", "x.y"}, []string{"a_dd", "a_dd_2e40", "issues_add_0f9b", "issues_add", "x_y"}},
+		{[]string{"a_b", "a.b"}, []string{"a_b", "a_b_2e73"}},
+	} {
+		got := set(c.names...)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q are named %q, want %q", c.names, got, c.want)
+		}
+	}
+}
+
+// TestAChangedToolKeepsItsName has a tool that was named by an older version of the service.
+func TestAChangedToolKeepsItsName(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	b.refresh()
+	row := b.rows()[fakemcp.Act]
+	row.ModelName = "old_name_1f2e"
+	b.write(func(ctx context.Context, tx *store.Tx) error { return tx.PutConnectionTool(ctx, row) })
+	b.f.Change("Acts.", "Acts again.")
+	if d := b.refresh(); !slices.Equal(d.Changed, []string{fakemcp.Act}) || b.rows()[fakemcp.Act].ModelName != "old_name_1f2e" {
+		t.Errorf("%+v, %+v", d, b.rows()[fakemcp.Act])
+	}
+}
+
 // TestAChangeTakesTheToolAway changes the definition of an approved tool in ways that a
 // reader may not notice. An insignificant difference is not a change.
 func TestAChangeTakesTheToolAway(t *testing.T) {

@@ -219,7 +219,9 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		if a.received = sent.left(len(a.request.Body)); a.received && a.ctx.Err() != nil {
 			a.accepted() // the vendor has the request and bills it; how far it got is unknown
 		}
-		return nil, broken(true, "no reply: %v", err)
+		fail := broken(true, "no reply: %v", err)
+		fail.Err = fail.Err.Because(err)
+		return nil, fail
 	}
 	a.received = true
 	body := &reader{from: res.Body, watch: w, wait: later, idle: silence, left: a.pool.cfg.MaxReplyBytes}

@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -130,6 +132,28 @@ func hide(text, key string) string {
 	return text
 }
 
+// unreached returns the reason why a provider could not be reached, for the operator; empty if
+// err shows none.
+func unreached(err error) string {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	lookup, isLookup := errors.AsType[*net.DNSError](err)
+	switch {
+	case isLookup:
+		return fmt.Sprintf("The name %q of the provider could not be resolved.", lookup.Name)
+	case certificate:
+		return "The provider's certificate was not accepted."
+	case notTLS, alert:
+		return "No TLS connection to the provider could be made."
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "The provider's address refuses connections."
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "The provider's address cannot be reached from here."
+	}
+	return ""
+}
+
 // failed counts and logs a failed attempt.
 func (a *attempt) failed(f *wire.Failure, again bool) {
 	pr, rt, log := a.provider, a.route, a.pool.cfg.Logger
@@ -138,7 +162,7 @@ func (a *attempt) failed(f *wire.Failure, again bool) {
 		if f.Err.Code == stoa.CodeUpstreamTimeout {
 			rt.timeouts.Add(1)
 		}
-		rt.lastBad.Store(&lastFailure{at: time.Now(), code: f.Err.Code, status: f.Status})
+		rt.lastBad.Store(&lastFailure{at: time.Now(), code: f.Err.Code, status: f.Status, text: unreached(f.Err.Err)})
 	}
 	level := slog.LevelWarn
 	if f.Caller {

@@ -51,6 +51,7 @@ type route struct {
 
 // lastFailure is the latest failure of a route, for the status page.
 type lastFailure struct {
+	text   string
 	at     time.Time
 	code   stoa.Code
 	status int

@@ -38,7 +38,8 @@ type RouteStats struct {
 
 	LastFailureAt     time.Time // zero if none
 	LastFailureCode   stoa.Code
-	LastFailureStatus int // HTTP status; 0 if none exists, or the reply had begun
+	LastFailureText   string // the reason why the provider could not be reached; may be empty
+	LastFailureStatus int    // HTTP status; 0 if none exists, or the reply had begun
 }
 
 // Stats returns the counters, providers and models sorted by name.
@@ -54,7 +55,7 @@ func (p *Pool) Stats() Stats {
 			}
 			rs.Breaker, rs.OpenUntil = rt.breaker.state()
 			if bad := rt.lastBad.Load(); bad != nil {
-				rs.LastFailureAt, rs.LastFailureCode, rs.LastFailureStatus = bad.at, bad.code, bad.status
+				rs.LastFailureAt, rs.LastFailureCode, rs.LastFailureStatus, rs.LastFailureText = bad.at, bad.code, bad.status, bad.text
 			}
 			ps.Routes = append(ps.Routes, rs)
 		}

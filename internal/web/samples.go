@@ -134,6 +134,7 @@ func commands() map[string]string {
 		"sendMessage":       `stoa sessions reply "$ID" "$SESSION_ID" "And abroad?"`,
 		"answerInput":       `stoa sessions reply "$ID" "$SESSION_ID" blue`,
 		"cancelSession":     `stoa sessions cancel "$ID" "$SESSION_ID"`,
+		"upgradeSession":    `stoa sessions upgrade "$ID" "$SESSION_ID"`,
 		"retrySession":      `stoa sessions retry "$ID" "$SESSION_ID"`,
 		"listSessionEvents": `stoa sessions watch "$ID" "$SESSION_ID"`,
 		"exportSession":     `stoa sessions export "$ID" "$SESSION_ID"`,

@@ -58,6 +58,9 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
+	if openai {
+		w.optional("prompt_cache_key", call.CacheKey)
+	}
 	if err := encodeChatOptions(w, call, route); err != nil {
 		return Request{}, err
 	}

@@ -20,7 +20,8 @@ const (
 // A builder writes JSON. It sets the commas by the byte written last.
 type builder struct {
 	b         []byte
-	reasoning int // number of reasoning segments in it
+	reasoning int       // number of reasoning segments in it
+	tools     stoa.Mark // of the tools, which follow the messages
 }
 
 func newBuilder(call stoa.Call) *builder {
@@ -52,6 +53,13 @@ func (w *builder) key(name string) *builder {
 	w.comma()
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
 	return w
+}
+
+// optional writes a member with a text unless the text is empty.
+func (w *builder) optional(name, text string) {
+	if text != "" {
+		w.member(name, text)
+	}
 }
 
 func (w *builder) open(kind byte) {

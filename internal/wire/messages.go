@@ -369,6 +369,7 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 	// The input is reported in three parts; a part that is not reported again keeps its
 	// value.
 	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
+	written, split := u.CacheWriteTokens, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "input_tokens":
@@ -379,6 +380,7 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 			u.read(&c, &u.CacheWriteTokens)
 		case "cache_creation":
 			for ok := c.Object(); ok && c.Member(); {
+				split = true
 				if string(c.Key) == "ephemeral_1h_input_tokens" {
 					u.read(&c, &u.CacheWriteLongTokens)
 				}
@@ -394,6 +396,9 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 				}
 			}
 		}
+	}
+	if f.want.Long && !split && u.CacheWriteTokens != written {
+		u.CacheWriteLongTokens = u.CacheWriteTokens
 	}
 	u.InputTokens = fresh + u.CachedTokens + u.CacheWriteTokens
 	if !last {

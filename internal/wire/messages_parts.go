@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -28,19 +30,31 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	if call.TextFormat().Kind != stoa.FormatText && !isNative(call.TextFormat(), route.Traits) {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(call.TextFormat()), "\n\n")
 	}
-	if strings.TrimSpace(system) != "" {
-		w.member("system", system)
-	}
 	off, _ := thinking(call, route.Traits)
 	reasoning = keepRun(list, off)
 	w.reasoning = reasoningIn(list)
+	marks := marksOf(call, system, list)
+	w.tools = marks.tools
+	if strings.TrimSpace(system) != "" {
+		if w.key("system"); marks.any {
+			w.open('[')
+			w.open('{')
+			w.member("type", "text")
+			w.member("text", system)
+			w.mark(marks.system)
+			w.close('}')
+			w.close(']')
+		} else {
+			w.text(system)
+		}
+	}
 	w.key("messages").open('[')
 	for i, t := range list {
 		prefill := i == len(list)-1 && t.role == stoa.RoleAssistant
 		w.open('{')
 		w.member("role", string(t.role))
 		w.key("content")
-		if t.role == stoa.RoleSystem || len(t.parts) == 1 && t.parts[0].Kind == stoa.PartText {
+		if t.role == stoa.RoleSystem || len(t.parts) == 1 && t.parts[0].Kind == stoa.PartText && (!marks.any || prefill) {
 			text := joinTexts(t.parts)
 			if prefill {
 				text = withoutEnd(text)
@@ -51,8 +65,8 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 				*last = textPiece(withoutEnd(last.Text))
 			}
 			w.open('[')
-			for _, p := range t.parts {
-				encodeMessagesPart(w, p)
+			for j, p := range t.parts {
+				encodeMessagesPart(w, p, marks.at[[2]int{i, j}])
 			}
 			w.close(']')
 		}
@@ -60,6 +74,108 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	}
 	w.close(']')
 	return reasoning
+}
+
+// maxMarks is the largest number of marks that the vendor accepts in a request.
+const maxMarks = 4
+
+// messagesMarks are the marks of a request.
+type messagesMarks struct {
+	any    bool // whether the request may have marks: then all texts are blocks
+	tools  stoa.Mark
+	system stoa.Mark
+	at     map[[2]int]stoa.Mark // by turn and part
+}
+
+// marksOf returns the marks of a request: the caller's, of which the last four count, or those
+// of the service at the end of the instructions, of the previous request and of this one.
+func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
+	marked, _ := call.Marked()
+	if !marked && call.Caching == stoa.CacheNothing {
+		return m
+	}
+	m = messagesMarks{any: true, at: map[[2]int]stoa.Mark{}}
+	for _, t := range call.Tools {
+		m.tools = max(m.tools, t.Mark)
+	}
+	for i := range call.Messages {
+		if call.Messages[i].Role == stoa.RoleSystem {
+			for _, p := range call.Messages[i].Parts {
+				m.system = max(m.system, p.Mark)
+			}
+		}
+	}
+	var places [][2]int // of marks in turns, in order
+	add := func(i, j int, mark stoa.Mark) {
+		for j >= 0 && list[i].parts[j].Kind == stoa.PartReasoning {
+			j-- // reasoning cannot be marked
+		}
+		if at := [2]int{i, j}; j >= 0 && list[i].role != stoa.RoleSystem {
+			if m.at[at] == stoa.MarkNone {
+				places = append(places, at)
+			}
+			m.at[at] = max(m.at[at], mark)
+		}
+	}
+	previous := -1 // the turn at whose end the previous request ended
+	for i, t := range list {
+		for j, p := range t.parts {
+			if p.Mark != stoa.MarkNone {
+				add(i, j, p.Mark)
+			}
+		}
+		if t.role == stoa.RoleAssistant && i < len(list)-1 {
+			previous = i - 1
+		}
+	}
+	if call.Caching != stoa.CacheNothing && strings.TrimSpace(system) != "" {
+		m.system = max(m.system, stoa.MarkShort)
+	}
+	if call.Caching == stoa.CacheConversation {
+		if previous >= 0 {
+			add(previous, len(list[previous].parts)-1, stoa.MarkShort)
+		}
+		add(len(list)-1, len(list[len(list)-1].parts)-1, stoa.MarkShort)
+	}
+	slices.SortFunc(places, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+	m.limit(places)
+	return m
+}
+
+// limit keeps the last marks that the vendor accepts. A long mark after a short one, which the
+// vendor refuses, becomes short.
+func (m *messagesMarks) limit(places [][2]int) {
+	for len(places) > maxMarks {
+		delete(m.at, places[0])
+		places = places[1:]
+	}
+	if len(places) == maxMarks {
+		m.system = stoa.MarkNone
+	}
+	if len(places) == maxMarks || len(places) == maxMarks-1 && m.system != stoa.MarkNone {
+		m.tools = stoa.MarkNone
+	}
+	short := m.tools == stoa.MarkShort
+	if short {
+		m.system = min(m.system, stoa.MarkShort)
+	}
+	short = short || m.system == stoa.MarkShort
+	for _, at := range places {
+		if short {
+			m.at[at] = stoa.MarkShort
+		}
+		short = short || m.at[at] == stoa.MarkShort
+	}
+}
+
+// mark writes a mark of the vendor's format, if there is one.
+func (w *builder) mark(m stoa.Mark) {
+	switch m {
+	case stoa.MarkShort:
+		w.key("cache_control").raw(`{"type":"ephemeral"}`)
+	case stoa.MarkLong:
+		w.key("cache_control").raw(`{"type":"ephemeral","ttl":"1h"}`)
+	}
 }
 
 // withoutEnd removes white space from the end of a text, which the vendor rejects in a
@@ -73,33 +189,35 @@ func isNative(f stoa.Format, t stoa.Traits) bool {
 }
 
 // encodeMessagesPart writes a part of a turn as a block.
-func encodeMessagesPart(w *builder, p piece) {
+func encodeMessagesPart(w *builder, p piece, mark stoa.Mark) {
 	switch p.Kind {
 	case stoa.PartText:
 		w.open('{')
 		w.member("type", "text")
 		w.member("text", p.Text)
+		w.mark(mark)
 		w.close('}')
 	case stoa.PartReasoning:
 		_, block := messagesState(p.State.Data)
 		w.raw(block)
 	case stoa.PartImage, stoa.PartFile:
-		encodeMessagesMedia(w, p.Part)
+		encodeMessagesMedia(w, p.Part, mark)
 	case stoa.PartCall:
 		w.open('{')
 		w.member("type", "tool_use")
 		w.member("id", p.id)
 		w.member("name", p.Call.Name)
 		w.key("input").strictObject(p.Call.Arguments)
+		w.mark(mark)
 		w.close('}')
 	case stoa.PartResult:
-		encodeMessagesResult(w, p)
+		encodeMessagesResult(w, p, mark)
 	}
 }
 
 // encodeMessagesResult writes the result of a call. For a failed tool the vendor accepts only
 // text and no empty list of parts.
-func encodeMessagesResult(w *builder, p piece) {
+func encodeMessagesResult(w *builder, p piece, mark stoa.Mark) {
 	r := p.Result
 	text, failed := r.Content, r.IsError
 	var parts []*stoa.Part
@@ -128,18 +246,19 @@ func encodeMessagesResult(w *builder, p piece) {
 	} else {
 		w.open('[')
 		for _, part := range parts {
-			encodeMessagesPart(w, piece{Part: part})
+			encodeMessagesPart(w, piece{Part: part}, stoa.MarkNone)
 		}
 		w.close(']')
 	}
 	if failed && !media {
 		w.key("is_error").raw("true")
 	}
+	w.mark(mark)
 	w.close('}')
 }
 
 // encodeMessagesMedia writes an image or a PDF.
-func encodeMessagesMedia(w *builder, p *stoa.Part) {
+func encodeMessagesMedia(w *builder, p *stoa.Part, mark stoa.Mark) {
 	w.open('{')
 	if p.Kind == stoa.PartImage {
 		w.member("type", "image")
@@ -159,6 +278,7 @@ func encodeMessagesMedia(w *builder, p *stoa.Part) {
 	if p.Kind == stoa.PartFile && p.Media.Name != "" {
 		w.member("title", p.Media.Name)
 	}
+	w.mark(mark)
 	w.close('}')
 }
 
@@ -218,7 +338,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	}
 	enforced, limit := 0, stoa.WireNamed(route.Wire).StrictTools
 	w.key("tools").open('[')
-	for _, t := range tools {
+	for i, t := range tools {
 		w.open('{')
 		w.member("name", t.Name)
 		w.member("description", t.Description)
@@ -233,6 +353,9 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		if strict {
 			enforced++
 			w.key("strict").raw("true")
+		}
+		if i == len(tools)-1 {
+			w.mark(w.tools)
 		}
 		w.close('}')
 	}

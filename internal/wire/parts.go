@@ -259,7 +259,7 @@ func (p *parter) end() {
 		return
 	}
 	for i, t := range p.list {
-		if len(t.parts) > 1 {
+		if len(t.parts) > 1 && !slices.ContainsFunc(t.parts, func(p piece) bool { return p.Mark != stoa.MarkNone }) {
 			p.list[i].parts = []piece{textPiece(joinTexts(t.parts))}
 		}
 	}

@@ -41,6 +41,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		w.key("stream").raw("true")
 	}
 	w.key("store").raw("false")
+	w.optional("prompt_cache_key", call.CacheKey)
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
 	w.number("top_p", topP)

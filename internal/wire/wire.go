@@ -34,6 +34,7 @@ type Want struct {
 	JSON    bool   // the call requested a format: a refusal is distinguished from text
 	Summary bool   // [stoa.Call.Summary]
 	Limit   int64  // [stoa.Call.MaxOutputTokens]
+	Long    bool   // the call has a long mark: cache writes without a lifetime count as long
 	After   string // of the wire messages: mark of the last segment of reasoning in the call
 	// Note, if not nil, is called with the vendor's changes to the input of the call, such as
 	// dropped reasoning, bounded, for the log.
@@ -42,8 +43,9 @@ type Want struct {
 
 // WantOf returns what the reply to a call may contain.
 func WantOf(call *stoa.Call) Want {
+	_, long := call.Marked()
 	return Want{
-		Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
+		Long: long, Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
 		After: lastMark(call),
 	}
 }

@@ -155,7 +155,7 @@ export class Visit {
   send(text: string): Promise<boolean> {
     const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text, createdAt: new Date().toISOString() };
     this.setChat({ messages: [...this.state.chat!.messages, shown], error: null });
-    return this.act("/messages", { message: text }, text);
+    return this.act("/messages", { message: text, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }, text);
   }
 
   answer(input: PendingInput, value: string): Promise<boolean> {

@@ -58,6 +58,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  timezone: string;
   tools: AgentTool[];
   updatedAt: string;
   version: number;
@@ -89,7 +90,7 @@ export interface AgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes";
 }
 
@@ -129,7 +130,7 @@ export interface AgentToolCall {
   title: string | null;
   tool: string;
   turn: number;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
 }
 
 export interface AgentVersion {
@@ -139,6 +140,7 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  timezone: string;
   tools: AgentTool[];
   version: number;
   visitorDrive: "none" | "read" | "write";
@@ -448,6 +450,7 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }
@@ -2254,6 +2257,7 @@ export interface SecretUser {
 
 export interface SendEmbedMessage {
   message: string;
+  timezone?: string;
 }
 
 export interface SendMessage {
@@ -2312,7 +2316,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -2363,6 +2367,13 @@ export interface SessionTurn {
   startedAt: string | null;
 }
 
+export interface SessionUpgradedEvent {
+  agentVersion: number;
+  createdAt: string;
+  seq: number;
+  type: "session.upgraded";
+}
+
 export interface SessionUsage {
   creditsMicro: number;
   inputTokens: number;
@@ -2383,7 +2394,7 @@ export interface SetAgentTool {
   parameters?: ToolParameters;
   stricter?: StricterTool[];
   timeoutSeconds?: number | null;
-  type: "client" | "connection";
+  type: "client" | "connection" | "drive";
   visitors?: "no" | "yes" | null;
 }
 
@@ -2661,6 +2672,7 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+  timezone?: string | null;
   tools?: SetAgentTool[] | null;
   visitorDrive?: "none" | "read" | "write" | null;
 }

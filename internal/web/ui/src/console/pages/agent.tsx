@@ -52,7 +52,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
         (!may("sessions:read") ? (
           <Lacking scope="sessions:read" />
         ) : rest ? (
-          <SessionView key={rest} agentId={id} id={rest} />
+          <SessionView key={rest} agentId={id} version={agent.data?.data.version} id={rest} />
         ) : (
           <SessionsView agentId={id} />
         ))}

@@ -32,7 +32,7 @@ interface Log {
   problem?: Problem;
 }
 
-export function SessionView({ agentId, id }: { agentId: string; id: string }) {
+export function SessionView({ agentId, version, id }: { agentId: string; version?: number; id: string }) {
   const { api, may, offers } = useSession();
   const path = `/api-agents/${agentId}/sessions/${id}`;
   const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
@@ -99,6 +99,11 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
             {writes && (running || s.status === "waiting_for_input") && (
               <Button small icon="stop" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/cancel"))}>
                 Stop
+              </Button>
+            )}
+            {writes && s.mode === "chat" && !running && s.status !== "waiting_for_input" && version !== undefined && s.agentVersion !== version && (
+              <Button small disabled={busy} onClick={() => act(() => api.raw("POST", path + "/upgrade"))}>
+                Use version {version}
               </Button>
             )}
             {writes && (s.status === "failed" || s.status === "cancelled") && (

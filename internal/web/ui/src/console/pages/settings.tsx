@@ -17,6 +17,13 @@ import { TestChat } from "../parts/testchat";
 import { go, useUnsaved } from "../parts/router";
 import { useSession } from "../parts/session";
 
+// What an agent's access to its drive means in embedded chats.
+const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
+  none: "Visitors learn nothing from its files.",
+  read: "Visitors can learn everything in its files by asking. It writes nothing for them.",
+  write: "Visitors can learn everything in its files, and have it replace files that other visitors' chats and you read.",
+};
+
 // The settings that a draft of an agent can change.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
 
@@ -31,6 +38,12 @@ function toolsIn(text: string): unknown[] | undefined {
   }
 }
 
+const textOf = (tools: AgentTool[]): string => (tools.length ? JSON.stringify(tools, null, 2) : "");
+
+// The entry of an agent's tools with which a person approves what it writes to its drive.
+const askBeforeWrite: AgentTool = { type: "drive", name: "drive_write", approval: "always" };
+const guardsDrive = (t: AgentTool) => t?.type === "drive" && t.approval === "always";
+
 // sorted returns a value as JSON with sorted members, because the service does not
 // preserve their order.
 const sorted = (value: unknown): string => JSON.stringify(value, (_, v) => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v));
@@ -39,9 +52,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
-  const [tools, setTools] = useState(() => (was.tools.length ? JSON.stringify(was.tools, null, 2) : ""));
+  const [tools, setTools] = useState(() => textOf(was.tools));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
   const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
   const { busy, problem, run } = useAction({ repeats: true });
@@ -99,6 +112,16 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           <label class="check">
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> It may write to its drive
           </label>
+          {now.driveAccess === "read_write" && listed && (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={(listed as AgentTool[]).some(guardsDrive)}
+                onChange={(e) => setTools(textOf([...(listed as AgentTool[]).filter((t) => t?.type !== "drive"), ...(e.currentTarget.checked ? [askBeforeWrite] : [])]))}
+              />{" "}
+              A person approves each file before it is written
+            </label>
+          )}
           <Field
             id="tools"
             label="Tools"
@@ -111,7 +134,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           >
             <textarea id="tools" class="input mono" rows={tools ? 8 : 2} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
           </Field>
-          {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(all.length ? JSON.stringify(all, null, 2) : "")} />}
+          {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> Allow embedding in web pages
           </label>
@@ -119,7 +142,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
             <SelectField
               id="visitor-drive"
               label="Its drive in those chats"
-              hint="Every visitor's chat has the same files, and visitors may try to have it write."
+              hint={visitorDriveHints[now.visitorDrive]}
               options={[
                 ["none", "not used"],
                 ["read", "read only"],
@@ -141,6 +164,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <TextField id="max-seconds" label="Seconds" type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
+          <TextField id="timezone" label="Time zone" hint="The agent is told the time of each message in this zone, such as Europe/Berlin. Tasks and visitors have their own." maxLength={64} value={now.timezone} onChange={(timezone) => change({ timezone })} />
           <TextField id="external-id" label="External id" hint="Your own id for it, unique in the account." maxLength={128} value={now.externalId} onChange={(text) => change({ externalId: text })} />
           {spaces.data && spaces.data.data.length > 0 && (
             <SelectField id="agent-space" label="Space" options={spaces.data.data.some((s) => s.id === now.spaceId) ? named(spaces.data.data) : [[now.spaceId, now.spaceId], ...named(spaces.data.data)]} value={now.spaceId} onChange={(spaceId) => change({ spaceId })} />

@@ -101,6 +101,8 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
   switch (e.type) {
     case "session.created":
       return { title: "Session created" };
+    case "session.upgraded":
+      return { title: `Moved to version ${e.agentVersion} of the agent` };
     case "session.status":
       return { title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
     case "turn.recovered":

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// cache sets how the vendor is asked to cache the input of a call.
+//
+// A vendor's cache write costs more than input and a read much less, so the input is marked
+// only if it will probably be sent again: in a conversation, and in the instructions and tools
+// that the account has sent within the life of a cache. The marks of a caller are never added
+// to.
+func (g *Gateway) cache(account string, req *Request) {
+	call := &req.Call
+	if key := cmp.Or(req.CacheKey, req.AgentID); key != "" {
+		call.CacheKey = stoa.CacheKey(account, key)
+	}
+	seen := g.prefixes.seen(account, call, time.Now())
+	marked, _ := call.Marked()
+	switch {
+	case marked && req.SessionID == "":
+		call.Caching = stoa.CacheNothing
+	case req.SessionID != "", call.Stateful, len(call.Tools) > 0, slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return m.Role == stoa.RoleAssistant }):
+		call.Caching = stoa.CacheConversation
+	case seen:
+		call.Caching = stoa.CacheInstructions
+	}
+}
+
+const (
+	prefixLife  = 5 * time.Minute // the shortest life of a vendor's cache
+	maxPrefixes = 1 << 17
+)
+
+// prefixes remembers the instructions and tools of the calls of this process, by account. The
+// zero value is ready to use.
+type prefixes struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	at   map[uint64]time.Time
+}
+
+// seen reports whether a call of the account had the same instructions and tools within
+// prefixLife, and remembers this one.
+func (p *prefixes) seen(account string, call *stoa.Call, now time.Time) bool {
+	system := call.System()
+	if system == "" && len(call.Tools) == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at == nil {
+		p.at, p.seed = map[uint64]time.Time{}, maphash.MakeSeed()
+	}
+	var h maphash.Hash
+	h.SetSeed(p.seed)
+	for _, part := range []string{account, system} {
+		h.WriteString(part)
+		h.WriteByte(0)
+	}
+	for _, t := range call.Tools {
+		for _, part := range []string{t.Name, t.Description, t.Parameters} {
+			h.WriteString(part)
+			h.WriteByte(0)
+		}
+	}
+	key := h.Sum64()
+	before, found := p.at[key]
+	if !found && len(p.at) >= maxPrefixes {
+		for k, at := range p.at {
+			if now.Sub(at) > prefixLife {
+				delete(p.at, k)
+			}
+		}
+		if len(p.at) >= maxPrefixes {
+			clear(p.at)
+		}
+	}
+	p.at[key] = now
+	return found && now.Sub(before) <= prefixLife
+}
