@@ -254,3 +254,23 @@ func TestStreamsOfTagsLeavePlaces(t *testing.T) {
 	}
 	stream.close()
 }
+
+// TestMessagesAreCountedByLine has the visitors of a tag send as many messages as they may
+// within a minute.
+func TestMessagesAreCountedByLine(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	tag, _, page := newTag(t, a, nil)
+	other, _, _ := newTag(t, a, nil)
+	for range 30 {
+		v := visitTag(t, a, tag, page, "")
+		for range 10 {
+			v.Want(202, "POST", v.chat+"/messages", object{"message": "say: x"})
+		}
+	}
+	v := visitTag(t, a, tag, page, "")
+	v.WantError(stoa.CodeEmbedLimit, "POST", v.chat+"/messages", object{"message": "say: x"})
+	visitTag(t, a, other, page, "").say("say: by another tag")
+	newVisit(t, a, nil).say("say: by a link")
+}
