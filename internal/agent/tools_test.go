@@ -218,7 +218,7 @@ var vendors = map[string]struct{ family, model string }{
 // the name in [vendors].
 func onVendor(t *testing.T, name string) (*sessiontest.Fixture, *fakeup.Server) {
 	t.Helper()
-	vendor := fakeup.Start(t, fakeup.Options{Bound: true})
+	vendor := fakeup.Start(t, fakeup.Options{Bound: true, Cache: true})
 	providers := []stoa.Provider{vendor.Provider(name)}
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{vendors[name].family: {{Provider: name}}}, Sandbox: "off"})

@@ -35,7 +35,7 @@ func vendors(t *testing.T, cfg apitest.Config) (*apitest.Service, *fakeup.Server
 // this machine is.
 func vendorsAsking(t *testing.T, cfg apitest.Config, wholeReplies string) (*apitest.Service, *fakeup.Server) {
 	t.Helper()
-	f := fakeup.Start(t)
+	f := fakeup.Start(t, fakeup.Options{Cache: true})
 	cfg.Families = map[string][]stoa.Route{}
 	for family, wire := range map[string]string{"alpha": "messages", "beta": "gemini", "gamma": "responses", "delta": "deepseek"} {
 		p := f.Provider(wire)

@@ -132,6 +132,7 @@ func viewReceipt() view {
 		{"Output tokens", "usage.outputTokens", count},
 		{"of which reasoning", "usage.reasoningTokens", count},
 		{"Credits", "creditsMicro", credits},
+		{"Saved by the cache", "cache.savedMicro", credits},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},

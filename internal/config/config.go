@@ -143,8 +143,11 @@ type Provider struct {
 	MaxInFlight int    `yaml:"maxInFlight"`          // concurrent calls; 0 means [DefaultInFlight]
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto (default), always or never.
-	WholeReplies string        `yaml:"wholeReplies,omitempty"`
-	Timeouts     stoa.Timeouts `yaml:"timeouts"`
+	WholeReplies string `yaml:"wholeReplies,omitempty"`
+	// Caching says whose marks for the vendor's cache are sent: auto (default: the caller's, or
+	// else the service's), caller or off.
+	Caching  string        `yaml:"caching,omitempty"`
+	Timeouts stoa.Timeouts `yaml:"timeouts"`
 
 	// key is the key from one of these three. It is a pointer because fmt does not call the
 	// String method of unexported fields.
@@ -364,7 +367,7 @@ func (c Config) Upstreams() []stoa.Provider {
 		}
 		list = append(list, stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
-			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Timeouts: p.Timeouts,
+			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Caching: p.Caching, Timeouts: p.Timeouts,
 		})
 	}
 	return list

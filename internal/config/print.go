@@ -21,6 +21,7 @@ func (c Config) Print(w io.Writer) error {
 		p.Dialect, p.BaseURL = p.dialect(), p.baseURL()
 		d := DefaultTimeouts()
 		p.WholeReplies = cmp.Or(p.WholeReplies, "auto")
+		p.Caching = cmp.Or(p.Caching, "auto")
 		p.MaxInFlight = cmp.Or(p.MaxInFlight, DefaultInFlight)
 		p.Timeouts.FirstByte = cmp.Or(p.Timeouts.FirstByte, d.FirstByte)
 		p.Timeouts.Idle = cmp.Or(p.Timeouts.Idle, d.Idle)

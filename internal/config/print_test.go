@@ -122,7 +122,7 @@ func TestPrint(t *testing.T) {
 			}
 			opts := cmp.Options{
 				cmpopts.IgnoreUnexported(Config{}, Provider{}), cmpopts.IgnoreFields(Config{}, "Database", "Warnings"),
-				cmpopts.IgnoreFields(Provider{}, "APIKey", "BaseURL", "Dialect", "MaxInFlight", "WholeReplies", "Timeouts"),
+				cmpopts.IgnoreFields(Provider{}, "APIKey", "BaseURL", "Dialect", "MaxInFlight", "WholeReplies", "Caching", "Timeouts"),
 				cmpopts.IgnoreFields(S3{}, "AccessKey", "SecretKey"), cmpopts.IgnoreFields(Outbound{}, "Proxy"), cmpopts.EquateEmpty(),
 			}
 			if diff := cmp.Diff(c, again, opts); diff != "" {

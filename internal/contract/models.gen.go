@@ -2835,6 +2835,7 @@ type Receipt struct {
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
+	Cache       ReceiptCache              `json:"cache"`
 
 	// Capped Lowered to the requested model's price.
 	Capped bool `json:"capped"`
@@ -2891,6 +2892,12 @@ type ReceiptUsage struct {
 	OutputTokens    int64 `json:"outputTokens"`
 	ReasoningTokens int64 `json:"reasoningTokens"`
 	TotalTokens     int64 `json:"totalTokens"`
+}
+
+// ReceiptCache defines model for ReceiptCache.
+type ReceiptCache struct {
+	// SavedMicro The difference between the cost of the input at the full rate and its cost with the provider's cache; negative if writing to the cache cost more than reading from it saved.
+	SavedMicro int64 `json:"savedMicro"`
 }
 
 // ReceiptList defines model for ReceiptList.

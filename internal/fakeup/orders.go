@@ -283,7 +283,7 @@ func (o Orders) plan(id string, a ask) plan {
 	p.usage.Cached = min(o.Cached, p.usage.Input)
 	p.usage.Written = min(o.Written, p.usage.Input-p.usage.Cached)
 	p.usage.Long = min(o.Long, p.usage.Written)
-	if a.cached != nil {
+	if a.cached != nil && o.Cached+o.Written+o.Long == 0 {
 		a.cached.Reasoning = p.usage.Reasoning
 		p.usage = *a.cached
 	}

@@ -638,7 +638,7 @@ func (p *parser) hasMedia() bool {
 // oneText joins the texts of parts without a separator into one text without a phase. It
 // changes the list.
 func oneText(parts []stoa.Part) []stoa.Part {
-	if len(parts) == 0 {
+	if len(parts) == 0 || slices.ContainsFunc(parts, func(p stoa.Part) bool { return p.Mark != stoa.MarkNone }) {
 		return parts
 	}
 	parts[0] = stoa.Part{Kind: stoa.PartText, Text: textOf(parts)}

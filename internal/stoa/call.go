@@ -185,13 +185,14 @@ const (
 )
 
 // Caching is where the service marks the input of a call.
-type Caching uint8
+type Caching int8
 
 // The places.
 const (
-	CacheNothing      Caching = iota // the input will probably not be sent again
-	CacheInstructions                // other calls of the account had the same tools and instructions
-	CacheConversation                // the conversation will go on
+	CacheOff          Caching = iota - 1 // nowhere, not even where the caller marks it
+	CacheNothing                         // the input will probably not be sent again
+	CacheInstructions                    // other calls of the account had the same tools and instructions
+	CacheConversation                    // the conversation will go on
 )
 
 // Marked reports whether the call has marks for the vendor's cache, and whether one is long.

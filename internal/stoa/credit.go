@@ -95,6 +95,14 @@ func (p Price) Most(inputTokens, outputTokens int64) Credits {
 // never requests.
 func (p Price) highestInput() Credits { return max(p.Input, p.CacheWrite) }
 
+// Saved returns what the vendor's cache saved: the cost of the input at the full rate minus its
+// cost. It is negative if the writes cost more than the reads saved.
+func (p Price) Saved(u Usage) Credits {
+	sum := u.CachedTokens*int64(p.Input-p.CachedInput) - (u.CacheWriteTokens-u.CacheWriteLongTokens)*int64(max(p.CacheWrite, p.Input)-p.Input) -
+		u.CacheWriteLongTokens*int64(max(p.CacheWriteLong, p.Input)-p.Input)
+	return Credits(sum / 1_000_000)
+}
+
 // Affords returns the largest number of output tokens for which [Price.Most] does not
 // exceed the amount; it is negative if the input alone costs more.
 func (p Price) Affords(amount Credits, inputTokens int64) int64 {

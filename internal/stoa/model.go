@@ -117,7 +117,10 @@ type Provider struct {
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto, always or never; empty means auto.
 	WholeReplies string
-	Timeouts     Timeouts
+	// Caching says whose marks for the vendor's cache are sent: auto (the caller's, or else the
+	// service's), caller or off; empty means auto.
+	Caching  string
+	Timeouts Timeouts
 }
 
 // Timeouts of one upstream call. Zero means the default in brackets.

@@ -257,6 +257,12 @@ func (a *attempt) encode() *wire.Failure {
 	}
 	call := a.call
 	call.Whole = whole
+	switch a.provider.Caching {
+	case "off":
+		call.Caching = stoa.CacheOff
+	case "caller":
+		call.Caching = min(call.Caching, stoa.CacheNothing)
+	}
 	request, err := codec.Encode(call, a.spec, a.provider.APIKey)
 	if err != nil {
 		fail := asFailure(err)

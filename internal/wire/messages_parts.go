@@ -91,7 +91,7 @@ type messagesMarks struct {
 // of the service at the end of the instructions, of the previous request and of this one.
 func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	marked, _ := call.Marked()
-	if !marked && call.Caching == stoa.CacheNothing {
+	if call.Caching == stoa.CacheOff || !marked && call.Caching == stoa.CacheNothing {
 		return m
 	}
 	m = messagesMarks{any: true, at: map[[2]int]stoa.Mark{}}

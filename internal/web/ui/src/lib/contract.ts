@@ -1745,6 +1745,7 @@ export interface ProviderTest {
 export interface Receipt {
   adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken")[];
   agentId: string | null;
+  cache: ReceiptCache;
   capped: boolean;
   clamped: boolean;
   createdAt: string;
@@ -1775,6 +1776,10 @@ export interface Receipt {
     totalTokens: number;
   };
   writtenOffMicro: number;
+}
+
+export interface ReceiptCache {
+  savedMicro: number;
 }
 
 export interface ReceiptList {

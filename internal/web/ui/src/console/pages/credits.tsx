@@ -1,4 +1,5 @@
 // Charges: receipts, the ledger, and the reconciliation.
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, local, moment, of, perMillion } from "../../lib/format";
 import type { LedgerEntry, List, Meta, Receipt, Reconciliation } from "../../lib/types";
@@ -174,6 +175,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
             </>,
           ],
           ["Input", `${count(r.usage.inputTokens)} tokens, ${count(r.usage.cachedInputTokens)} read from the cache, ${count(r.usage.cacheWriteTokens)} written to it, at ${perMillion(r.price.inputMicroPerMillion)} per million`],
+          ...(r.cache.savedMicro === 0 ? [] : [[r.cache.savedMicro > 0 ? "Saved by the cache" : "Added by the cache", <><Amount of={Math.abs(r.cache.savedMicro)} as="exact" /> credits</>] as [string, ComponentChildren]]),
           ["Output", `${count(r.usage.outputTokens)} tokens, ${count(r.usage.reasoningTokens)} for reasoning, at ${perMillion(r.price.outputMicroPerMillion)} per million`],
           [
             "Charged",

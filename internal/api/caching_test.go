@@ -1,0 +1,147 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/fakeup"
+	"stoa/internal/stoa"
+)
+
+// marked counts the marks for the cache in the newest request of a vendor.
+func marked(f *fakeup.Server) int {
+	all := f.Served()
+	return bytes.Count(all[len(all)-1].Body, []byte(`"cache_control"`))
+}
+
+// TestOneOffsAreNotMarked makes calls that share nothing, then the same instructions three
+// times: they are read in full, written to the cache and read from it.
+func TestOneOffsAreNotMarked(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	for i := range 20 {
+		c.Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "instructions": fmt.Sprint("Be brief ", i), "input": "say: x"})
+		if n := marked(f); n != 0 {
+			t.Errorf("call %d has %d marks", i, n)
+		}
+	}
+	long := strings.Repeat("Answer politely. ", 400)
+	want := []string{"full", "written", "read"}
+	for i := range want {
+		c.Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "instructions": long, "input": fmt.Sprint("say: x", i)})
+		all := f.Served()
+		u := all[len(all)-1].Usage
+		got := "full"
+		if u.Written > 0 {
+			got = "written"
+		}
+		if u.Cached > 0 {
+			got = "read"
+		}
+		if got != want[i] {
+			t.Errorf("call %d with the same instructions: %s (%+v), want %s", i+1, got, u, want[i])
+		}
+	}
+	other := h.ClientWith(t, newCustomer(t, h).Key) // another account has not sent them
+	other.Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "instructions": long, "input": "say: x"})
+	if n := marked(f); n != 0 {
+		t.Errorf("the call of another account has %d marks", n)
+	}
+}
+
+// TestMarksOfCallersReachTheVendor sends cache_control in the format Messages and breakpoints
+// in the others: they arrive in their places, none is added, and too many are reduced.
+func TestMarksOfCallersReachTheVendor(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	long := strings.Repeat("A paragraph of a document. ", 300)
+	short, hour := body{"type": "ephemeral"}, body{"type": "ephemeral", "ttl": "1h"}
+	text := func(s string, control any) body { return body{"type": "text", "text": s, "cache_control": control} }
+	last := func() (v struct {
+		System []struct {
+			Control any `json:"cache_control"`
+		}
+		Tools []struct {
+			Control any `json:"cache_control"`
+		}
+		Messages []struct {
+			Content []struct {
+				Control any `json:"cache_control"`
+			}
+		}
+	}) {
+		all := f.Served()
+		if err := json.Unmarshal(all[len(all)-1].Body, &v); err != nil {
+			t.Fatal(err, string(all[len(all)-1].Body))
+		}
+		return v
+	}
+	c.Want(200, "POST", "/api/v1/messages", body{
+		"model": "alpha-haiku-4-5", "max_tokens": 100,
+		"system":   []body{text("x-anthropic-billing-header: cc_version=1;", nil), text("Be brief.", hour)},
+		"messages": []body{{"role": "user", "content": []body{text(long, short), {"type": "text", "text": "say: x"}}}},
+	})
+	v := last()
+	if len(v.System) != 1 || fmt.Sprint(v.System[0].Control) != "map[ttl:1h type:ephemeral]" || fmt.Sprint(v.Messages[0].Content[0].Control) != "map[type:ephemeral]" || v.Messages[0].Content[1].Control != nil {
+		t.Errorf("the marks are %+v", v)
+	}
+	all := f.Served()
+	if u := all[len(all)-1].Usage; u.Written == 0 || u.Long == 0 && u.Written < 1000 {
+		t.Errorf("the vendor wrote %+v", u)
+	}
+	c.Want(200, "POST", "/api/v1/chat/completions", body{
+		"model": "alpha-haiku-4-5", "messages": []body{{"role": "user", "content": []body{text(long, short), {"type": "text", "text": "say: x"}}}},
+	})
+	if v = last(); fmt.Sprint(v.Messages[0].Content[0].Control) != "map[type:ephemeral]" || marked(f) != 1 {
+		t.Errorf("of a chat completion: %+v", v)
+	}
+	var parts []body
+	for i := range 6 {
+		parts = append(parts, body{"type": "input_text", "text": fmt.Sprint("say: x", i), "prompt_cache_breakpoint": body{"mode": "explicit"}})
+	}
+	c.Want(200, "POST", responses, body{"model": "alpha-haiku-4-5", "instructions": "Be brief.", "input": []body{{"role": "user", "content": parts}}})
+	if v = last(); marked(f) != 4 || v.Messages[0].Content[1].Control != nil || v.Messages[0].Content[2].Control == nil {
+		t.Errorf("of six marks %d are left: %+v", marked(f), v)
+	}
+	// A long mark after a short one, which the vendor refuses, becomes short.
+	c.Want(200, "POST", "/api/v1/messages", body{
+		"model": "alpha-haiku-4-5", "max_tokens": 100, "system": []body{text("Be brief.", short)},
+		"messages": []body{{"role": "user", "content": []body{text("say: x", hour)}}},
+	})
+	if v = last(); fmt.Sprint(v.Messages[0].Content[0].Control) != "map[type:ephemeral]" {
+		t.Errorf("a long mark after a short one: %+v", v)
+	}
+	for _, s := range f.Served() {
+		if s.Refused != "" {
+			t.Errorf("the vendor refused %s", s.Refused)
+		}
+	}
+}
+
+// TestCacheKeysDifferBetweenAccounts sends the same prompt_cache_key for two accounts.
+func TestCacheKeysDifferBetweenAccounts(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	sent := func(c *apitest.Client, key string) string {
+		c.Want(200, "POST", responses, body{"model": "gamma-6.1-sol", "input": "say: x", "prompt_cache_key": key})
+		var v struct {
+			Key string `json:"prompt_cache_key"`
+		}
+		all := f.Served()
+		if err := json.Unmarshal(all[len(all)-1].Body, &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Key
+	}
+	first, other := h.Client(t), h.ClientWith(t, newCustomer(t, h).Key)
+	a, b, again, none := sent(first, "k"), sent(other, "k"), sent(first, "k"), sent(first, "")
+	if a == "" || a == b || a != again || none != "" || len(a) > 64 || a != stoa.CacheKey(h.Account.ID, "k") {
+		t.Errorf("the keys are %q, %q, %q and %q", a, b, again, none)
+	}
+}
