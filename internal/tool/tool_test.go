@@ -381,7 +381,7 @@ func TestACallerWhoLeaves(t *testing.T) {
 }
 
 // TestSlowServersDelayNoRefresh has the servers of one account not answer: the connection of
-// another account is refreshed beside them.
+// another account is refreshed meanwhile.
 func TestSlowServersDelayNoRefresh(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, fakemcp.Options{})
