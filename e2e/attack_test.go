@@ -4,11 +4,17 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
+<<<<<<< HEAD
 	"encoding/base64"
+=======
+	"encoding/json"
+>>>>>>> b
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +62,7 @@ var attacks = []struct {
 		a.sendBodies(stop, 4, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[`+
 			strings.Repeat(`{"role":"user","content":"a"},`, 400_000)+`{"role":"user","content":"a"}]}`))
 	}},
+<<<<<<< HEAD
 	{"files that inflate", func(a attacker, stop context.Context) {
 		var stream, pdf bytes.Buffer
 		w := zlib.NewWriter(&stream)
@@ -68,6 +75,12 @@ var attacks = []struct {
 		file := `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,` + base64.StdEncoding.EncodeToString(pdf.Bytes()) + `"}`
 		a.sendBodies(stop, 200, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[{"role":"user","content":[`+strings.Repeat(file+",", 4)+file+`]}]}`))
 	}},
+=======
+	{"calls that are left before their headers", func(a attacker, stop context.Context) {
+		a.holdConnections(stop, 60, a.call(`{"model":"alpha-haiku-4-5","stream":true,"max_output_tokens":16,"input":"fault: hang\nmark: `+strings.Repeat("x", 100_000)+`"}`))
+	}},
+	{"chats of a script tag without a word", func(a attacker, stop context.Context) { a.openChats(stop, 150) }},
+>>>>>>> b
 	{"readers that do not read", func(a attacker, stop context.Context) {
 		a.holdConnections(stop, 400, "GET /static/scalar.js HTTP/1.1\r\nHost: x\r\n\r\n")
 	}},
@@ -109,6 +122,60 @@ func (a attacker) holdConnections(stop context.Context, n int, request string) {
 		open = open[len(open)/2:]
 	}
 	fill()
+	<-stop.Done()
+	for _, c := range open {
+		c.Close()
+	}
+}
+
+// call returns a request of a model call.
+func (a attacker) call(body string) string {
+	return fmt.Sprintf("POST /api/v1/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", a.key, len(body), body)
+}
+
+// openChats creates a script tag, opens n chats of it, and holds a stream of each until stop
+// ends. It gives up at the first refusal that it does not expect.
+func (a attacker) openChats(stop context.Context, n int) {
+	client := &http.Client{Transport: &http.Transport{DialContext: attackerDialer.DialContext, DisableKeepAlives: true}}
+	ask := func(method, path, key, origin, body string, into any) *http.Response {
+		req, err := http.NewRequestWithContext(stop, method, "http://"+a.addr+"/api/v1"+path, strings.NewReader(body))
+		if err != nil {
+			return nil
+		}
+		if req.Header.Set("Content-Type", "application/json"); key != "" {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		if into == nil {
+			req.Header.Set("Accept", "text/event-stream")
+		}
+		res, err := client.Do(req)
+		if err != nil || into == nil {
+			return res
+		}
+		defer res.Body.Close()
+		_ = json.NewDecoder(res.Body).Decode(into) // what is missing fails later
+		return res
+	}
+	const origin = "https://shop.example.com"
+	var user struct{ DefaultSpaceID string }
+	var made struct{ ID string }
+	ask("GET", "/users/me", a.key, "", "", &user)
+	ask("POST", "/api-agents", a.key, "", fmt.Sprintf(`{"spaceId":%q,"name":"a","instructions":"Be brief.","model":"alpha-haiku-4-5"}`, user.DefaultSpaceID), &made)
+	ask("POST", "/api-agents/"+made.ID+"/embed-tags", a.key, "", `{"allowedOrigins":["`+origin+`"]}`, &made)
+	var open []io.Closer
+	for range n {
+		var ticket struct{ URL string }
+		ask("POST", "/embed/tags/"+made.ID+"/tickets", "", origin, "{}", &ticket)
+		address, secret, _ := strings.Cut(ticket.URL, "#t=")
+		var token struct{ Token, ChatSessionID string }
+		ask("POST", "/embed/exchange", "", "", fmt.Sprintf(`{"embedUrlId":%q,"ticket":%q}`, path.Base(address), secret), &token)
+		if res := ask("GET", "/embed/chat-sessions/"+token.ChatSessionID+"/events?follow=true", token.Token, "", "", nil); res != nil {
+			open = append(open, res.Body)
+		}
+	}
 	<-stop.Done()
 	for _, c := range open {
 		c.Close()

@@ -104,17 +104,21 @@ func New(cfg Config) *Worker {
 }
 
 // caller returns the caller on whose behalf a session's calls are made: the account in its
-// current state, and the key that started the session, whose limits apply.
-func (w *Worker) caller(ctx context.Context, tx *store.Tx, accountID, keyID string) (c stoa.Caller, err error) {
-	if c.Account, err = tx.Account(ctx, accountID); err != nil {
+// current state, and the key that started the session, whose limits apply. Visitors stop when
+// half of the key's credits of the day is spent; the rest is its owner's.
+func (w *Worker) caller(ctx context.Context, tx *store.Tx, row *store.SessionRow) (c stoa.Caller, err error) {
+	if c.Account, err = tx.Account(ctx, row.AccountID); err != nil {
 		return c, err
 	}
 	c.Plan = w.cfg.Plans(c.Account.Plan)
-	if keyID == "" {
+	if row.KeyID == "" {
 		return c, nil
 	}
-	if c.Key, err = tx.Key(ctx, accountID, keyID); stoa.CodeOf(err) == stoa.CodeNotFound {
-		c.Key, err = stoa.Key{ID: keyID}, nil
+	if c.Key, err = tx.Key(ctx, row.AccountID, row.KeyID); stoa.CodeOf(err) == stoa.CodeNotFound {
+		c.Key, err = stoa.Key{ID: row.KeyID}, nil
+	}
+	if most := &c.Key.MaxCreditsPerDay; row.Line != "" && *most > 0 {
+		*most = max(*most/2, 1)
 	}
 	return c, err
 }

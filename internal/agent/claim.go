@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,12 +206,46 @@ func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) 
 		if of := w.cfg.Plans(queue.Plan).ActiveSessions; of > 0 {
 			limit = min(limit, of)
 		}
-		next := queue.Next[:min(len(queue.Next), max(limit-queue.Running, 0))]
+		next := alternate(queue, limit, n)
 		if len(next) > 0 {
 			lines = append(lines, line{account, next})
 		}
 	}
 	return lines, nil
+}
+
+// alternate returns up to n sessions of an account to claim, so that at most limit run: each
+// time the longest waiting one of the lines with the fewest running sessions. At most half of
+// the running sessions are those of visitors, so that they leave places for their owner.
+func alternate(q store.AccountQueue, limit, n int) (next []string) {
+	running, all, visitors := map[string]int{}, 0, 0
+	for _, r := range q.Running {
+		running[r.Line] += r.Count
+		if all += r.Count; r.Visitor {
+			visitors += r.Count
+		}
+	}
+	for waiting := slices.Clone(q.Next); len(next) < n && all < limit; all++ {
+		best := -1
+		for i, s := range waiting {
+			if s.Visitor && visitors >= max(limit/2, 1) {
+				continue
+			}
+			if best < 0 || running[s.Line] < running[waiting[best].Line] {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		s := waiting[best]
+		waiting = slices.Delete(waiting, best, best+1)
+		next = append(next, s.ID)
+		if running[s.Line]++; s.Visitor {
+			visitors++
+		}
+	}
+	return next
 }
 
 // takeTurns picks up to n sessions, one from each line in turn. It also returns the account

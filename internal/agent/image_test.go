@@ -263,8 +263,8 @@ func TestRoutesThatSeeServeImages(t *testing.T) {
 	}
 }
 
-// TestFewStepsHoldImagesAtOnce has more sessions of an account send images than may do so
-// at the same time.
+// TestFewStepsHoldImagesAtOnce has more sessions of two accounts send images than may do so
+// at the same time: each has half of the places.
 func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions, most = 9, 3 // half of the places of the process
@@ -282,21 +282,28 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 			<-goOn
 			sessiontest.Say(yield, "done")
 		}))
-		a, r := h.Agent(), h.Service()
-		h.File(a, "a.png", picture(t, 3, 2, 0))
+		r := h.Service()
 		sessiontest.Run(t, r)
 		var all []stoa.Session
-		for range sessions {
-			all = append(all, h.Begin(r, a, "look"))
+		for round := range 2 {
+			if round > 0 {
+				h.Account = storetest.Account(t, h.Store, stoa.Credit)
+			}
+			a := h.Agent()
+			h.File(a, "a.png", picture(t, 3, 2, 0))
+			for range sessions {
+				all = append(all, h.Begin(r, a, "look"))
+			}
+			synctest.Wait()
+			mu.Lock()
+			if holding != (round+1)*most {
+				t.Errorf("%d steps hold images, and %d of an account may", holding, most)
+			}
+			mu.Unlock()
 		}
-		synctest.Wait()
-		mu.Lock()
-		if holding != most {
-			t.Errorf("%d steps hold images, and %d may", holding, most)
-		}
-		mu.Unlock()
 		close(goOn)
 		for _, s := range all {
+			h.Account.ID = s.AccountID
 			h.Until(r, s, stoa.SessionCompleted)
 		}
 	})

@@ -211,7 +211,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 			return err
 		}
 		if t.caller == nil {
-			c, err := w.caller(ctx, tx, t.row.AccountID, t.row.KeyID)
+			c, err := w.caller(ctx, tx, &t.row)
 			if err != nil {
 				return err
 			}

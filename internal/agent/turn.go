@@ -66,7 +66,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 	p := &prompt{model: row.ModelAsked, mode: row.Mode}
 	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
-		caller, err := w.caller(ctx, tx, row.AccountID, row.KeyID)
+		caller, err := w.caller(ctx, tx, &row)
 		if err != nil {
 			return err
 		}

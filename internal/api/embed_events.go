@@ -16,6 +16,7 @@ import (
 const (
 	embedWatch   = 700 * time.Millisecond // interval of the checks of a stream's token
 	embedStreams = 10                     // concurrent streams of one embed
+	tagStreams   = 3                      // the same, of an embed of a script tag; one before its first message
 )
 
 type listEmbedEventsParams struct {
@@ -65,8 +66,22 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 		checked = time.Now()
 		return s.embeds.StillValid(ctx, authorization, e.ID)
 	}
+	begins := func() {}
+	if e.TagID != "" {
+		if stream.most = tagStreams; !begun {
+			stream.most = 1
+		}
+		var leave func()
+		if begins, leave, err = s.enterTagStream(e, !begun); err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if !begun {
-		stream.first = func() bool { return q.Follow && s.awaitChat(ctx, stream, e) }
+		stream.first = func() bool {
+			defer begins()
+			return q.Follow && s.awaitChat(ctx, stream, e)
+		}
 	}
 	return stream.serve(w)
 }

@@ -276,6 +276,8 @@ func TestATagHasCaps(t *testing.T) {
 		t.Error("a chat that has reached its limit goes on")
 	}
 	visitTag(t, a, tag, page, next.ticket.VisitorToken)
+	page.Want(200, "POST", shows(tag)+"/tickets", nil) // a chat counts from its first message
+	next.say("say: second")
 	r := page.Do("POST", shows(tag)+"/tickets", nil)
 	if e := r.Error(); r.Status != 429 || e.Code != "embed_limit_reached" || r.Header.Get("Retry-After") != "60" {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)

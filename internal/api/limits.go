@@ -1,6 +1,7 @@
 package api
 
 import (
+	"sync"
 	"time"
 
 	"stoa/internal/peers"
@@ -49,6 +50,38 @@ func (s *Server) enterStream(key string, most int, account string, mostOfAccount
 		}
 		return stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams%s is reached; requests that wait for a session count as streams. Close one.", most, of).After(time.Second)
 	})
+}
+
+// enterTagStream counts an event stream of a visitor of a script tag, in addition to
+// [Server.enterStream]. Tags have half of the streams of an account's visitors, one tag has
+// half of that, and its chats without a message half of that. begun ends the count as one of
+// the latter; leave ends all counts.
+func (s *Server) enterTagStream(e stoa.Embed, silent bool) (begun, leave func(), err error) {
+	slots, all := &s.limits.streams, s.Limits.VisitorStreamsPerAccount
+	begun, leave = func() {}, func() {}
+	for _, of := range []struct {
+		name  string
+		share int
+		begun bool // the count ends with the first message
+	}{{"tags of " + e.AccountID, 2, false}, {e.TagID, 4, false}, {"silent " + e.TagID, 8, true}} {
+		if of.begun && !silent {
+			continue
+		}
+		most := all / of.share
+		if all > 0 {
+			most = max(most, 1)
+		}
+		if !slots.Enter(of.name, most) {
+			leave()
+			return nil, nil, stoa.Errorf(stoa.CodeRateLimit, "The limit of %d open event streams of such chats is reached. Try again in a moment.", most).After(time.Second)
+		}
+		end, before := sync.OnceFunc(func() { slots.Leave(of.name) }), leave
+		leave = func() { end(); before() }
+		if of.begun {
+			begun = end
+		}
+	}
+	return begun, leave, nil
 }
 
 // enter counts a request for a key and for its account, or returns the error of the one

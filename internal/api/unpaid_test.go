@@ -169,12 +169,12 @@ func TestUnpaidInputIsBounded(t *testing.T) {
 		}
 		return list
 	}
-	try := func(t *testing.T, of func(m *miser) []func(*testing.T) stoa.Code) {
+	try := func(t *testing.T, firstByte time.Duration, of func(m *miser) []func(*testing.T) stoa.Code) {
 		f := fakeup.Start(t)
 		cfg := apitest.Config{Grant: misersGrant, Families: map[string][]stoa.Route{}}
 		for _, wire := range []string{"messages", "chat"} { // the second one serves after the first
 			pr := f.Provider(wire)
-			pr.Timeouts.Idle = 50 * time.Millisecond
+			pr.Timeouts = stoa.Timeouts{FirstByte: firstByte, Idle: 50 * time.Millisecond}
 			cfg.Providers, cfg.Families["alpha"] = append(cfg.Providers, pr), append(cfg.Families["alpha"], stoa.Route{Provider: wire})
 		}
 		h := start(t, cfg)
@@ -201,11 +201,17 @@ func TestUnpaidInputIsBounded(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			try(t, func(m *miser) []func(*testing.T) stoa.Code { return []func(*testing.T) stoa.Code{way(m)} })
+			try(t, 0, func(m *miser) []func(*testing.T) stoa.Code { return []func(*testing.T) stoa.Code{way(m)} })
 		})
 	}
+	t.Run("no headers", func(t *testing.T) {
+		t.Parallel()
+		try(t, 50*time.Millisecond, func(m *miser) []func(*testing.T) stoa.Code {
+			return []func(*testing.T) stoa.Code{m.fail("fault: hang", true)}
+		})
+	})
 	t.Run("all", func(t *testing.T) {
 		t.Parallel()
-		try(t, all)
+		try(t, 0, all)
 	})
 }

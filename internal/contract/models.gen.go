@@ -828,7 +828,7 @@ type CreateEmbedTag struct {
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can start within 24 hours; 200 by default. Continuing a chat does not count.
+	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
 	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.
@@ -2119,7 +2119,7 @@ type Limits struct {
 	// Example: 20
 	MaxEmbedTags int64 `json:"maxEmbedTags"`
 
-	// MaxEmbedsPerDay Embeds of one agent that are created within 24 hours.
+	// MaxEmbedsPerDay Embeds of one agent that are created within 24 hours. The chats that begin with its script tags have the same limit and are counted separately.
 	//
 	// Example: 10000
 	MaxEmbedsPerDay int64 `json:"maxEmbedsPerDay"`
@@ -2184,7 +2184,7 @@ type Limits struct {
 	// Example: 10
 	MaxQueuedMessages int64 `json:"maxQueuedMessages"`
 
-	// MaxQueuedSessions Queued sessions of an account; the plan limits the running ones.
+	// MaxQueuedSessions Queued sessions of an account, half of them of visitors of embeds; the plan limits the running ones, alike.
 	//
 	// Example: 1000
 	MaxQueuedSessions int64 `json:"maxQueuedSessions"`
@@ -2279,7 +2279,7 @@ type Limits struct {
 	// Example: 50
 	MaxTurnSteps int64 `json:"maxTurnSteps"`
 
-	// MaxVisitorStreamsPerAccount Event streams of visitors of embedded chats that are open at the same time.
+	// MaxVisitorStreamsPerAccount Event streams of visitors of embedded chats that are open at the same time: half of them in chats of script tags, a quarter of one tag, an eighth in its chats without a message.
 	//
 	// Example: 2000
 	MaxVisitorStreamsPerAccount int64 `json:"maxVisitorStreamsPerAccount"`
@@ -4121,7 +4121,7 @@ type UpdateEmbedTag struct {
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
-	// ChatsPerDay Chats that can start within 24 hours; 200 by default. Continuing a chat does not count.
+	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
 	// Credentials Its chats' own secrets for connections that accept them (`credentialsPerSession`): a map of connection ids to secret ids. The object is replaced as a whole; null removes it. A secret must belong to the connection's origin and, if it has an external user, to the `externalUserId`. Also requires the scope `secrets:write`.

@@ -142,18 +142,22 @@ func exhausted(e stoa.Embed, spent stoa.Credits) bool {
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
 }
 
-// admit counts an accepted message against the limit of an agent for all its visitors
-// together, and against the limit of one address, so that a page that creates embeds for
-// everyone cannot be used to flood the account, and no visitor uses up the share of the
-// others. Messages that an embed's own caps refuse are not counted.
+// lineOf returns the line of a visitor: those of a script tag wait together, and those of the
+// links and embed sessions of an agent.
+func lineOf(e stoa.Embed) string { return cmp.Or(e.TagID, "visitors "+e.AgentID) }
+
+// admit counts an accepted message against the limit of a line for all its visitors together,
+// and against the limit of one address, so that a page that creates embeds for everyone
+// cannot be used to flood the account, and no visitor uses up the share of the others.
+// Messages that an embed's own caps refuse are not counted.
 func (s *Embeds) admit(who Visitor) error {
-	agent := who.Embed.AgentID
+	line := lineOf(who.Embed)
 	if who.address != "" {
-		if wait, ok := s.allow("visitors of "+agent+" from "+who.address, messagesPerAddress); !ok {
+		if wait, ok := s.allow(line+" from "+who.address, messagesPerAddress); !ok {
 			return stoa.Errorf(stoa.CodeEmbedLimit, "Too many messages are being sent from this network. Try again in %d seconds.", wait/time.Second).After(wait)
 		}
 	}
-	if wait, ok := s.allow("visitors of "+agent, messagesPerAgent); !ok {
+	if wait, ok := s.allow(line, messagesPerLine); !ok {
 		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people are talking to this agent. Try again in %d seconds.", wait/time.Second).After(wait)
 	}
 	return nil
@@ -176,11 +180,11 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timez
 	}
 	return s.send(ctx, tx, who, false, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
-			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID),
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e),
 		})
 		return err
 	}, func() error {
-		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID})
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID, Line: lineOf(e)})
 		return err
 	})
 }
@@ -252,10 +256,10 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 		return Chat{}, other()
 	}
 	var spent stoa.Credits
-	verb := other
+	verb, begins := other, false
 	if row != nil {
 		spent = row.Spent
-	} else if begins, err := tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
+	} else if begins, err = tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
 		return Chat{}, err
 	} else if begins {
 		verb = first
@@ -268,6 +272,11 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	if err := count(ctx, tx, e.ID, spent, decides); err != nil {
 		return Chat{}, err
 	}
+	if begins && e.TagID != "" {
+		if err := s.beginTagChat(ctx, tx, who); err != nil {
+			return Chat{}, err
+		}
+	}
 	if err := s.admit(who); err != nil {
 		return Chat{}, err
 	}
@@ -275,7 +284,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	if e.MaxCredits > 0 {
 		most = e.SpentBefore + e.MaxCredits
 	}
-	if err := tx.CapSession(ctx, e.AccountID, e.ChatID, most); err != nil {
+	if err := tx.ServeVisitor(ctx, e.AccountID, e.ChatID, lineOf(e), most); err != nil {
 		return Chat{}, err
 	}
 	return view(ctx, tx, who)

@@ -13,8 +13,8 @@ import (
 const (
 	requestsPerMinute  = 300 // with one embed
 	refusalsPerMinute  = 60  // counted refusals of one embed
-	messagesPerAgent   = 300 // per minute, of all its visitors
-	messagesPerAddress = 60  // per minute, of the visitors of one agent at one address
+	messagesPerLine    = 300 // per minute, of all visitors of a script tag, or of an agent's other embeds
+	messagesPerAddress = 60  // per minute, of those of them at one address
 )
 
 // A Page identifies the page that sends a request, according to the browser.

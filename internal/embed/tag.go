@@ -3,6 +3,7 @@ package embed
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 	visitorLife     = 30 * 24 * time.Hour // time within which a visitor's chat can be opened again; shorter than keptFor
 	tagChatLife     = 24 * time.Hour      // from each opening of a chat
 	chatsCountedFor = 24 * time.Hour
+	networkShare    = 10          // a network may begin this part of a tag's chats per day
 	tooManyChats    = time.Minute // wait before trying again at the limit of chats
 
 	launchersPerMinute  = 3000 // requests for the appearance of a tag
@@ -263,13 +265,13 @@ func (s *Embeds) Open(ctx context.Context, id, visitorToken string, page Page) (
 		return out, err
 	}
 	err = s.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		out, err = s.open(ctx, tx, t, visitorToken)
+		out, err = s.open(ctx, tx, t, visitorToken, page.Address)
 		return err
 	})
 	return out, err
 }
 
-func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (out Ticket, err error) {
+func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken, address string) (out Ticket, err error) {
 	if _, err := tagInForce(ctx, tx, t); err != nil {
 		return out, err
 	}
@@ -279,7 +281,7 @@ func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visito
 	}
 	if !goesOn {
 		visitorToken = visitorPrefix + mintTicket()
-		if e, err = s.beginTagChat(ctx, tx, t, visitorToken); err != nil {
+		if e, err = s.insertTagChat(ctx, tx, t, visitorToken, address); err != nil {
 			return out, err
 		}
 	}
@@ -315,27 +317,79 @@ func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken str
 	return e, !exhausted(e, row.Spent) && (f == nil || f.Code != codeCreditLimit), nil
 }
 
-// beginTagChat stores an embed for a new chat, unless the tag has reached its limit of chats.
-func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (stoa.Embed, error) {
-	n, err := tx.ChatsBegunBy(ctx, t.ID, tx.Now.Add(-chatsCountedFor), t.ChatsPerDay)
-	if err != nil {
+// insertTagChat stores an embed for a new chat. The chat counts from its first message.
+func (s *Embeds) insertTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken, address string) (stoa.Embed, error) {
+	if err := tx.PurgeSilentChats(ctx, t.ID, tx.Now.Add(-s.cfg.TicketLife), purgedAtOne); err != nil {
 		return stoa.Embed{}, err
 	}
-	tooMany := stoa.Errorf(stoa.CodeEmbedLimit, "No more chats can begin today. Try again later.").After(tooManyChats)
-	if n >= t.ChatsPerDay {
-		return stoa.Embed{}, tooMany
+	if err := mayBegin(ctx, tx, t, networkOf(t.ID, address)); err != nil {
+		return stoa.Embed{}, err
 	}
-	e := stoa.Embed{
+	return s.insert(ctx, tx, stoa.Embed{
 		ID: stoa.NewID("emu"), AccountID: t.AccountID, AgentID: t.AgentID, KeyID: t.KeyID, TagID: t.ID, Kind: stoa.EmbedURL,
 		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme,
 		MessagesPerMinute: defaultMessagesPerMinute, MaxMessages: defaultMaxMessages, MaxMessageChars: defaultMessageChars, MaxCredits: t.MaxCredits,
 		TokenLife: s.cfg.TokenLife, ChatLife: tagChatLife, ExpiresAt: tx.Now.Add(s.cfg.TicketLife),
+	}, "", auth.Hash(visitorToken))
+}
+
+// beginTagChat counts the first message in a visitor's chat, unless its tag has reached its
+// limit of chats.
+func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, who Visitor) error {
+	t, found, err := tx.EmbedTagByID(ctx, who.Embed.TagID)
+	if err == nil && !found {
+		err = errToken()
 	}
-	e, err = s.insert(ctx, tx, e, "", auth.Hash(visitorToken))
+	if err != nil {
+		return err
+	}
+	network := networkOf(t.ID, who.address)
+	if err := mayBegin(ctx, tx, t, network); err != nil {
+		return err
+	}
+	err = tx.BeginTagChat(ctx, who.Embed, network)
 	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot change that
-		err = tooMany
+		err = errTooManyChats("")
 	}
-	return e, err
+	return err
+}
+
+// mayBegin returns an error if a script tag has reached its limit of chats within a day, or a
+// network its share of it.
+func mayBegin(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, network string) error {
+	since := tx.Now.Add(-chatsCountedFor)
+	if n, err := tx.ChatsBegunBy(ctx, t.ID, "", since, t.ChatsPerDay); err != nil || n >= t.ChatsPerDay {
+		return cmp.Or(err, errTooManyChats(""))
+	}
+	if network == "" {
+		return nil
+	}
+	share := max(t.ChatsPerDay/networkShare, 1)
+	n, err := tx.ChatsBegunBy(ctx, t.ID, network, since, share)
+	if err == nil && n >= share {
+		err = errTooManyChats(" from your network")
+	}
+	return err
+}
+
+func errTooManyChats(where string) error {
+	return stoa.Errorf(stoa.CodeEmbedLimit, "No more chats can begin today%s. Try again later.", where).After(tooManyChats)
+}
+
+// networkOf returns a hash of a script tag and the network of an address or of an IPv6 prefix:
+// the first 24 bits of IPv4, 48 of IPv6. It is empty for other texts.
+func networkOf(tagID, address string) string {
+	address, _, _ = strings.Cut(address, "/")
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if ip = ip.Unmap(); ip.Is6() {
+		bits = 48
+	}
+	network, _ := ip.WithZone("").Prefix(bits) // both lengths are valid for their addresses
+	return auth.Hash(tagID + " " + network.String())[:32]
 }
 
 // exchangeOfTag exchanges a ticket of a script tag for a token. found is false if the ticket

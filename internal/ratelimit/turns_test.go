@@ -94,7 +94,7 @@ func TestWhoLeavesTakesNoTurn(t *testing.T) {
 }
 
 // TestANameHasAtMostItsShare has one name take its share of the turns for ever: another one
-// is served beside it, in its turn.
+// is served meanwhile, in its turn.
 func TestANameHasAtMostItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

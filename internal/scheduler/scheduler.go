@@ -344,7 +344,7 @@ const sweepRuns = 500
 func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
 	limit := s.sessions.Limits().Queued
 	limit -= limit / 10
-	n, err := tx.QueuedSessions(ctx, accountID, limit)
+	n, err := tx.QueuedSessions(ctx, accountID, store.QueueOf{}, limit)
 	return limit - n, err
 }
 

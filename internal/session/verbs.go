@@ -36,6 +36,7 @@ type StartRequest struct {
 	// Draft changes instructions, model, drive access or limits of the agent for this session
 	// only; nil means no change. Start returns its error.
 	Draft func(*stoa.Agent) error
+	Line  string // of the visitor who starts it; see [store.QueuedSession]
 }
 
 // Start begins a session. Once tx has committed, the session is stored and will be run even
@@ -58,7 +59,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if req.Trigger.Type == "" {
 		req.Trigger.Type = "api"
 	}
-	if err := s.checkQueue(ctx, tx, c.Account.ID); err != nil {
+	if err := s.checkQueue(ctx, tx, c.Account.ID, req.Line); err != nil {
 		return stoa.Session{}, err
 	}
 	agent, err := tx.AgentForShare(ctx, c.Account.ID, req.AgentID)
@@ -182,15 +183,29 @@ func (s *Sessions) CheckMessage(text string) error {
 }
 
 // checkQueue fails with [stoa.CodeTooManySessions] when the account may not queue another
-// turn. On PostgreSQL the count does not include concurrent commits, so the limit may be
+// turn. Those of visitors are at most half of the queue, and those of one line of visitors a
+// quarter. On PostgreSQL the count does not include concurrent commits, so the limit may be
 // slightly exceeded.
-func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID string) error {
-	limit := s.limits.Queued
-	n, err := tx.QueuedSessions(ctx, accountID, limit)
-	if err == nil && n >= limit {
-		err = stoa.Errorf(stoa.CodeTooManySessions, "%d sessions of this account are already queued. Try again when some have finished.", n).After(10 * time.Second)
+func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID, line string) error {
+	limits := []struct {
+		of    store.QueueOf
+		limit int
+	}{{store.QueueOf{}, s.limits.Queued}}
+	if line != "" {
+		limits = append(limits, limits[0], limits[0])
+		limits[1].of, limits[1].limit = store.QueueOf{Visitors: true}, max(s.limits.Queued/2, 1)
+		limits[2].of, limits[2].limit = store.QueueOf{Line: line}, max(s.limits.Queued/4, 1)
 	}
-	return err
+	for _, l := range limits {
+		n, err := tx.QueuedSessions(ctx, accountID, l.of, l.limit)
+		if err != nil {
+			return err
+		}
+		if n >= l.limit {
+			return stoa.Errorf(stoa.CodeTooManySessions, "%d sessions of this account are already queued. Try again when some have finished.", n).After(10 * time.Second)
+		}
+	}
+	return nil
 }
 
 // edit changes a session: fn receives its locked row, and reports whether there is anything
@@ -223,6 +238,7 @@ type SendRequest struct {
 	// ScheduledFor is the instant of a task's run.
 	ScheduledFor time.Time
 	EmbedID      string // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
+	Line         string // of the visitor
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -263,7 +279,7 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 			t.message(message, note(tx.Now, row.Timezone, req.ScheduledFor))
 			row.QueuedMessages++
 		default:
-			if err := s.checkQueue(ctx, tx, row.AccountID); err != nil {
+			if err := s.checkQueue(ctx, tx, row.AccountID, req.Line); err != nil {
 				return false, err
 			}
 			message.Turn = row.Turn.Number + 1
@@ -438,7 +454,7 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 				return false, err
 			}
 		}
-		if err := s.checkQueue(ctx, t.tx, t.Row.AccountID); err != nil {
+		if err := s.checkQueue(ctx, t.tx, t.Row.AccountID, t.Row.Line); err != nil {
 			return false, err
 		}
 		t.queueTurn(t.Row.Turn.MessageID, t.Row.Turn.Number)

@@ -133,9 +133,9 @@ func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, e
 	return n == 1, err
 }
 
-// CapSession sets the maximum spending of all turns of a session together; 0 removes the
-// limit.
-func (tx *Tx) CapSession(ctx context.Context, accountID, id string, most stoa.Credits) error {
-	_, err := tx.Exec(ctx, `UPDATE sessions SET max_spend = $3 WHERE account_id = $1 AND id = $2`, accountID, id, int64(most))
+// ServeVisitor sets the line in which a session waits, and the maximum spending of all its
+// turns together; 0 removes the limit.
+func (tx *Tx) ServeVisitor(ctx context.Context, accountID, id, line string, most stoa.Credits) error {
+	_, err := tx.Exec(ctx, `UPDATE sessions SET line = $3, max_spend = $4 WHERE account_id = $1 AND id = $2`, accountID, id, line, int64(most))
 	return err
 }

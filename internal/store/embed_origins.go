@@ -90,19 +90,27 @@ func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) erro
 		return err
 	}
 	for _, id := range ids {
-		for _, q := range []string{
-			`DELETE FROM embed_tokens WHERE embed_id = $1`,
-			`DELETE FROM embed_origins WHERE embed_id = $1`,
-			`DELETE FROM embed_refusals WHERE embed_id = $1`,
-			`DELETE FROM embed_tickets WHERE embed_id = $1`,
-			`DELETE FROM own_credentials WHERE owner_id = $1`,
-			`DELETE FROM embeds WHERE id = $1`,
-		} {
-			if _, err := tx.Exec(ctx, q, id); err != nil {
-				return err
-			}
+		if err := tx.deleteEmbed(ctx, id); err != nil {
+			return err
 		}
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM embed_chats WHERE id IN (SELECT id FROM embed_chats WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, db.Micros(before), limit)
 	return err
+}
+
+// deleteEmbed deletes an embed, but not its chat.
+func (tx *Tx) deleteEmbed(ctx context.Context, id string) error {
+	for _, q := range []string{
+		`DELETE FROM embed_tokens WHERE embed_id = $1`,
+		`DELETE FROM embed_origins WHERE embed_id = $1`,
+		`DELETE FROM embed_refusals WHERE embed_id = $1`,
+		`DELETE FROM embed_tickets WHERE embed_id = $1`,
+		`DELETE FROM own_credentials WHERE owner_id = $1`,
+		`DELETE FROM embeds WHERE id = $1`,
+	} {
+		if _, err := tx.Exec(ctx, q, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }

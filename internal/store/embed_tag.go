@@ -83,17 +83,52 @@ func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string)
 	return tx.SetOwnCredentials(ctx, accountID, id, nil)
 }
 
-// ChatsBegunBy counts the chats that a script tag began since a time, up to limit. The tag
-// stays locked until the commit, so that concurrent chats are counted.
-func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID string, since time.Time, limit int) (n int, err error) {
+// ChatsBegunBy counts the chats of a script tag that had their first message since a time, up
+// to limit: all of them, or those of a network if it is not empty. The tag stays locked until
+// the commit, so that concurrent chats are counted.
+func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID, network string, since time.Time, limit int) (n int, err error) {
 	if tx.Postgres() {
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM embed_tags WHERE id = $1 FOR UPDATE`, tagID); err != nil {
 			return 0, err
 		}
 	}
-	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM embeds WHERE tag_id = $1 AND created_at > $2 LIMIT $3) found`,
-		[]any{tagID, db.Micros(since), limit}, &n)
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM embeds WHERE tag_id = $1 AND begun_at > 0 AND begun_at > $2 AND ($3 = '' OR network = $3) LIMIT $4) found`,
+		[]any{tagID, db.Micros(since), network, limit}, &n)
 	return n, err
+}
+
+// BeginTagChat records the first message in the chat of a script tag's embed, and the hash of
+// the visitor's network. It fails with CodeLimitReached above the quota of the agent.
+func (tx *Tx) BeginTagChat(ctx context.Context, e stoa.Embed, network string) error {
+	err := tx.within(ctx, tx.s.quota.Embeds, e.AccountID, e.AgentID, "chats that visitors of script tags began with this agent within 24 hours",
+		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind = $4 AND begun_at > $5`, e.AccountID, stoa.EmbedURL, db.Micros(tx.Now.Add(-24*time.Hour)))
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE embeds SET begun_at = $2, network = $3 WHERE id = $1`, e.ID, db.Micros(tx.Now), network)
+	return err
+}
+
+// PurgeSilentChats deletes at most limit embeds that a script tag created before a time and
+// whose visitors have sent nothing and can send nothing more: their tickets and tokens have
+// expired.
+func (tx *Tx) PurgeSilentChats(ctx context.Context, tagID string, before time.Time, limit int) error {
+	ids, err := tx.texts(ctx, `SELECT id FROM embeds e WHERE tag_id = $1 AND tag_id <> '' AND begun_at = 0 AND created_at < $2
+		AND NOT EXISTS (SELECT 1 FROM embed_tokens t WHERE t.embed_id = e.id AND t.expires_at > $3)
+		AND NOT EXISTS (SELECT 1 FROM embed_tickets t WHERE t.embed_id = e.id AND t.used_at = 0 AND t.expires_at > $3)
+		ORDER BY created_at LIMIT $4`, tagID, db.Micros(before), db.Micros(tx.Now), limit)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := tx.Exec(ctx, `DELETE FROM embed_chats WHERE id = (SELECT chat_id FROM embeds WHERE id = $1)`, id); err != nil {
+			return err
+		}
+		if err := tx.deleteEmbed(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // EmbedOfVisitor returns the embed of a script tag that the hash of a visitor's token

@@ -93,9 +93,14 @@ func (tx *Tx) taskQuota(ctx context.Context, accountID string) error {
 		`tasks WHERE agent_id IN (SELECT id FROM agents WHERE account_id = $2 AND deleted_at = 0) AND deleted_at = 0`)
 }
 
+// embedQuota does not count the embeds of script tags, which strangers create; see
+// [Tx.BeginTagChat].
 func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
+	if e.TagID != "" {
+		return nil
+	}
 	return tx.within(ctx, tx.s.quota.Embeds, e.AccountID, e.AgentID, "embeds that were created for this agent within 24 hours",
-		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
+		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6 AND tag_id = ''`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
 }
 
 // dropVersions removes the versions of an agent beyond the quota, oldest first.

@@ -130,31 +130,74 @@ func (tx *Tx) NextQueuedAccount(ctx context.Context, afterAccount string) (accou
 
 // An AccountQueue is the work queue of one account.
 type AccountQueue struct {
-	Plan    string   // of the account
-	Running int      // running sessions
-	Next    []string // sessions that may be claimed, the longest waiting first
+	Plan    string          // of the account
+	Running []RunningLine   // its running sessions
+	Next    []QueuedSession // sessions that may be claimed, the longest waiting first
 }
 
-// AccountQueue returns an account's queue, at most limit sessions of it. On PostgreSQL it
-// locks the account, so that no other worker claims its sessions until the commit.
+// A RunningLine is the number of running sessions of one line.
+type RunningLine struct {
+	Line    string
+	Visitor bool
+	Count   int
+}
+
+// A QueuedSession is a session that may be claimed. Its line is a script tag or the links of
+// an agent, whose visitors wait, or the agent's id for its owner's sessions.
+type QueuedSession struct {
+	ID, Line string
+	Visitor  bool
+}
+
+// lineOf selects the line of a session, and whether visitors wait in it.
+const lineOf = `CASE WHEN line <> '' THEN line ELSE agent_id END AS line, line <> '' AS visitor`
+
+// maxQueue is the maximum number of rows that AccountQueue reads: limits.queuedSessions is
+// usually far lower.
+const maxQueue = 10_000
+
+// AccountQueue returns an account's queue, at most limit sessions of each line. On PostgreSQL
+// it locks the account, so that no other worker claims its sessions until the commit.
 func (tx *Tx) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
 	var l AccountQueue
 	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
 		return l, err
 	}
-	_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status = 'running' AND account_id = $1`, []any{accountID}, &l.Running)
+	var err error
+	l.Running, err = list(ctx, tx, func(rows *sql.Rows) (r RunningLine, err error) {
+		return r, rows.Scan(&r.Line, &r.Visitor, &r.Count)
+	}, `SELECT line, visitor, COUNT(*) FROM (SELECT `+lineOf+` FROM sessions WHERE status = 'running' AND account_id = $1) r GROUP BY line, visitor LIMIT $2`, accountID, maxQueue)
 	if err != nil {
 		return l, err
 	}
-	l.Next, err = tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'queued' AND account_id = $1 AND wake_at <= $2
-		ORDER BY wake_at, id LIMIT $3`, accountID, db.Micros(tx.Now), limit)
+	l.Next, err = list(ctx, tx, func(rows *sql.Rows) (q QueuedSession, err error) {
+		return q, rows.Scan(&q.ID, &q.Line, &q.Visitor)
+	}, `SELECT id, line, visitor FROM (
+			SELECT id, wake_at, line, visitor, ROW_NUMBER() OVER (PARTITION BY line ORDER BY wake_at, id) AS place
+			FROM (SELECT id, wake_at, `+lineOf+` FROM sessions WHERE status = 'queued' AND account_id = $1 AND wake_at <= $2) q
+		) p WHERE place <= $3 ORDER BY wake_at, id LIMIT $4`, accountID, db.Micros(tx.Now), limit, maxQueue)
 	return l, err
+}
+
+// QueueOf selects queued sessions: all of an account, those of its visitors, or those of one
+// line of visitors.
+type QueueOf struct {
+	Visitors bool
+	Line     string
 }
 
 // QueuedSessions returns the number of an account's sessions that wait to be claimed, up to
 // limit.
-func (tx *Tx) QueuedSessions(ctx context.Context, accountID string, limit int) (n int, err error) {
-	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1 LIMIT $2) q`, []any{accountID, limit}, &n)
+func (tx *Tx) QueuedSessions(ctx context.Context, accountID string, of QueueOf, limit int) (n int, err error) {
+	const query = `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1`
+	switch args := []any{accountID, limit}; {
+	case of.Line != "":
+		_, err = tx.Get(ctx, query+` AND line = $3 LIMIT $2) q`, append(args, of.Line), &n)
+	case of.Visitors:
+		_, err = tx.Get(ctx, query+` AND line <> '' LIMIT $2) q`, args, &n)
+	default:
+		_, err = tx.Get(ctx, query+` LIMIT $2) q`, args, &n)
+	}
 	return n, err
 }
 

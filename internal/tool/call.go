@@ -35,6 +35,7 @@ const (
 type Target struct {
 	connection store.Connection
 	tool       store.ConnectionTool
+	visitor    bool // a visitor's session makes the call
 }
 
 // Timeout returns the timeout of a call of the tool.
@@ -78,7 +79,7 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 	case e.alters(who, planned):
 		return to, &Refusal{stoa.CodeToolChanged, "The tool was reviewed again, with other settings, after it was called; nothing was done. Call it again if it is still needed."}, nil
 	}
-	return Target{*e.connection, *e.tool}, nil, nil
+	return Target{*e.connection, *e.tool, who.Visitor}, nil, nil
 }
 
 // RefusalOf returns the refusal of a call of a tool that is withheld for a reason; nil for
@@ -153,6 +154,9 @@ type bound struct {
 // bounds returns the limits that a call must keep.
 func (g *gates) bounds(t Target) []bound {
 	list := []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
+	if t.visitor {
+		list = append(list, bound{"visitors " + t.connection.AccountID, CallsAccount / 2})
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.quick[t.connection.ID] {
@@ -183,7 +187,11 @@ func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused str
 	if why := g.forbids(to, time.Now()); why != "" {
 		return nil, why, nil
 	}
-	for _, r := range []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}} {
+	rates := []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}}
+	if to.visitor { // the owner's sessions have at least the other half
+		rates = slices.Insert(rates, 0, bound{"visitors " + to.connection.AccountID, CallsPerMinute / 2})
+	}
+	for _, r := range rates {
 		wait, ok := g.rates.Allow(r.name, r.most, time.Now())
 		if !ok {
 			return nil, fmt.Sprintf("At most %d calls are made in a minute, and they were. Nothing was done; try again in %d seconds.", r.most, (wait+time.Second-1)/time.Second), nil

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -302,5 +303,61 @@ func TestSlowServersLeavePlaces(t *testing.T) {
 	call(`{}`)
 	if n := fill("quick", true); n != CallsProcess-callsSlow || enters() {
 		t.Errorf("quick servers have %d calls, want %d", n, CallsProcess-callsSlow)
+	}
+}
+
+// TestVisitorsLeaveCallsForTheOwner has the sessions of visitors make as many calls as they
+// may, within a minute and at the same time.
+func TestVisitorsLeaveCallsForTheOwner(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	to := Target{connection: store.Connection{ID: "c", AccountID: b.account}}
+	to.connection.Limits.MaxConcurrent, to.connection.Limits.CallsPerMinute = 1000, 10_000
+	visitors := to
+	visitors.visitor = true
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	enter := func(to Target) (leave func(), refused string) {
+		t.Helper()
+		leave, refused, err := b.Enter(gone, to) // does not wait
+		if err == nil && refused == "" {
+			return leave, ""
+		}
+		return nil, cmp.Or(refused, "busy")
+	}
+	var running []func()
+	for range CallsAccount / 2 {
+		leave, refused := enter(visitors)
+		if refused != "" {
+			t.Fatal(refused)
+		}
+		running = append(running, leave)
+	}
+	if _, refused := enter(visitors); refused != "busy" {
+		t.Errorf("visitors have more than half of the calls: %q", refused)
+	}
+	if leave, refused := enter(to); refused != "" {
+		t.Error(refused)
+	} else {
+		leave()
+	}
+	for _, leave := range running {
+		leave()
+	}
+	made := CallsAccount/2 + 1
+	for ; made < CallsPerMinute/2; made++ {
+		leave, refused := enter(visitors)
+		if refused != "" {
+			t.Fatalf("after %d calls: %s", made, refused)
+		}
+		leave()
+	}
+	if _, refused := enter(visitors); !strings.Contains(refused, "300 calls") {
+		t.Errorf("after %d calls: %q", made, refused)
+	}
+	if leave, refused := enter(to); refused != "" {
+		t.Error(refused)
+	} else {
+		leave()
 	}
 }

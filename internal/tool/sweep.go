@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stoa/internal/mcp"
-	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -35,23 +34,28 @@ const (
 	refreshAgain  = 10 * time.Minute // minimum interval for a connection that no call needs
 	refreshLate   = 24 * time.Hour   // maximum, whatever the server's cache settings
 	refreshPage   = 40               // connections per sweep
-	refreshAtOnce = 4
+	refreshAtOnce = 4                // of an account one
 )
 
 // Run refreshes the connections whose tools agents use, each about once an hour, until ctx
-// ends. The nodes of one database share the work.
+// ends. The nodes of one database share the work. A sweep does not wait for the slow servers
+// of an earlier one.
 func (t *Tools) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		if err := t.Sweep(ctx); err != nil && ctx.Err() == nil {
-			t.Logger.WarnContext(ctx, "connections were not refreshed", "error", err)
-		}
+		sweeps.Go(func() {
+			if err := t.Sweep(ctx); err != nil && ctx.Err() == nil {
+				t.Logger.WarnContext(ctx, "connections were not refreshed", "error", err)
+			}
+		})
 	}
 }
 
@@ -105,10 +109,9 @@ func (t *Tools) Sweep(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	var turns ratelimit.Turns
 	for _, c := range wanted {
 		group.Go(func() {
-			release, err := turns.Acquire(ctx, c.AccountID, refreshAtOnce, 1)
+			release, err := t.turns.Acquire(ctx, c.AccountID, refreshAtOnce, 1)
 			if err != nil {
 				return
 			}

@@ -145,7 +145,7 @@ func TestMoreScopesAreRequested(t *testing.T) {
 func (b *bench) search() (to Target) {
 	b.t.Helper()
 	rows := b.rows()
-	return Target{b.kept(), rows["search_notes"]}
+	return Target{b.kept(), rows["search_notes"], false}
 }
 
 func (b *bench) calls(turn *Turn, n int) (all []Reply) {

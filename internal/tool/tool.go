@@ -27,6 +27,7 @@ import (
 	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 	"stoa/internal/outbound"
+	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -58,6 +59,7 @@ type Tools struct {
 	PublicURL string
 
 	refreshes singleflight.Group // of tokens
+	turns     ratelimit.Turns    // of refreshes by Sweep
 
 	mu   sync.Mutex
 	busy map[string]int // exchanges in progress, by account

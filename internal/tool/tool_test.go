@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/stoa"
@@ -374,4 +378,59 @@ func TestACallerWhoLeaves(t *testing.T) {
 	if _, err := b.Refresh(ctx, b.account, b.connection); !errors.Is(err, context.Canceled) || b.kept().Revision != revision {
 		t.Errorf("%v, revision %d of %d", err, b.kept().Revision, revision)
 	}
+}
+
+// TestSlowServersDelayNoRefresh has the servers of one account not answer: the connection of
+// another account is refreshed meanwhile.
+func TestSlowServersDelayNoRefresh(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fakemcp.Options{})
+	asked, goOn := make(chan struct{}, 1000), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-goOn }))
+	defer slow.Close()
+	var live store.Connection
+	other := storetest.Account(t, b.Store, 0).ID
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		for i, account := range []string{b.account, other} {
+			space, err := tx.DefaultSpace(ctx, account)
+			if err != nil {
+				return err
+			}
+			for range 6 - 5*i {
+				url := slow.URL
+				if i > 0 {
+					url = b.f.URL
+				}
+				c, err := tx.InsertConnection(ctx, store.Connection{AccountID: account, SpaceID: space.ID, Kind: store.KindMCP, Name: stoa.NewID("con"), URL: url})
+				if err != nil {
+					return err
+				}
+				if _, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: account, SpaceID: space.ID, Name: "a", Tools: []stoa.AgentTool{{Type: stoa.ToolConnection, ConnectionID: c.ID}}}); err != nil {
+					return err
+				}
+				live = c
+			}
+		}
+		_, err := tx.Exec(ctx, `UPDATE connections SET checked_at = 1, refresh_at = 1`)
+		return err
+	})
+	var sweep sync.WaitGroup
+	sweep.Go(func() {
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	for checked := false; !checked; {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			c, err := tx.Connection(ctx, live.AccountID, live.ID)
+			checked = c.CheckedAt.After(time.Unix(1, 0))
+			return err
+		})
+	}
+	if n := len(asked); n > 0 {
+		t.Errorf("%d more refreshes of the account with slow servers have begun", n)
+	}
+	close(goOn)
+	sweep.Wait()
 }

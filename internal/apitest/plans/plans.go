@@ -50,6 +50,8 @@ var planned = map[string]string{
 	`FROM task_runs r WHERE r.account_id = $1 AND r.t`:  "the runs of a task are bounded, and are found without the account elsewhere",
 	`SUM(dropped), 0) AS BIGINT)`:                       "accounts whose requests were dropped lately, for operators",
 	`DELETE FROM idempotency WHERE state = 'running'`:   "when a node dies",
+	`ROW_NUMBER() OVER (PARTITION BY line`:              "the queued sessions of an account are bounded",
+	`AS visitor FROM sessions WHERE status = 'running'`: "the running sessions of an account are bounded",
 	`SELECT kind, COUNT(*), MIN(created_at) FROM`:       "a bounded number of inputs by their six kinds: metrics, and the doctor",
 }
 
