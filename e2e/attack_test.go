@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-<<<<<<< HEAD
 	"encoding/base64"
-=======
 	"encoding/json"
->>>>>>> b
 	"fmt"
 	"io"
 	"net"
@@ -62,7 +59,6 @@ var attacks = []struct {
 		a.sendBodies(stop, 4, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[`+
 			strings.Repeat(`{"role":"user","content":"a"},`, 400_000)+`{"role":"user","content":"a"}]}`))
 	}},
-<<<<<<< HEAD
 	{"files that inflate", func(a attacker, stop context.Context) {
 		var stream, pdf bytes.Buffer
 		w := zlib.NewWriter(&stream)
@@ -75,12 +71,10 @@ var attacks = []struct {
 		file := `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,` + base64.StdEncoding.EncodeToString(pdf.Bytes()) + `"}`
 		a.sendBodies(stop, 200, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[{"role":"user","content":[`+strings.Repeat(file+",", 4)+file+`]}]}`))
 	}},
-=======
 	{"calls that are left before their headers", func(a attacker, stop context.Context) {
 		a.holdConnections(stop, 60, a.call(`{"model":"alpha-haiku-4-5","stream":true,"max_output_tokens":16,"input":"fault: hang\nmark: `+strings.Repeat("x", 100_000)+`"}`))
 	}},
 	{"chats of a script tag without a word", func(a attacker, stop context.Context) { a.openChats(stop, 150) }},
->>>>>>> b
 	{"readers that do not read", func(a attacker, stop context.Context) {
 		a.holdConnections(stop, 400, "GET /static/scalar.js HTTP/1.1\r\nHost: x\r\n\r\n")
 	}},

@@ -23,18 +23,13 @@ type SessionRow struct {
 	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message with the newest finished answer
 	Timezone string    // in which the agent is told the time
-<<<<<<< HEAD
 	// ContextFrom is the first turn that the agent is told; 0 means all. [Tx.SetContextFrom]
 	// sets it.
 	ContextFrom int64
-	// MaxSpend is the maximum spending of all turns together; 0 means no limit.
-	// [Tx.CapSession] sets it.
-=======
 	// Line is the line of visitors in which the session waits; empty if it waits for its
 	// owner. MaxSpend is the maximum spending of all turns together; 0 means no limit.
 	// [Tx.ServeVisitor] sets both.
 	Line     string
->>>>>>> b
 	MaxSpend stoa.Credits
 	// Config is the configuration of a draft. [Tx.InsertSession] stores it; only
 	// [Tx.SessionConfig] reads it.
@@ -55,11 +50,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-<<<<<<< HEAD
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, COALESCE(m.text, ''),
-=======
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.line, COALESCE(m.text, ''),
->>>>>>> b
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.line, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
@@ -81,11 +72,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-<<<<<<< HEAD
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.Reply,
-=======
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.Line, &r.Reply,
->>>>>>> b
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.Line, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
