@@ -281,7 +281,7 @@ func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Se
 		h.Operations = source
 		return h, nil
 	}
-	h.Document, h.DocumentURL = source, c.DocumentURL
+	h.Document, h.DocumentURL, h.Filter = source, c.DocumentURL, c.Filter
 	if h.DocumentURL != "" {
 		h.Document = ""
 		from := c

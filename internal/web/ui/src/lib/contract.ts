@@ -282,6 +282,7 @@ export interface Connection {
   credentialsPerSession: "off" | "optional" | "required";
   documentUrl: string | null;
   enabled: boolean;
+  filter: ConnectionFilter;
   headers: Record<string, string>;
   id: string;
   instructions: string | null;
@@ -295,6 +296,7 @@ export interface Connection {
   onChange: "block" | "keep";
   operations: ConnectionOperation[] | null;
   protocol: ConnectionProtocol;
+  sessions: "turn" | "session";
   spaceId: string;
   status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable" | "disabled";
   toolCounts: ConnectionToolCounts;
@@ -322,6 +324,12 @@ export type ConnectionAuthorization = {
 export type ConnectionError = {
   code: string;
   message: string;
+} | null;
+
+export type ConnectionFilter = {
+  paths?: string[];
+  search?: string;
+  tags?: string[];
 } | null;
 
 export interface ConnectionLimits {
@@ -479,6 +487,7 @@ export interface CreateConnection {
   credentialsPerSession?: "off" | "optional" | "required" | null;
   document?: string | null;
   documentUrl?: string | null;
+  filter?: ConnectionFilter;
   headers?: Record<string, string> | null;
   kind: "mcp" | "http" | "openapi";
   limits?: SetConnectionLimits;
@@ -486,6 +495,7 @@ export interface CreateConnection {
   name: string;
   onChange?: "block" | "keep" | null;
   operations?: ConnectionOperation[] | null;
+  sessions?: "turn" | "session" | null;
   spaceId?: string | null;
   url?: string;
 }
@@ -2671,11 +2681,13 @@ export interface UpdateConnection {
   document?: string | null;
   documentUrl?: string | null;
   enabled?: boolean | null;
+  filter?: ConnectionFilter;
   headers?: Record<string, string> | null;
   limits?: SetConnectionLimits;
   metadata?: Record<string, string | null> | null;
   onChange?: "block" | "keep" | null;
   operations?: ConnectionOperation[] | null;
+  sessions?: "turn" | "session" | null;
   url?: string;
 }
 
