@@ -2208,6 +2208,11 @@ type Limits struct {
 	// Example: 600
 	MaxServerCallsPerMinute int `json:"maxServerCallsPerMinute"`
 
+	// MaxServerSessions Such sessions that each node keeps between turns; beyond it, the one that was unused for the longest time ends.
+	//
+	// Example: 200
+	MaxServerSessions int64 `json:"maxServerSessions"`
+
 	// MaxShownArgumentsBytes The maximum size of the arguments that a session shows of a call that waits for its approval.
 	//
 	// Example: 8192
@@ -2307,6 +2312,11 @@ type Limits struct {
 	//
 	// Example: 1000
 	SearchMilliseconds int64 `json:"searchMilliseconds"`
+
+	// ServerSessionIdleSeconds A session at a server of a connection with `sessions: session` ends after this time without a call.
+	//
+	// Example: 1800
+	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
 }
 
 // Message defines model for Message.

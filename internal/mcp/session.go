@@ -20,6 +20,7 @@ type Session struct {
 	mu    sync.Mutex
 	c     *connected // nil if none is open
 	spoke string     // the version that the server last used; empty before the first connection
+	id    string     // of the server's session in the last connection; empty if it has none
 }
 
 // Session returns a session of a server. Nothing is sent before the first call; it must be
@@ -75,7 +76,7 @@ func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) 
 		if err != nil {
 			return nil, err
 		}
-		s.c, s.spoke = c, c.protocol()
+		s.c, s.spoke, s.id = c, c.protocol(), c.session.ID()
 	}
 	s.c.calls++
 	return s.c, nil
@@ -150,6 +151,14 @@ type kept struct {
 
 // Protocol returns the protocol version that the server used in the session.
 func (k kept) Protocol() string { return k.session.Protocol() }
+
+// SessionID returns the id of the server's session in the last call; empty if the server has
+// none.
+func (k kept) SessionID() string {
+	k.session.mu.Lock()
+	defer k.session.mu.Unlock()
+	return k.session.id
+}
 
 // Call makes a call in the session.
 func (k kept) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {

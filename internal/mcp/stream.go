@@ -23,6 +23,7 @@ const (
 	maxResumes   = 5                      // of a reply, without a new event
 	resumePause  = 100 * time.Millisecond // minimum pause before a resumption other than the first
 	maxPause     = 30 * time.Second
+	listenIdle   = 10 * time.Minute // after which a silent stream of a session is requested again
 	eventStream  = "text/event-stream"
 	sessionIDKey = "Mcp-Session-Id"
 )
@@ -135,7 +136,8 @@ func (w *wire) listen(req *http.Request) *http.Response {
 // copyRequests copies the server's requests from one stream. It reports whether the server
 // only was silent for a while, so that the stream is requested again.
 func (w *wire) copyRequests(req *http.Request, into io.Writer) (again bool) {
-	resp, err := w.get(req, "")
+	silent := &wire{server: w.server, client: w.server.Network.Client(outbound.Limits{Body: remote.MaxCatalog, Idle: listenIdle})}
+	resp, err := silent.get(req, "")
 	if err != nil {
 		return false
 	}

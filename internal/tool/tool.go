@@ -63,6 +63,7 @@ type Tools struct {
 	busy map[string]int // exchanges in progress, by account
 
 	gates gates
+	kept  keeper
 }
 
 // enter counts an exchange of an account until done is called.

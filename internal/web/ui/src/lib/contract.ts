@@ -1351,6 +1351,7 @@ export interface Limits {
   maxSecrets: number;
   maxServerCallsAtOnce: number;
   maxServerCallsPerMinute: number;
+  maxServerSessions: number;
   maxShownArgumentsBytes: number;
   maxShownResultBytes: number;
   maxSpaces: number;
@@ -1371,6 +1372,7 @@ export interface Limits {
   requestsKeptPerAccount: number;
   requestsKeptSeconds: number;
   searchMilliseconds: number;
+  serverSessionIdleSeconds: number;
 }
 
 export interface Message {
