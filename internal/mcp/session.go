@@ -152,6 +152,19 @@ type kept struct {
 // Protocol returns the protocol version that the server used in the session.
 func (k kept) Protocol() string { return k.session.Protocol() }
 
+// With makes the session use another secret from the next request on.
+func (k kept) With(credential remote.Credential) remote.Server {
+	s := k.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server.Credential = credential
+	if s.c != nil {
+		s.c.wire.renewed.Store(&credential)
+	}
+	k.Server.Credential = credential
+	return k
+}
+
 // SessionID returns the id of the server's session in the last call; empty if the server has
 // none.
 func (k kept) SessionID() string {

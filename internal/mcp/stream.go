@@ -109,7 +109,7 @@ func (r *reply) cutsOff(err error) bool {
 // beginning returns the beginning of a message as a message.
 func (r *reply) beginning(data []byte) []byte {
 	r.x.cut = len(data)
-	return jsonx.Close(r.w.server.Credential.Beginning(data, true))
+	return jsonx.Close(r.credential.Beginning(data, true))
 }
 
 // listen answers the SDK's request for the stream of a session with the requests that the

@@ -327,22 +327,25 @@ func (t *Turn) Close() {
 // server returns the server of a connection, with the turn's session if the server has
 // sessions, or the one that is kept for the agent's session. It ends with a change of its
 // address or secret.
-func (t *Turn) server(ctx context.Context, c store.Connection) (*opened, error) {
+func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, *opened, error) {
 	made, err := t.tools.server(ctx, c, t.own)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	with, ok := made.(interface {
 		Keep() (server remote.Server, end func())
 	})
 	if !ok {
-		return &opened{server: made}, nil
+		return made, nil, nil
 	}
-	endpoint := stoa.HashOf(fmt.Sprintf("%+v", made))
+	endpoint, err := t.tools.endpoint(ctx, c, made)
+	if err != nil {
+		return nil, nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at := slices.IndexFunc(t.open, func(o *opened) bool { return o.connection == c.ID && o.endpoint == endpoint }); at >= 0 {
-		return t.open[at], nil
+		return t.open[at].with(made), t.open[at], nil
 	}
 	var key keptFor
 	if t.keeps && c.Sessions == store.SessionsSession {
@@ -351,7 +354,7 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (*opened, error) 
 			key = keptFor{}
 		} else if o, ok := t.tools.kept.reserve(ctx, key, endpoint); o != nil {
 			t.open = append(t.open, o)
-			return o, nil
+			return o.with(made), o, nil
 		} else if !ok {
 			key = keptFor{}
 		}
@@ -359,7 +362,48 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (*opened, error) 
 	o := &opened{connection: c.ID, endpoint: endpoint, key: key}
 	o.server, o.end = with.Keep()
 	t.open = append(t.open, o)
-	return o, nil
+	return o.server, o, nil
+}
+
+// endpoint returns a hash of what a session at a server belongs to: its address, its headers,
+// and its secret, or else the authorization, whose tokens change.
+func (t *Tools) endpoint(ctx context.Context, c store.Connection, made remote.Server) (string, error) {
+	of, ok := inner(made).(mcp.Server)
+	if !ok {
+		return stoa.HashOf(fmt.Sprintf("%+v", made)), nil
+	}
+	credential, authorization := of.Credential, ""
+	if _, renews := made.(renewing); renews {
+		credential = remote.Credential{}
+		err := t.Store.Read(ctx, func(tx *store.Tx) error {
+			a, err := tx.Authorization(ctx, c.AccountID, c.ID)
+			if a != nil && a.Status == store.AuthorizationDone {
+				authorization = a.ID
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return stoa.HashOf(fmt.Sprintf("%s %q %+v %s", of.URL, of.Headers, credential, authorization)), nil
+}
+
+// with returns the server of a session, whose requests carry the current token. The lock of
+// its turn is held.
+func (o *opened) with(made remote.Server) remote.Server {
+	now, renews := made.(renewing)
+	was, kept := o.server.(renewing)
+	if !renews || !kept || now.access == was.access {
+		return o.server
+	}
+	if s, ok := was.Server.(interface {
+		With(credential remote.Credential) remote.Server
+	}); ok {
+		now.Server = s.With(remote.Credential{Header: "Authorization", Value: "Bearer " + now.access})
+		o.server = now
+	}
+	return o.server
 }
 
 // A Class says how far a call got.
@@ -393,17 +437,16 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
-	at, err := t.server(ctx, to.connection)
+	server, at, err := t.server(ctx, to.connection)
 	if err != nil {
 		return Reply{Class: NotSent, Text: "The call could not be made: " + stoa.AsError(err).Message, Hopeless: true}
 	}
-	server := at.server
 	result, err := server.Call(ctx, remote.Call{
 		ID: id, Tool: to.tool.Name, Definition: to.tool.ApprovedDefinition, Arguments: json.RawMessage(arguments), MaxResult: to.connection.Limits.MaxResultBytes,
 	})
 	reply := replyOf(result, err)
-	if err == nil {
-		reply.Text = t.noteLoss(context.WithoutCancel(ctx), to.connection, id, at) + reply.Text
+	if err == nil && at != nil {
+		reply.Text = t.noteLoss(context.WithoutCancel(ctx), to.connection, id, server, at) + reply.Text
 	}
 	version := spoken(server)
 	t.tools.doubt(ctx, to.connection, version, err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/remote"
 	"stoa/internal/store"
 )
 
@@ -154,8 +155,8 @@ const newSession = "(The server's session is new: what earlier calls had opened 
 
 // noteLoss returns [newSession] if the result is the first one from a new session at the
 // server although earlier calls of the agent's session had another; otherwise empty.
-func (t *Turn) noteLoss(ctx context.Context, c store.Connection, call string, o *opened) string {
-	with, ok := inner(o.server).(interface{ SessionID() string })
+func (t *Turn) noteLoss(ctx context.Context, c store.Connection, call string, server remote.Server, o *opened) string {
+	with, ok := inner(server).(interface{ SessionID() string })
 	if !ok || t.session == "" {
 		return ""
 	}
