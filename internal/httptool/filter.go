@@ -89,9 +89,8 @@ func (d *document) keep(v any, out map[string]any) {
 	case map[string]any:
 		if to, ok := v["$ref"].(string); ok && strings.HasPrefix(to, "#/") {
 			steps := strings.Split(to[2:], "/")
-			target, err := d.at(to)
-			if n := parts[steps[0]]; err == nil && n > 0 && len(steps) > n && steps[0] != "paths" {
-				target, err = d.at("#/" + strings.Join(steps[:n+1], "/"))
+			if n := parts[steps[0]]; n > 0 && len(steps) > n && steps[0] != "paths" {
+				target, err := d.at("#/" + strings.Join(steps[:n+1], "/"))
 				in := out
 				for _, step := range steps[:n] {
 					next, ok := in[step].(map[string]any)

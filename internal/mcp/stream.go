@@ -59,10 +59,7 @@ func (r *reply) resume() bool {
 		}
 		r.body.Close()
 		r.body, r.events = resp.Body, sse.NewReader(resp.Body, remote.MaxCatalog)
-		if isStream(resp) {
-			return true
-		}
-		return false
+		return isStream(resp)
 	}
 	return false
 }
