@@ -127,10 +127,22 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	into := &slot{headers: headersOf(call.Definition, call.Arguments)}
 	_, err := c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
 	x := into.last()
+	asked := len(x.questions) > 0
+	if asked { // nobody is asked, which the server may handle
+		params.RequestState, params.InputResponses = x.state, sdk.InputResponseMap{}
+		for _, id := range x.questions {
+			params.InputResponses[id] = &sdk.ElicitResult{Action: "cancel"}
+		}
+		_, err = c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
+		x = into.last()
+	}
 	if x.result == nil {
 		return nil, x, x.failure(ctx, err)
 	}
 	result := resultOf(x.result)
+	if asked {
+		result.Text = "(The server asked the person a question first. It was cancelled: this service asks nobody.)\n" + result.Text
+	}
 	if x.cut > 0 {
 		result.Bytes, result.Text = x.cut, remote.CutNote(x.cut)+result.Text
 	}

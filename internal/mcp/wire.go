@@ -66,9 +66,13 @@ type exchange struct {
 	code    int             // of an error of the protocol; 0 if none exists
 	message string          // of that error
 	said    string          // the body of a status other than 2xx that is not a message of the protocol
-	cut     int             // number of bytes that were read of a reply that is too large; 0 if it is complete
-	err     error           // there was no reply, or not a message of the protocol
-	begun   bool            // the request may have been sent, and nothing else is known
+	// questions are the ids of the questions for a person that the server asks instead of
+	// carrying out the call, if it asks nothing else, and state is what it expects back.
+	questions []string
+	state     string
+	cut       int   // number of bytes that were read of a reply that is too large; 0 if it is complete
+	err       error // there was no reply, or not a message of the protocol
+	begun     bool  // the request may have been sent, and nothing else is known
 }
 
 // begin resets the exchange.
@@ -277,10 +281,19 @@ func (r *reply) accept(data []byte) (text []byte, is bool) {
 	}
 	r.x.result = m.Result
 	var kind struct {
-		ResultType string `json:"resultType"`
+		ResultType    string                             `json:"resultType"`
+		InputRequests map[string]struct{ Method string } `json:"inputRequests"`
+		RequestState  string                             `json:"requestState"`
 	}
 	if json.Unmarshal(m.Result, &kind) == nil && kind.ResultType == "input_required" {
-		r.x.result, r.x.err = nil, errQuestion
+		r.x.result, r.x.err, r.x.state = nil, errQuestion, kind.RequestState
+		for id, q := range kind.InputRequests {
+			if q.Method != "elicitation/create" {
+				r.x.questions = nil
+				break
+			}
+			r.x.questions = append(r.x.questions, id)
+		}
 	}
 	if r.neutral {
 		data = []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"result":{"resultType":"complete","tools":[],"content":[]}}`)
