@@ -30,7 +30,7 @@ const mcpPackages = "STOA_TEST_MCP"
 // docs/connections.md.
 var leftOut = []string{
 	"auth/client-credentials-jwt", "auth/enterprise-managed-authorization", "auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer", // other ways to authorize
-	"elicitation-sep1034-client-defaults", "sep-2322-client-request-state", // questions to people
+	"elicitation-sep1034-client-defaults",                                                                                               // answers questions to people with their defaults
 	"sep-2640-client-no-prefetch", "sep-2640-client-verify-digest", "sep-2640-client-verify-size", "sep-2640-client-verify-frontmatter", // skills
 }
 

@@ -40,7 +40,7 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 		{"no reply", failed, "unknown 3", unknown},
 		{"wrong id", failed, "unknown 3", unknown},
 		{"html", failed, "unknown 3", unknown},
-		{"large", "ok 1", "ok 1", "ok 1"}, // the beginning is given
+		{"large", "ok 1", "ok 1", "ok 1"}, // its beginning
 		{"gzip", failed, "unknown 3", unknown},
 		{"-32603", failed, "unknown 3", unknown},
 		{"0", failed, "unknown 3", unknown},

@@ -79,7 +79,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		group = append(group, t.planned(next))
 	}
 	if t.run.calls == nil {
-		t.run.calls = w.cfg.Tools.Turn(t.own)
+		t.run.calls = w.cfg.Tools.TurnOf(t.row.ID, t.row.Mode == stoa.ModeChat, t.own)
 	}
 	failed := make([]error, len(group))
 	var all sync.WaitGroup

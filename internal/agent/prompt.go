@@ -20,14 +20,14 @@ type prompt struct {
 	mode         stoa.SessionMode
 	access       stoa.DriveAccess
 	knowledge    drive.Knowledge
-	told         bool           // the knowledge is recorded among the sources
-	past         []pastTurn     // earlier turns, oldest first
-	from         int64          // the first turn of the session that the prompt contains; 0 means all
-	message      stoa.Message   // of the user, in this turn
-	steps        []stoa.Step    // of this turn
-	sees         bool           // the model accepts images
-	shown        bool           // the last request had images
-	refused      bool           // a request with images was refused: later ones have no images
+	told         bool         // the knowledge is recorded among the sources
+	past         []pastTurn   // earlier turns, oldest first
+	from         int64        // the first turn of the session that the prompt contains; 0 means all
+	message      stoa.Message // of the user, in this turn
+	steps        []stoa.Step  // of this turn
+	sees         bool         // the model accepts images
+	shown        bool         // the last request had images
+	refused      bool         // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
 	cut          bool                // a result of the session was truncated
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
@@ -36,9 +36,9 @@ type prompt struct {
 
 const (
 	defaultWindow = 128_000 // tokens; assumed if the window of a model is unknown
-	pastBatch     = 20 // turns that are read at once
-	maxActions    = 20   // actions of earlier turns that the prompt lists
-	maxTold       = 500  // characters of the arguments of each action
+	pastBatch     = 20      // turns that are read at once
+	maxActions    = 20      // actions of earlier turns that the prompt lists
+	maxTold       = 500     // characters of the arguments of each action
 )
 
 // Stoa's own instructions for the model. They follow the agent's instructions.

@@ -75,7 +75,8 @@ func TestMarksOfCallersReachTheVendor(t *testing.T) {
 				Control any `json:"cache_control"`
 			}
 		}
-	}) {
+	},
+	) {
 		all := f.Served()
 		if err := json.Unmarshal(all[len(all)-1].Body, &v); err != nil {
 			t.Fatal(err, string(all[len(all)-1].Body))

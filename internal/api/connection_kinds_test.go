@@ -178,6 +178,20 @@ func TestADocumentIsReadAgain(t *testing.T) {
 	if len(d.Added) != 2 || d.Connection.URL != f.url {
 		t.Errorf("%+v", d)
 	}
+	// A filter selects operations; without one all are tools again.
+	c.Want(200, "PATCH", "/api/v1/connections/"+made.ID, object{"filter": object{"search": "lists"}}).JSON(&made)
+	if f := made.Filter.MustGet(); f.Search != "lists" {
+		t.Errorf("%+v", f)
+	}
+	c.Want(200, "POST", "/api/v1/connections/"+made.ID+"/refresh", nil).JSON(&d)
+	if !slices.Equal(d.Missing, []string{"add"}) || d.Unchanged != 1 {
+		t.Errorf("with a filter: %+v", d)
+	}
+	c.Want(200, "PATCH", "/api/v1/connections/"+made.ID, object{"filter": nil}).JSON(&made)
+	c.Want(200, "POST", "/api/v1/connections/"+made.ID+"/refresh", nil).JSON(&d)
+	if !slices.Equal(d.Added, []string{"add"}) || !made.Filter.IsNull() {
+		t.Errorf("without a filter: %+v, %+v", d, made.Filter)
+	}
 	c.Want(200, "PATCH", "/api/v1/connections/"+made.ID, object{"document": "none"})
 	c.Want(502, "POST", "/api/v1/connections/"+made.ID+"/refresh", nil)
 	if s := status(t, c, "/api/v1/connections/"+made.ID); s.Status != "unreachable" || s.ToolCounts.New != 2 {
@@ -200,6 +214,9 @@ func TestWhatDoesNotFitAKind(t *testing.T) {
 		},
 		"limits.timeoutSeconds": {{"kind": "mcp", "url": api, "limits": object{"timeoutSeconds": 301}}, {"kind": "mcp", "url": api, "limits": object{"timeoutSeconds": 0}}},
 		"limits.maxResultBytes": {{"kind": "mcp", "url": api, "limits": object{"maxResultBytes": 4194305}}},
+		"filter":                {{"kind": "mcp", "url": api, "filter": object{"search": "a"}}},
+		"filter.tags":           {{"kind": "openapi", "documentUrl": api, "filter": object{"tags": []string{}}}},
+		"sessions":              {{"kind": "openapi", "documentUrl": api, "sessions": "session"}, {"kind": "mcp", "url": api, "sessions": "day"}},
 		"onChange":              {{"kind": "mcp", "url": api, "onChange": "allow"}},
 		"headers":               {{"kind": "mcp", "url": api, "headers": object{"Transfer-Encoding": "chunked"}}, {"kind": "http", "url": api, "operations": []object{operation(nil)}, "headers": object{"X": "a\r\nb"}}},
 	} {

@@ -55,6 +55,24 @@ func newSource(c *store.Connection, s connectionSource, create bool) (*string, e
 	return nil, nil
 }
 
+// setFilter changes the filter of a connection's document and checks what only some kinds of
+// connections have.
+func setFilter(c *store.Connection, f nullable.Nullable[contract.ConnectionFilter]) error {
+	if f.IsSpecified() {
+		c.Filter = nil
+		if b := orZero(f); len(b.Tags)+len(b.Paths)+len(b.Search) > 0 {
+			c.Filter = &stoa.OperationFilter{Tags: b.Tags, Paths: b.Paths, Search: b.Search}
+		}
+	}
+	switch {
+	case c.Filter != nil && c.Kind != store.KindOpenAPI:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A filter is only allowed for connections of the kind %s.", store.KindOpenAPI).At("filter")
+	case c.Sessions == store.SessionsSession && c.Kind != store.KindMCP:
+		return stoa.Errorf(stoa.CodeInvalidValue, "Only connections of the kind %s have sessions at their server.", store.KindMCP).At("sessions")
+	}
+	return nil
+}
+
 // operationsText returns operations in their stored form.
 func operationsText(operations []contract.ConnectionOperation) (string, error) {
 	var list []httptool.Operation

@@ -28,9 +28,12 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in rest.Req
 	c := store.Connection{
 		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
 		Headers: orZero(b.Headers), Metadata: orZero(b.Metadata), Limits: store.DefaultConnectionLimits, OnChange: orZero(b.OnChange),
-		PerSession: orZero(b.CredentialsPerSession),
+		PerSession: orZero(b.CredentialsPerSession), Sessions: orZero(b.Sessions),
 	}
 	setLimits(&c, b.Limits)
+	if err := setFilter(&c, b.Filter); err != nil {
+		return rest.Reply[contract.Connection]{}, err
+	}
 	source, err := newSource(&c, connectionSource{b.Operations, b.DocumentURL, b.Document}, true)
 	if err != nil {
 		return rest.Reply[contract.Connection]{}, err
@@ -231,6 +234,12 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	if b.CredentialsPerSession.IsSpecified() {
 		c.PerSession = orElse(orZero(b.CredentialsPerSession), store.PerSessionOff)
 	}
+	if b.Sessions.IsSpecified() {
+		c.Sessions = orElse(orZero(b.Sessions), store.SessionsTurn)
+	}
+	if err := setFilter(c, b.Filter); err != nil {
+		return err
+	}
 	if b.Enabled.IsSpecified() {
 		c.Disabled = !valueOr(b.Enabled, true)
 	}
@@ -397,7 +406,7 @@ func (s *Server) testConnectionTool(ctx context.Context, in rest.Request[byID, t
 func contractConnection(c store.Connection) contract.Connection {
 	out := contract.Connection{
 		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: nullIfZero(c.SecretID)},
-		DocumentURL: nullIfZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange, CredentialsPerSession: c.PerSession,
+		DocumentURL: nullIfZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange, CredentialsPerSession: c.PerSession, Sessions: c.Sessions, Filter: nullable.NewNullNullable[contract.ConnectionFilter](),
 		Limits: contract.ConnectionLimits{
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},
@@ -405,6 +414,9 @@ func contractConnection(c store.Connection) contract.Connection {
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
 		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
 		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
+	}
+	if f := c.Filter; f != nil {
+		out.Filter = nullable.NewNullableWithValue(contract.ConnectionFilter{Tags: f.Tags, Paths: f.Paths, Search: f.Search})
 	}
 	switch {
 	case c.SecretID != "":

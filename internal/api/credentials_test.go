@@ -41,6 +41,12 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	var changed contract.Connection
+	for sessions, want := range map[any]string{"session": "session", nil: "turn"} {
+		c.Want(200, "PATCH", path, object{"sessions": sessions}).JSON(&changed)
+		if changed.Sessions != want {
+			t.Errorf("sessions %v: %s", sessions, changed.Sessions)
+		}
+	}
 	c.Want(200, "PATCH", path, object{"credentialsPerSession": "required"}).JSON(&changed)
 	if changed.CredentialsPerSession != "required" || changed.ToolCounts.Approved != 1 {
 		t.Fatalf("the connection is %+v", changed)

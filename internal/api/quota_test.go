@@ -285,7 +285,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	fixed := []string{
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolCallsPerChat", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
-		"maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
+		"serverSessionIdleSeconds", "maxServerSessions", "maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
 		"maxConfirmationSeconds", "maxPublicFields", "maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
 		"maxSecrets", "maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",
 		"maxConnectionCallsPerMinute",

@@ -113,7 +113,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxInputWaitsPerAccount: inputWaits,
 		MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,
 		MaxConnectionTimeoutSeconds: most.TimeoutSeconds, MaxConnectionResultBytes: most.MaxResultBytes, MaxConnectionConcurrent: most.MaxConcurrent,
-		MaxConnectionCallsPerMinute: most.CallsPerMinute,
+		MaxConnectionCallsPerMinute: most.CallsPerMinute, ServerSessionIdleSeconds: seconds(tool.KeptIdle), MaxServerSessions: tool.MaxKept,
 	}
 }
 

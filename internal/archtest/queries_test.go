@@ -29,7 +29,7 @@ var unlimited = map[string]string{
 	"store.CancelledOf":                "the sessions that one worker runs at once",
 	"store.calls":                      "the calls of one reply of a model, or one call",
 	"store.messages":                   "the messages of a turn being written, and limits.queuedMessages",
-	"store.StepsOf":                      "limits.turnSteps and the tool calls of one reply",
+	"store.StepsOf":                    "limits.turnSteps and the tool calls of one reply",
 	"store.AccountsWaitingForCapacity": "a row for each account that has runs which wait",
 	"store.HideTasksOf":                "limits.schedulesPerAgent",
 	"store.ActiveRuns":                 "what the scheduler begins for one task before others have ended",

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/client"
+	"stoa/internal/httptool"
 	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
 )
 
 func connectionCollection() collection {
@@ -37,6 +39,10 @@ func viewConnection() view {
 		{"Kind", "kind", plain},
 		{"URL", "url", plain},
 		{"Document", "documentUrl", plain},
+		{"Tags", "filter.tags", plain},
+		{"Paths", "filter.paths", plain},
+		{"Search", "filter.search", plain},
+		{"Sessions", "sessions", plain},
 		{"On change", "onChange", plain},
 		{"Authorized by", "auth.type", plain},
 		{"Secret", "auth.secretId", plain},
@@ -141,6 +147,7 @@ func connectionFields() []field {
 	return []field{
 		{"on-change", "onChange", asText, "the handling of an approved tool that has changed: `block` or keep"},
 		{"credentials-per-session", "credentialsPerSession", asText, "whether sessions can supply their own secrets: `off`, optional or required"},
+		{"sessions", "sessions", asText, "how long a session at a stateful server lasts: `turn` or session"},
 		{"timeout-seconds", "limits.timeoutSeconds", asNumber, "the timeout of a call, in `seconds`"},
 		{"max-result-bytes", "limits.maxResultBytes", asNumber, "the maximum size of a result, in `bytes`"},
 		{"max-concurrent", "limits.maxConcurrent", asNumber, "the maximum number of concurrent `calls`"},
@@ -162,7 +169,17 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; repeatable")
 	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
 	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
+	tags := f.StringSlice("tag", nil, "import only operations with this `tag` of the document; repeatable")
+	paths := f.StringSlice("path", nil, "import only operations whose path begins with this `prefix`; repeatable")
+	search := f.String("search", "", "import only operations that contain these `words`")
+	sends(c, "tag", "filter.tags")
+	sends(c, "path", "filter.paths")
+	sends(c, "search", "filter.search")
 	return func(body map[string]any) error {
+		filter := stoa.OperationFilter{Tags: *tags, Paths: *paths, Search: *search}
+		if f.Changed("tag") || f.Changed("path") || f.Changed("search") {
+			body["filter"] = filter
+		}
 		switch {
 		case *byOAuth:
 			auth := map[string]any{"type": "oauth"}
@@ -194,7 +211,7 @@ func (e *env) connectionFlags(c *cobra.Command) setter {
 			}
 			body["headers"] = all
 		}
-		return e.describeConnection(c, *operations, *document, body)
+		return e.describeConnection(c, *operations, *document, filter, body)
 	}
 }
 
@@ -214,8 +231,11 @@ func withSecret(auth map[string]any, member, name string) lookup {
 // maxDescribed is the maximum size of a description of operations, in bytes.
 const maxDescribed = 4 << 20
 
+// maxDocument is the maximum size of a document in a file, in bytes.
+const maxDocument = httptool.MaxJSON
+
 // describeConnection adds the source of the tools to a body.
-func (e *env) describeConnection(c *cobra.Command, operations, document string, body map[string]any) error {
+func (e *env) describeConnection(c *cobra.Command, operations, document string, filter stoa.OperationFilter, body map[string]any) error {
 	if c.Flags().Changed("operations") {
 		text, err := e.fileText(operations, operations, maxDescribed)
 		if err != nil {
@@ -233,7 +253,12 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 		body["documentUrl"] = document
 		return nil
 	}
-	text, err := e.fileText(document, document, maxDescribed)
+	text, err := e.fileText(document, document, maxDocument)
+	if err == nil && len(text) > maxDescribed { // only what is imported is sent
+		if text, err = httptool.Reduce(c.Context(), text, filter); err != nil {
+			return usagef("%s: %v", document, err)
+		}
+	}
 	body["document"] = text
 	return err
 }
@@ -250,7 +275,8 @@ describes the requests that serve as tools. With --kind openapi, an OpenAPI docu
 URL, it also gives the address of the server.`,
 		Example: `  stoa connections create notes https://notes.example.com/mcp --secret notes-token
   stoa connections create orders https://api.example.com --kind http --operations orders.json
-  stoa connections create shop --kind openapi --document https://api.example.com/openapi.json`,
+  stoa connections create shop --kind openapi --document https://api.example.com/openapi.json
+  stoa connections create forge --kind openapi --document https://forge.example.com/swagger.json --tag issue`,
 	}
 	kind := c.Flags().String("kind", "mcp", "mcp, `http` or openapi")
 	settings := e.flags(c, append(connectionFields(), field{"space", "spaceId", asSpace, "the `space` of the connection; default: the default space"})...)

@@ -412,6 +412,9 @@ type Connection struct {
 	// Enabled False: it is switched off. No requests are sent to its server, and its tools are withheld.
 	Enabled bool `json:"enabled"`
 
+	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	Filter nullable.Nullable[ConnectionFilter] `json:"filter"`
+
 	// Headers Sent with every request. Readable here, so they must not contain secrets.
 	Headers map[string]string `json:"headers"`
 
@@ -446,7 +449,10 @@ type Connection struct {
 
 	// Protocol The protocol version of the server; null before the first refresh.
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
-	SpaceID  string                                `json:"spaceId"`
+
+	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits, or as long as the `session`.
+	Sessions string `json:"sessions"`
+	SpaceID  string `json:"spaceId"`
 
 	// Status `disabled`: it is switched off (`enabled`), which takes precedence over all others. `unchecked`: not refreshed since the connection was created or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server rejected the secret, or requires one, or the connection must be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
@@ -495,6 +501,18 @@ type ConnectionAuthorization struct {
 type ConnectionError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// ConnectionFilter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+type ConnectionFilter struct {
+	// Paths Beginnings of the path, such as `/repos/{owner}/{repo}/issues`.
+	Paths []string `json:"paths,omitempty,omitzero"`
+
+	// Search Words that all occur in the method, path, id, tags, summary or description of the operation.
+	Search string `json:"search,omitempty,omitzero"`
+
+	// Tags One of the operation's tags.
+	Tags []string `json:"tags,omitempty,omitzero"`
 }
 
 // ConnectionLimits The limits of calls of its tools.
@@ -747,11 +765,14 @@ type CreateConnection struct {
 	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is never returned.
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 or Swagger 2.0 in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 4 MiB. Either this or `document`.
+	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 16 MiB in JSON (4 MiB in YAML, or if a secret is sent). Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
+
+	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	Filter nullable.Nullable[ConnectionFilter] `json:"filter,omitempty,omitzero"`
 
 	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and the connection's own headers are rejected.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
@@ -773,6 +794,9 @@ type CreateConnection struct {
 
 	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
+
+	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits (the default), or as long as the `session`, at most 30 minutes without a call.
+	Sessions nullable.Nullable[string] `json:"sessions,omitempty,omitzero"`
 
 	// SpaceID The default space if absent.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
@@ -2214,6 +2238,11 @@ type Limits struct {
 	// Example: 600
 	MaxServerCallsPerMinute int `json:"maxServerCallsPerMinute"`
 
+	// MaxServerSessions Such sessions that each node keeps between turns; beyond it, the one that was unused for the longest time ends.
+	//
+	// Example: 200
+	MaxServerSessions int64 `json:"maxServerSessions"`
+
 	// MaxShownArgumentsBytes The maximum size of the arguments that a session shows of a call that waits for its approval.
 	//
 	// Example: 8192
@@ -2313,6 +2342,11 @@ type Limits struct {
 	//
 	// Example: 1000
 	SearchMilliseconds int64 `json:"searchMilliseconds"`
+
+	// ServerSessionIdleSeconds A session at a server of a connection with `sessions: session` ends after this time without a call.
+	//
+	// Example: 1800
+	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
 }
 
 // Message defines model for Message.
@@ -4087,14 +4121,17 @@ type UpdateConnection struct {
 	// CredentialsPerSession Whether sessions can supply their own secrets for it (`credentials`); `off` by default.
 	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
 
-	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is never returned.
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 or Swagger 2.0 in JSON or YAML, at most 4 MiB. It is never returned.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
-	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 4 MiB. Either this or `document`.
+	// DocumentURL Of the kind `openapi`: the address from which each refresh reads the document, at most 16 MiB in JSON (4 MiB in YAML, or if a secret is sent). Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
 	// Enabled False switches the connection off: its tools are withheld, planned calls are not made, and no requests are sent to its server. The review of its tools is kept. True or null switches it on.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Filter Of the kind `openapi`: selects the operations of the document that are tools, before its limits apply. Each member that is given must match; null selects all.
+	Filter nullable.Nullable[ConnectionFilter] `json:"filter,omitempty,omitzero"`
 
 	// Headers Replaces all of them.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
@@ -4110,7 +4147,10 @@ type UpdateConnection struct {
 
 	// Operations Of the kind `http`, which requires them: at most 256 KiB in total. The list is replaced as a whole.
 	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
-	URL        string                                   `json:"url,omitempty,omitzero"`
+
+	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits (the default), or as long as the `session`, at most 30 minutes without a call.
+	Sessions nullable.Nullable[string] `json:"sessions,omitempty,omitzero"`
+	URL      string                    `json:"url,omitempty,omitzero"`
 }
 
 // UpdateEmbedTag defines model for UpdateEmbedTag.

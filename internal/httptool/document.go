@@ -17,8 +17,9 @@ import (
 
 // Limits of a document.
 const (
-	MaxDocument   = remote.MaxCatalog // bytes
-	maxValues     = 500_000           // in it
+	MaxDocument   = remote.MaxCatalog // bytes, if it is sent with the connection, or in YAML
+	MaxJSON       = 16 << 20          // bytes, if it is fetched in JSON
+	maxValues     = 500_000           // that are read of it
 	maxNested     = 100               // nested values in YAML; the limit for JSON is [jsonx.MaxDepth]
 	maxReferences = 20                // chained references
 )
@@ -29,14 +30,21 @@ const maxReading = 2
 
 var reading ratelimit.Turns
 
-// readDocument makes the tools of an OpenAPI document. base is the server's address; empty
-// means that the document contains it. from is the address of the document; may be empty.
-func readDocument(ctx context.Context, text []byte, base, from string) (*remote.Catalog, error) {
-	tree, err := parseDocument(text)
+// readDocument makes the tools of an OpenAPI document, which contains the server's address if
+// the connection does not.
+func (s Server) readDocument(ctx context.Context, text []byte) (*remote.Catalog, error) {
+	base := s.URL
+	release, err := reading.Acquire(ctx, s.Account, maxReading, maxReading/2)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: err}
+	}
+	defer release()
+	left := maxValues
+	tree, err := parseDocument(text, &left)
 	if err != nil {
 		return nil, remote.Against("The document cannot be read: " + err.Error() + ".")
 	}
-	d := document{ctx: ctx, root: tree, from: from}
+	d := document{ctx: ctx, root: tree, left: &left, from: s.DocumentURL, filter: s.Filter}
 	version, _ := tree["openapi"].(string)
 	switch {
 	case strings.HasPrefix(version, "3.0"):
@@ -65,16 +73,18 @@ func readDocument(ctx context.Context, text []byte, base, from string) (*remote.
 }
 
 // parseDocument reads JSON or YAML into maps, lists, texts, and numbers with their spelling.
-func parseDocument(text []byte) (map[string]any, error) {
+func parseDocument(text []byte, left *int) (map[string]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var v any
 	var err error
 	nested := jsonx.MaxDepth
 	switch {
-	case len(text) > MaxDocument:
-		return nil, fmt.Errorf("it has more than %d MiB", MaxDocument>>20)
+	case len(text) > MaxJSON:
+		return nil, fmt.Errorf("it has more than %d MiB", MaxJSON>>20)
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
-		v, err = jsonx.Tree(text, maxValues)
+		v, err = outline(text, left)
+	case len(text) > MaxDocument:
+		return nil, fmt.Errorf("it has more than %d MiB, in YAML. Use one in JSON, of at most %d MiB", MaxDocument>>20, MaxJSON>>20)
 	default:
 		nested = maxNested
 		v, err = parseYAML(text)
@@ -162,6 +172,76 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 		}
 	}
 	return n.Value, nil
+}
+
+// An unread is a part of a document that is read when it is needed.
+type unread []byte
+
+// parts are the members of a document whose members are read only when they are needed, by
+// their depth: the operations of a filter need a small part of a large document.
+var parts = map[string]int{"paths": 1, "components": 2, "definitions": 1, "parameters": 1, "responses": 1}
+
+// outline reads a document in JSON without these parts.
+func outline(text []byte, left *int) (any, error) {
+	members, err := membersOf(text)
+	if err != nil {
+		return nil, err
+	}
+	root := map[string]any{}
+	for name, part := range members {
+		if root[name], err = outlined(part, parts[name], left); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
+// outlined reads a value, except for what is below a depth; 0 reads everything.
+func outlined(text []byte, depth int, left *int) (any, error) {
+	if depth == 0 || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return readPart(text, left)
+	}
+	members, err := membersOf(text)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]any{}
+	for name, part := range members {
+		if *left--; *left < 0 {
+			return nil, jsonx.ErrTooMany
+		}
+		if depth == 1 {
+			all[name] = unread(part)
+		} else if all[name], err = outlined(part, depth-1, left); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readPart reads a part of a document.
+func readPart(text []byte, left *int) (any, error) {
+	return jsonx.TreeOf(text, left)
+}
+
+// membersOf returns the members of an object, which are not copied.
+func membersOf(text []byte) (map[string]jsonx.Value, error) {
+	var members map[string]jsonx.Value
+	err := jsonx.Unmarshal(text, &members)
+	return members, err
+}
+
+// read returns a value that may be unread.
+func (d *document) read(v any) (any, error) {
+	part, ok := v.(unread)
+	if !ok {
+		return v, nil
+	}
+	v, err := readPart(part, d.left)
+	if errors.Is(err, jsonx.ErrTooMany) {
+		return nil, fmt.Errorf("its operations have more than %d values, or more than %d levels of nesting: select fewer with a filter", maxValues, jsonx.MaxDepth)
+	}
+	return v, err
 }
 
 // object returns a value as an object; an empty one if it is not an object.

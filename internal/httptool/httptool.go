@@ -32,6 +32,7 @@ type Server struct {
 	Operations  string          // JSON: a list of [Operation]; empty if a document describes them
 	Document    string          // OpenAPI, in JSON or YAML; empty if it is at DocumentURL
 	DocumentURL string          // address of the document
+	Filter      *Filter         // of its operations; nil selects all
 	ReadWith    remote.Endpoint // credentials for the request for the document
 	Account     string          // accounts take turns in reading documents
 }
@@ -53,12 +54,7 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 			return nil, err
 		}
 	}
-	release, err := reading.Acquire(ctx, s.Account, maxReading, maxReading/2)
-	if err != nil {
-		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: err}
-	}
-	defer release()
-	return readDocument(ctx, text, s.URL, s.DocumentURL)
+	return s.readDocument(ctx, text)
 }
 
 // fetch reads the document.
@@ -70,7 +66,11 @@ func (s Server) fetch(ctx context.Context) ([]byte, error) {
 	req.Header.Set("Accept", "application/json, application/yaml, text/yaml, */*")
 	req.Header.Set("User-Agent", "stoa")
 	s.ReadWith.Credential.Add(req)
-	reply, failed := exchange(s.ReadWith.Network.Client(outbound.Limits{Body: remote.MaxCatalog}), req)
+	most := int64(MaxJSON)
+	if s.ReadWith.Credential.Value != "" { // the search for it needs much memory
+		most = MaxDocument
+	}
+	reply, failed := exchange(s.ReadWith.Network.Client(outbound.Limits{Body: most}), req)
 	if failed != nil {
 		return nil, failed
 	}

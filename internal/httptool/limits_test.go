@@ -83,7 +83,8 @@ func TestLimitsOfDocumentsAreTold(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ text, told, published string }{
-		"bytes":              {head + strings.Repeat(" ", MaxDocument) + `"paths":{}}`, "4 MiB", "4 MiB"},
+		"bytes":              {head + strings.Repeat(" ", MaxJSON) + `"paths":{}}`, "16 MiB", "16 MiB"},
+		"bytes of YAML":      {"a: [" + strings.Repeat(" ", MaxDocument) + "]", "4 MiB", "4 MiB"},
 		"values":             {head + `"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "500000 values", "500,000"},
 		"values in YAML":     {"a: [" + strings.Repeat("1,", maxValues) + "1]", "500000 values", "500,000"},
 		"depth in JSON":      {strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), "512 levels of nesting", "512 in JSON"},

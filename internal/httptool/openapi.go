@@ -21,6 +21,8 @@ import (
 type document struct {
 	ctx       context.Context
 	root      map[string]any
+	left      *int // number of values that may still be read
+	filter    *Filter
 	from      string // its address; may be empty
 	own, base string // addresses of its server and of the connection
 	old       bool   // 3.0 or Swagger, whose schemas differ from JSON Schema
@@ -40,6 +42,10 @@ func (d *document) server() (string, error) {
 	}
 	same := ""
 	for _, v := range object(d.root["paths"]) {
+		v, err := d.read(v)
+		if err != nil {
+			return "", err
+		}
 		servers, _ := object(v)["servers"].([]any)
 		if len(servers) == 0 || same != "" && same != texts(object(servers[0])["url"]) {
 			return d.serverOf([]any{map[string]any{"url": "/"}})
@@ -117,8 +123,14 @@ func (d *document) operations() (all []found, err error) {
 		if d.ctx.Err() != nil {
 			return nil, errors.New("the document took too long to read")
 		}
-		v, err := d.resolve(paths[path])
+		if d.filter != nil && !startsWith(path, d.filter.Paths) {
+			continue
+		}
+		v, err := d.read(paths[path])
 		if err != nil {
+			return nil, err
+		}
+		if v, err = d.resolve(v); err != nil {
 			all = append(all, found{method: "path", path: path, problem: err})
 			continue
 		}
@@ -141,12 +153,9 @@ func (d *document) operations() (all []found, err error) {
 // tools makes a tool of each operation; an invalid one does not affect the others. An
 // operation without an id gets its name from its method and path.
 func (d *document) tools() ([]remote.Tool, error) {
-	all, err := d.operations()
+	all, err := d.selected()
 	if err != nil {
 		return nil, err
-	}
-	if len(all) > remote.MaxTools {
-		return nil, fmt.Errorf("the document has more than %d operations: keep only those that agents need", remote.MaxTools)
 	}
 	var tools []remote.Tool
 	at, named := map[string]int{}, map[string]bool{}
@@ -246,7 +255,16 @@ func (d *document) at(to string) (any, error) {
 		if plain, err := url.PathUnescape(step); err == nil {
 			step = plain
 		}
-		member, ok := object(v)[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		in := object(v)
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		member, ok := in[name]
+		if part, is := member.(unread); is {
+			var err error
+			if member, err = d.read(part); err != nil {
+				return nil, err
+			}
+			in[name] = member
+		}
 		if !ok {
 			return nil, fmt.Errorf("it references %s, which is not in the document", remote.Visible(remote.Cut(to, 100)))
 		}

@@ -16,9 +16,12 @@ var ErrTooMany = errors.New("jsonx: too many values, or nested too deeply")
 // Tree reads a caller's JSON, strictly, into maps, slices, strings, booleans, nil and
 // [json.Number]. It fails with [ErrTooMany] beyond most values or [MaxDepth] levels, so that
 // a small text cannot use much memory.
-func Tree(data []byte, most int) (any, error) {
+func Tree(data []byte, most int) (any, error) { return TreeOf(data, &most) }
+
+// TreeOf is [Tree] for one of several texts that have at most left values together.
+func TreeOf(data []byte, left *int) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	v, err := tree(dec, &most)
+	v, err := tree(dec, left)
 	if err != nil {
 		return nil, err
 	}

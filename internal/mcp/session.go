@@ -20,6 +20,7 @@ type Session struct {
 	mu    sync.Mutex
 	c     *connected // nil if none is open
 	spoke string     // the version that the server last used; empty before the first connection
+	id    string     // of the server's session in the last connection; empty if it has none
 }
 
 // Session returns a session of a server. Nothing is sent before the first call; it must be
@@ -75,7 +76,7 @@ func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) 
 		if err != nil {
 			return nil, err
 		}
-		s.c, s.spoke = c, c.protocol()
+		s.c, s.spoke, s.id = c, c.protocol(), c.session.ID()
 	}
 	s.c.calls++
 	return s.c, nil
@@ -126,10 +127,22 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	into := &slot{headers: headersOf(call.Definition, call.Arguments)}
 	_, err := c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
 	x := into.last()
+	asked := len(x.questions) > 0
+	if asked { // nobody is asked, which the server may handle
+		params.RequestState, params.InputResponses = x.state, sdk.InputResponseMap{}
+		for _, id := range x.questions {
+			params.InputResponses[id] = &sdk.ElicitResult{Action: "cancel"}
+		}
+		_, err = c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
+		x = into.last()
+	}
 	if x.result == nil {
 		return nil, x, x.failure(ctx, err)
 	}
 	result := resultOf(x.result)
+	if asked {
+		result.Text = "(The server asked the person a question first. It was cancelled: this service asks nobody.)\n" + result.Text
+	}
 	if x.cut > 0 {
 		result.Bytes, result.Text = x.cut, remote.CutNote(x.cut)+result.Text
 	}
@@ -150,6 +163,27 @@ type kept struct {
 
 // Protocol returns the protocol version that the server used in the session.
 func (k kept) Protocol() string { return k.session.Protocol() }
+
+// With makes the session use another secret from the next request on.
+func (k kept) With(credential remote.Credential) remote.Server {
+	s := k.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server.Credential = credential
+	if s.c != nil {
+		s.c.wire.renewed.Store(&credential)
+	}
+	k.Server.Credential = credential
+	return k
+}
+
+// SessionID returns the id of the server's session in the last call; empty if the server has
+// none.
+func (k kept) SessionID() string {
+	k.session.mu.Lock()
+	defer k.session.mu.Unlock()
+	return k.session.id
+}
 
 // Call makes a call in the session.
 func (k kept) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {

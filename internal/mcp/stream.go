@@ -23,6 +23,7 @@ const (
 	maxResumes   = 5                      // of a reply, without a new event
 	resumePause  = 100 * time.Millisecond // minimum pause before a resumption other than the first
 	maxPause     = 30 * time.Second
+	listenIdle   = 10 * time.Minute // after which a silent stream of a session is requested again
 	eventStream  = "text/event-stream"
 	sessionIDKey = "Mcp-Session-Id"
 )
@@ -58,10 +59,7 @@ func (r *reply) resume() bool {
 		}
 		r.body.Close()
 		r.body, r.events = resp.Body, sse.NewReader(resp.Body, remote.MaxCatalog)
-		if isStream(resp) {
-			return true
-		}
-		return false
+		return isStream(resp)
 	}
 	return false
 }
@@ -108,7 +106,7 @@ func (r *reply) cutsOff(err error) bool {
 // beginning returns the beginning of a message as a message.
 func (r *reply) beginning(data []byte) []byte {
 	r.x.cut = len(data)
-	return jsonx.Close(r.w.server.Credential.Beginning(data, true))
+	return jsonx.Close(r.credential.Beginning(data, true))
 }
 
 // listen answers the SDK's request for the stream of a session with the requests that the
@@ -135,7 +133,8 @@ func (w *wire) listen(req *http.Request) *http.Response {
 // copyRequests copies the server's requests from one stream. It reports whether the server
 // only was silent for a while, so that the stream is requested again.
 func (w *wire) copyRequests(req *http.Request, into io.Writer) (again bool) {
-	resp, err := w.get(req, "")
+	silent := &wire{server: w.server, client: w.server.Network.Client(outbound.Limits{Body: remote.MaxCatalog, Idle: listenIdle})}
+	resp, err := silent.get(req, "")
 	if err != nil {
 		return false
 	}

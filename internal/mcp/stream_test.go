@@ -199,6 +199,49 @@ func TestAServerAsksOutsideOfTheCall(t *testing.T) {
 	}
 }
 
+// TestAQuestionIsCancelled has a server that first asks a person: the question is cancelled,
+// with the state that the server expects back. If it asks again, the call is refused.
+func TestAQuestionIsCancelled(t *testing.T) {
+	t.Parallel()
+	const elicits, samples = `{"method":"elicitation/create","params":{"message":"Sure?"}}`, `{"method":"sampling/createMessage"}`
+	for _, c := range []struct {
+		questions, state, end string
+		calls                 int
+	}{
+		{`{"a":` + elicits + `,"b":` + elicits + `}`, `,"requestState":"s1"`, "done", 2},
+		{`{"a":` + elicits + `}`, "", "done", 2},
+		{`{"a":` + elicits + `}`, "", "", 2},
+		{`{"a":` + elicits + `,"b":` + samples + `}`, "", "", 1},
+		{`{}`, "", "", 1},
+	} {
+		var ids, sent []string
+		f := serve(t, modern(func(w http.ResponseWriter, _ *http.Request, id, _ string, params json.RawMessage) {
+			var p struct {
+				InputResponses map[string]struct{ Action string }
+				RequestState   *string
+			}
+			_ = json.Unmarshal(params, &p)
+			state := "none"
+			if p.RequestState != nil {
+				state = *p.RequestState
+			}
+			ids, sent = append(ids, id), append(sent, fmt.Sprint(p.InputResponses, state))
+			if len(ids) == 1 || c.end == "" {
+				result(w, id, `{"resultType":"input_required","inputRequests":`+c.questions+c.state+`}`)
+				return
+			}
+			result(w, id, `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
+		}))
+		got, failed := look(t, f)
+		if len(ids) != c.calls || c.calls == 2 && (ids[0] == ids[1] || !strings.Contains(sent[1], "a:{cancel}") || strings.HasSuffix(sent[1], "s1") != (c.state != "") || sent[0] != "map[]none") {
+			t.Errorf("%+v: calls %q with %q", c, ids, sent)
+		}
+		if c.end != "" && (failed != nil || !strings.HasSuffix(got.Text, "cancelled: this service asks nobody.)\ndone")) || c.end == "" && (failed == nil || failed.Class != remote.Refused || !strings.Contains(failed.Message, "question")) {
+			t.Errorf("%+v: %+v, %v", c, got, failed)
+		}
+	}
+}
+
 func TestAnOldTransportIsNamed(t *testing.T) {
 	t.Parallel()
 	for path, named := range map[string]bool{"/sse": true, "/none": false} {

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
@@ -27,6 +28,16 @@ type wire struct {
 	// requested.
 	assumed string
 	listens bool // receives the server's requests outside of the streams of calls
+	// renewed replaces the secret of the server; nil if it does not.
+	renewed atomic.Pointer[remote.Credential]
+}
+
+// credential returns the secret of the next request.
+func (w *wire) credential() remote.Credential {
+	if c := w.renewed.Load(); c != nil {
+		return *c
+	}
+	return w.server.Credential
 }
 
 // A slot contains the outcome of one request. The slot of a call is in the context of the
@@ -55,9 +66,13 @@ type exchange struct {
 	code    int             // of an error of the protocol; 0 if none exists
 	message string          // of that error
 	said    string          // the body of a status other than 2xx that is not a message of the protocol
-	cut     int             // number of bytes that were read of a reply that is too large; 0 if it is complete
-	err     error           // there was no reply, or not a message of the protocol
-	begun   bool            // the request may have been sent, and nothing else is known
+	// questions are the ids of the questions for a person that the server asks instead of
+	// carrying out the call, if it asks nothing else, and state is what it expects back.
+	questions []string
+	state     string
+	cut       int   // number of bytes that were read of a reply that is too large; 0 if it is complete
+	err       error // there was no reply, or not a message of the protocol
+	begun     bool  // the request may have been sent, and nothing else is known
 }
 
 // begin resets the exchange.
@@ -106,7 +121,8 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	}
 	maps.Copy(out.Header, headers(w.server))
-	w.server.Credential.Add(out)
+	credential := w.credential()
+	credential.Add(out)
 	if req.Method == http.MethodGet {
 		return w.listen(out), nil
 	}
@@ -139,7 +155,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return resp, nil
 	}
-	r := &reply{w: w, into: into, request: out, body: resp.Body, id: asked.ID, callsTool: asked.Method == methodCall, x: exchange{status: resp.StatusCode, header: resp.Header}}
+	r := &reply{w: w, credential: credential, into: into, request: out, body: resp.Body, id: asked.ID, callsTool: asked.Method == methodCall, x: exchange{status: resp.StatusCode, header: resp.Header}}
 	r.neutral = asked.Method == "tools/list" || asked.Method == methodCall
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
@@ -215,12 +231,14 @@ var (
 // A reply is a server's reply to one request, as the SDK reads it. For a stream of events it
 // is the body.
 type reply struct {
-	w       *wire
-	into    *slot
-	request *http.Request // as it was sent
-	body    io.ReadCloser
-	id      json.RawMessage
-	neutral bool // the SDK receives an empty result
+	w    *wire
+	into *slot
+	// credential is the secret that the request carried.
+	credential remote.Credential
+	request    *http.Request // as it was sent
+	body       io.ReadCloser
+	id         json.RawMessage
+	neutral    bool // the SDK receives an empty result
 	// callsTool is set for a call of a tool, of whose result the beginning suffices.
 	callsTool bool
 	x         exchange
@@ -242,7 +260,7 @@ func (r *reply) isOwn(m envelope) bool {
 // accept reads a message. If it is the reply, its content is stored, and the message for the
 // SDK is returned.
 func (r *reply) accept(data []byte) (text []byte, is bool) {
-	data = r.w.server.Credential.Blank(data)
+	data = r.credential.Blank(data)
 	var m envelope
 	err := json.Unmarshal(data, &m)
 	if string(m.Result) == "null" {
@@ -263,10 +281,19 @@ func (r *reply) accept(data []byte) (text []byte, is bool) {
 	}
 	r.x.result = m.Result
 	var kind struct {
-		ResultType string `json:"resultType"`
+		ResultType    string                             `json:"resultType"`
+		InputRequests map[string]struct{ Method string } `json:"inputRequests"`
+		RequestState  string                             `json:"requestState"`
 	}
 	if json.Unmarshal(m.Result, &kind) == nil && kind.ResultType == "input_required" {
-		r.x.result, r.x.err = nil, errQuestion
+		r.x.result, r.x.err, r.x.state = nil, errQuestion, kind.RequestState
+		for id, q := range kind.InputRequests {
+			if q.Method != "elicitation/create" {
+				r.x.questions = nil
+				break
+			}
+			r.x.questions = append(r.x.questions, id)
+		}
 	}
 	if r.neutral {
 		data = []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"result":{"resultType":"complete","tools":[],"content":[]}}`)
@@ -286,7 +313,7 @@ func (r *reply) refused() io.ReadCloser {
 	data, err := io.ReadAll(r.body)
 	r.body.Close()
 	if err == nil {
-		data = r.w.server.Credential.Uncut(data)
+		data = r.credential.Uncut(data)
 		if _, is := r.accept(data); is {
 			r.x.result = nil
 		} else {

@@ -348,7 +348,9 @@ func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID
 
 // RequestOf returns the request for the session of the task's run, for a check of the
 // credits.
-func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest { return request(t, stoa.TaskRun{}) }
+func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest {
+	return request(t, stoa.TaskRun{})
+}
 
 // Delete removes a task and its history. Started sessions continue; waiting runs never begin.
 // A missing task is [stoa.CodeTaskNotFound].

@@ -460,3 +460,10 @@ func mediaIn(parts []Part) (any, files bool) {
 	}
 	return any, files
 }
+
+// An OperationFilter selects operations of an OpenAPI document.
+type OperationFilter struct {
+	Tags   []string `json:"tags,omitempty"`   // one of them
+	Paths  []string `json:"paths,omitempty"`  // one of them is a prefix of the path
+	Search string   `json:"search,omitempty"` // words that all occur
+}

@@ -35,7 +35,7 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 		return c, err
 	}
 	c.ID, c.CreatedAt, c.UpdatedAt, c.Revision = stoa.NewID("con"), tx.Now, tx.Now, 1
-	c.OnChange, c.PerSession = cmp.Or(c.OnChange, OnChangeBlock), cmp.Or(c.PerSession, PerSessionOff)
+	c.OnChange, c.PerSession, c.Sessions = cmp.Or(c.OnChange, OnChangeBlock), cmp.Or(c.PerSession, PerSessionOff), cmp.Or(c.Sessions, SessionsTurn)
 	if c.Limits == (ConnectionLimits{}) {
 		c.Limits = DefaultConnectionLimits
 	}

@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"stoa/internal/stoa"
+)
 
 // A Secret is a stored value that requests to one origin need. Its value is encrypted,
 // and opened for one request at a time.
@@ -59,13 +63,15 @@ type Connection struct {
 	UpdatedAt      time.Time         `db:"updated_at"`
 	OnChange       string            `db:"on_change"` // OnChangeBlock or OnChangeKeep
 	Limits         ConnectionLimits
-	OAuth          *OAuth            `db:"oauth,optional"`          // the authorization by OAuth; nil if not used
-	ClientSecretID string            `db:"client_secret_id"`        // of the OAuth client; empty if it has no stored one
-	PerSession     string            `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
-	Disabled       bool              `db:"enabled,not"`             // disabled: its server is not contacted
-	Authorized     bool              // there are tokens; not stored with it
-	Authorization  *Authorization    // the newest one; nil if none. Not stored with it
-	Tools          map[ToolState]int // numbers of tools; not stored with it
+	OAuth          *OAuth                `db:"oauth,optional"`          // the authorization by OAuth; nil if not used
+	ClientSecretID string                `db:"client_secret_id"`        // of the OAuth client; empty if it has no stored one
+	PerSession     string                `db:"credentials_per_session"` // PerSessionOff, PerSessionOptional or PerSessionRequired
+	Disabled       bool                  `db:"enabled,not"`             // disabled: its server is not contacted
+	Filter         *stoa.OperationFilter `db:"filter,optional"`         // of the kind openapi; nil selects all operations
+	Sessions       string                `db:"sessions"`                // SessionsTurn or SessionsSession
+	Authorized     bool                  // there are tokens; not stored with it
+	Authorization  *Authorization        // the newest one; nil if none. Not stored with it
+	Tools          map[ToolState]int     // numbers of tools; not stored with it
 }
 
 // OAuth defines the authorization of a connection.
@@ -75,6 +81,12 @@ type OAuth struct {
 	ClientID string   `json:"clientId,omitempty"` // empty means the client registers itself
 	Lacking  []string `json:"lacking,omitempty"`  // scopes that the server required for calls, which are requested too
 }
+
+// How long a session at a server lasts.
+const (
+	SessionsTurn    = "turn"    // until the turn ends or waits
+	SessionsSession = "session" // as long as that of the agent
+)
 
 // The grants of OAuth.
 const (

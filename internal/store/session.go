@@ -313,6 +313,12 @@ func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, e
 	return list(ctx, tx, scanText, query, args...)
 }
 
+// HasSession reports whether an account has a session.
+func (tx *Tx) HasSession(ctx context.Context, accountID, id string) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &one)
+}
+
 // RemoveSession deletes a session and all that belongs to it except its charges.
 func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)

@@ -60,6 +60,13 @@ var changedCall = strings.Fields(`status outcome input_id attempts result result
 	approval_input_id decision decided_by decided_at comment previous_outcome lost
 	confirm_input_id confirmed confirmed_by confirmed_at secret_id`)
 
+// CalledBefore reports whether a session has made another call of a connection that ended.
+func (tx *Tx) CalledBefore(ctx context.Context, accountID, sessionID, connectionID, call string) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM tool_calls WHERE account_id = $1 AND session_id = $2 AND connection_id = $3 AND id <> $4 AND status = 'done' AND attempts > 0 LIMIT 1`,
+		[]any{accountID, sessionID, connectionID, call}, &one)
+}
+
 // CancelToolCalls ends the calls of a turn that have no outcome. What was not known of one
 // before is not known then either.
 func (tx *Tx) CancelToolCalls(ctx context.Context, sessionID string, turn int64) error {

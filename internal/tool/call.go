@@ -311,11 +311,13 @@ func (t *Tools) Broken() int64 {
 // A Turn makes the calls of one turn of a session, and shares nothing with other turns: a
 // session at a server is opened at the first call. It is safe for concurrent use.
 type Turn struct {
-	tools *Tools
-	own   Credentials // of the session
+	tools   *Tools
+	own     Credentials // of the session
+	session string      // of the agent; empty for none
+	keeps   bool        // the session has further turns
 
 	mu   sync.Mutex
-	open []opened
+	open []*opened
 }
 
 // An opened is the session at the server of one connection.
@@ -324,50 +326,117 @@ type opened struct {
 	endpoint   string // a hash that includes the secret
 	server     remote.Server
 	end        func()
+	id         string  // of the session at the server in the last call; empty if it has none
+	key        keptFor // for which it is kept; zero if it ends with the turn
 }
 
-// Turn returns a Turn for the calls of a turn, with the session's own secrets. It must be
-// closed.
+// Turn returns a Turn for calls that belong to no session of an agent. It must be closed.
 func (t *Tools) Turn(own Credentials) *Turn { return &Turn{tools: t, own: own} }
 
-// Close ends the sessions at servers. No call may be in progress.
+// TurnOf returns a Turn for the calls of a turn of an agent's session, with the session's own
+// secrets. keeps is set if the session may have further turns, or waits. It must be closed.
+func (t *Tools) TurnOf(session string, keeps bool, own Credentials) *Turn {
+	return &Turn{tools: t, own: own, session: session, keeps: keeps}
+}
+
+// Close ends the sessions at servers, except for those that are kept. No call may be in
+// progress.
 func (t *Turn) Close() {
 	t.mu.Lock()
 	all := t.open
 	t.open = nil
 	t.mu.Unlock()
-	var ending sync.WaitGroup
+	var over []opened
 	for _, o := range all {
-		if o.end != nil {
-			ending.Go(o.end)
+		if o.key != (keptFor{}) {
+			t.tools.kept.release(o.key, *o, time.Now())
+		} else {
+			over = append(over, *o)
 		}
 	}
-	ending.Wait()
+	end(over)
 }
 
 // server returns the server of a connection, with the turn's session if the server has
-// sessions. A session ends with a change of its address or secret.
-func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, error) {
+// sessions, or the one that is kept for the agent's session. It ends with a change of its
+// address or secret.
+func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, *opened, error) {
 	made, err := t.tools.server(ctx, c, t.own)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	with, ok := made.(interface {
 		Keep() (server remote.Server, end func())
 	})
 	if !ok {
-		return made, nil
+		return made, nil, nil
 	}
-	endpoint := stoa.HashOf(fmt.Sprintf("%+v", made))
+	endpoint, err := t.tools.endpoint(ctx, c, made)
+	if err != nil {
+		return nil, nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at := slices.IndexFunc(t.open, func(o opened) bool { return o.connection == c.ID && o.endpoint == endpoint }); at >= 0 {
-		return t.open[at].server, nil
+	if at := slices.IndexFunc(t.open, func(o *opened) bool { return o.connection == c.ID && o.endpoint == endpoint }); at >= 0 {
+		return t.open[at].with(made), t.open[at], nil
 	}
-	o := opened{connection: c.ID, endpoint: endpoint}
+	var key keptFor
+	if t.keeps && c.Sessions == store.SessionsSession {
+		key = keptFor{c.AccountID, t.session, c.ID}
+		if slices.ContainsFunc(t.open, func(o *opened) bool { return o.key == key }) { // its address or secret has changed within the turn
+			key = keptFor{}
+		} else if o, ok := t.tools.kept.reserve(ctx, key, endpoint); o != nil {
+			t.open = append(t.open, o)
+			return o.with(made), o, nil
+		} else if !ok {
+			key = keptFor{}
+		}
+	}
+	o := &opened{connection: c.ID, endpoint: endpoint, key: key}
 	o.server, o.end = with.Keep()
 	t.open = append(t.open, o)
-	return o.server, nil
+	return o.server, o, nil
+}
+
+// endpoint returns a hash of what a session at a server belongs to: its address, its headers,
+// and its secret, or else the authorization, whose tokens change.
+func (t *Tools) endpoint(ctx context.Context, c store.Connection, made remote.Server) (string, error) {
+	of, ok := inner(made).(mcp.Server)
+	if !ok {
+		return stoa.HashOf(fmt.Sprintf("%+v", made)), nil
+	}
+	credential, authorization := of.Credential, ""
+	if _, renews := made.(renewing); renews {
+		credential = remote.Credential{}
+		err := t.Store.Read(ctx, func(tx *store.Tx) error {
+			a, err := tx.Authorization(ctx, c.AccountID, c.ID)
+			if a != nil && a.Status == store.AuthorizationDone {
+				authorization = a.ID
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return stoa.HashOf(fmt.Sprintf("%s %q %+v %s", of.URL, of.Headers, credential, authorization)), nil
+}
+
+// with returns the server of a session, whose requests carry the current token. The lock of
+// its turn is held.
+func (o *opened) with(made remote.Server) remote.Server {
+	now, renews := made.(renewing)
+	was, kept := o.server.(renewing)
+	if !renews || !kept || now.access == was.access {
+		return o.server
+	}
+	if s, ok := was.Server.(interface {
+		With(credential remote.Credential) remote.Server
+	}); ok {
+		now.Server = s.With(remote.Credential{Header: "Authorization", Value: "Bearer " + now.access})
+		o.server = now
+	}
+	return o.server
 }
 
 // A Class says how far a call got.
@@ -401,7 +470,7 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
-	server, err := t.server(ctx, to.connection)
+	server, at, err := t.server(ctx, to.connection)
 	if err != nil {
 		return Reply{Class: NotSent, Text: "The call could not be made: " + stoa.AsError(err).Message, Hopeless: true}
 	}
@@ -409,6 +478,9 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 		ID: id, Tool: to.tool.Name, Definition: to.tool.ApprovedDefinition, Arguments: json.RawMessage(arguments), MaxResult: to.connection.Limits.MaxResultBytes,
 	})
 	reply := replyOf(result, err)
+	if err == nil && at != nil {
+		reply.Text = t.noteLoss(context.WithoutCancel(ctx), to.connection, id, server, at) + reply.Text
+	}
 	version := spoken(server)
 	t.tools.doubt(ctx, to.connection, version, err)
 	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing about the server
@@ -433,13 +505,18 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 // spoken returns the protocol version that a server used in the last call; empty if it is
 // unknown or has none.
 func spoken(server remote.Server) string {
-	if r, ok := server.(renewing); ok {
-		server = r.Server
-	}
-	if s, ok := server.(interface{ Protocol() string }); ok {
+	if s, ok := inner(server).(interface{ Protocol() string }); ok {
 		return s.Protocol()
 	}
 	return ""
+}
+
+// inner returns the server itself.
+func inner(server remote.Server) remote.Server {
+	if r, ok := server.(renewing); ok {
+		return r.Server
+	}
+	return server
 }
 
 // Era returns the era of a version of the Model Context Protocol: modern, or legacy for

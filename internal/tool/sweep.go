@@ -39,7 +39,8 @@ const (
 
 // Run refreshes the connections whose tools agents use, each about once an hour, until ctx
 // ends. The nodes of one database share the work. A sweep does not wait for the slow servers
-// of an earlier one.
+// of an earlier one. Run also ends the sessions at servers that are no longer used, and all of
+// them at its end.
 func (t *Tools) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -48,8 +49,12 @@ func (t *Tools) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			t.kept.drop(func(keptFor, time.Time) bool { return true })
 			return nil
 		case <-ticker.C:
+		}
+		if err := t.EndKept(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			t.Logger.WarnContext(ctx, "unused sessions at servers were not ended", "error", err)
 		}
 		sweeps.Go(func() {
 			if err := t.Sweep(ctx); err != nil && ctx.Err() == nil {

@@ -246,6 +246,11 @@ func (r renewing) renewed(ctx context.Context, failure error) (server remote.Ser
 		return nil, "", nil
 	}
 	access, _ = strings.CutPrefix(credential.Value, "Bearer ")
+	if with, ok := r.Server.(interface {
+		With(credential remote.Credential) remote.Server
+	}); ok { // what is open in the session at the server stays
+		return with.With(credential), access, nil
+	}
 	return r.tools.serverWith(r.connection, credential), access, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"stoa/internal/mcp"
 	"stoa/internal/oauth"
 	"stoa/internal/remote"
 	"stoa/internal/store"
@@ -191,6 +192,43 @@ func TestARefusedTokenIsSentOnce(t *testing.T) {
 	}
 	if all, _ := g.tokensSent(); len(all) != 1 || g.demo.Asked("refresh_token") != 1 {
 		t.Errorf("%d tokens were sent, %d refreshes", len(all), g.demo.Asked("refresh_token"))
+	}
+}
+
+// TestARenewedTokenKeepsTheSession has a stateful server that refuses a token early: the call
+// is made again with the next token in the same session at the server.
+func TestARenewedTokenKeepsTheSession(t *testing.T) {
+	t.Parallel()
+	b, g, _ := gated(t)
+	var mu sync.Mutex
+	sessions := map[string]int{} // numbers of calls
+	next := mcp.Demo(true)
+	g.demo.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") != "" {
+			mu.Lock()
+			sessions[r.Header.Get("Mcp-Session-Id")]++
+			mu.Unlock()
+		}
+		next.ServeHTTP(w, r)
+	})
+	b.refresh()
+	clear(sessions)
+	turn := b.Turn(Credentials{})
+	defer turn.Close()
+	for i := range 3 {
+		if i > 0 {
+			g.demo.Revoke(false)
+		}
+		for _, r := range b.calls(turn, 1) {
+			if r.Class != Answered {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(sessions) != 1 || g.demo.Asked("refresh_token") != 2 {
+		t.Errorf("%v, %d refreshes", sessions, g.demo.Asked("refresh_token"))
 	}
 }
 

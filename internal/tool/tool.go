@@ -65,6 +65,7 @@ type Tools struct {
 	busy map[string]int // exchanges in progress, by account
 
 	gates gates
+	kept  keeper
 }
 
 // enter counts an exchange of an account until done is called.
@@ -283,7 +284,7 @@ func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Se
 		h.Operations = source
 		return h, nil
 	}
-	h.Document, h.DocumentURL = source, c.DocumentURL
+	h.Document, h.DocumentURL, h.Filter = source, c.DocumentURL, c.Filter
 	if h.DocumentURL != "" {
 		h.Document = ""
 		from := c

@@ -46,6 +46,9 @@ export function idArguments(t: ConnectionTool): string[] {
 // perSessionWords describe whether sessions supply their own secrets.
 export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
 
+// sessionWords describe how long a session at a stateful server lasts.
+export const sessionWords: Record<Connection["sessions"], string> = { turn: "end with the turn, or when it waits", session: "last as long as the agent's session, at most 30 minutes without a call" };
+
 // waits reports whether a tool waits for a decision.
 export const waits = (t: ConnectionTool): boolean => t.state === "new" || t.state === "changed";
 

@@ -287,6 +287,7 @@ export interface Connection {
   credentialsPerSession: "off" | "optional" | "required";
   documentUrl: string | null;
   enabled: boolean;
+  filter: ConnectionFilter;
   headers: Record<string, string>;
   id: string;
   instructions: string | null;
@@ -300,6 +301,7 @@ export interface Connection {
   onChange: "block" | "keep";
   operations: ConnectionOperation[] | null;
   protocol: ConnectionProtocol;
+  sessions: "turn" | "session";
   spaceId: string;
   status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable" | "disabled";
   toolCounts: ConnectionToolCounts;
@@ -327,6 +329,12 @@ export type ConnectionAuthorization = {
 export type ConnectionError = {
   code: string;
   message: string;
+} | null;
+
+export type ConnectionFilter = {
+  paths?: string[];
+  search?: string;
+  tags?: string[];
 } | null;
 
 export interface ConnectionLimits {
@@ -485,6 +493,7 @@ export interface CreateConnection {
   credentialsPerSession?: "off" | "optional" | "required" | null;
   document?: string | null;
   documentUrl?: string | null;
+  filter?: ConnectionFilter;
   headers?: Record<string, string> | null;
   kind: "mcp" | "http" | "openapi";
   limits?: SetConnectionLimits;
@@ -492,6 +501,7 @@ export interface CreateConnection {
   name: string;
   onChange?: "block" | "keep" | null;
   operations?: ConnectionOperation[] | null;
+  sessions?: "turn" | "session" | null;
   spaceId?: string | null;
   url?: string;
 }
@@ -1347,6 +1357,7 @@ export interface Limits {
   maxSecrets: number;
   maxServerCallsAtOnce: number;
   maxServerCallsPerMinute: number;
+  maxServerSessions: number;
   maxShownArgumentsBytes: number;
   maxShownResultBytes: number;
   maxSpaces: number;
@@ -1367,6 +1378,7 @@ export interface Limits {
   requestsKeptPerAccount: number;
   requestsKeptSeconds: number;
   searchMilliseconds: number;
+  serverSessionIdleSeconds: number;
 }
 
 export interface Message {
@@ -2691,11 +2703,13 @@ export interface UpdateConnection {
   document?: string | null;
   documentUrl?: string | null;
   enabled?: boolean | null;
+  filter?: ConnectionFilter;
   headers?: Record<string, string> | null;
   limits?: SetConnectionLimits;
   metadata?: Record<string, string | null> | null;
   onChange?: "block" | "keep" | null;
   operations?: ConnectionOperation[] | null;
+  sessions?: "turn" | "session" | null;
   url?: string;
 }
 

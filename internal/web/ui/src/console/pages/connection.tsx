@@ -1,6 +1,6 @@
 // One connection: the state of its server, and its tools.
 import { useState } from "preact/hooks";
-import { kindWords, originOf, perSessionWords } from "../../lib/connections";
+import { kindWords, originOf, perSessionWords, sessionWords } from "../../lib/connections";
 import type { Agent, Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
 import { duration, of, size } from "../../lib/format";
 import type { List } from "../../lib/types";
@@ -218,6 +218,8 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
             ],
             ["Access", <Carried of={c} />],
             c.credentialsPerSession !== "off" && ["Sessions", perSessionWords[c.credentialsPerSession]],
+            c.sessions !== "turn" && ["Sessions at the server", sessionWords[c.sessions]],
+            !!c.filter && ["Operations", [...(c.filter.tags ?? []), ...(c.filter.paths ?? []), c.filter.search].filter(Boolean).join(", "), "breaks"],
             Object.keys(c.headers).length > 0 && ["Headers", Object.entries(c.headers).map(([name, value]) => <div>{`${name}: ${value}`}</div>), "mono breaks"],
             ["Changes", c.onChange === "block" ? "withhold a tool until it is reviewed" : "go on with what was approved"],
             ["Limits", `${duration(c.limits.timeoutSeconds * 1000)} a call, ${size(c.limits.maxResultBytes)} a reply, ${c.limits.maxConcurrent} at a time, ${c.limits.callsPerMinute} a minute`],
@@ -341,12 +343,13 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
   );
   const [onChange, setOnChange] = useState(c.onChange);
   const [perSession, setPerSession] = useState(c.credentialsPerSession);
+  const [sessions, setSessions] = useState(c.sessions);
   const [most, setMost] = useState<Record<string, number>>({ ...c.limits });
   const action = useAction();
   const headers = headersIn(text);
   const submit = () =>
     action.run(async () => {
-      const body: UpdateConnection = { ...place.body, headers, onChange, credentialsPerSession: perSession, limits: most };
+      const body: UpdateConnection = { ...place.body, headers, onChange, credentialsPerSession: perSession, sessions, limits: most };
       await api.patch<Connection>(path, body, etag);
       onDone();
     });
@@ -367,6 +370,7 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
         onChange={setOnChange}
       />
       <SelectField id="connection-per-session" label="Secrets of sessions" hint="With those each of your users acts with access of their own." options={Object.entries(perSessionWords) as [Connection["credentialsPerSession"], string][]} value={perSession} onChange={setPerSession} />
+      {c.kind === "mcp" && <SelectField id="connection-sessions" label="Sessions at the server" hint="A server with state, such as a browser or a shell, loses it when its session ends." options={Object.entries(sessionWords) as [Connection["sessions"], string][]} value={sessions} onChange={setSessions} />}
       <fieldset class="plainset">
         <legend>Limits</legend>
         <div class="pair">
