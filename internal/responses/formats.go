@@ -38,6 +38,9 @@ func (p *parser) format() error {
 	if err != nil {
 		return err
 	}
+	if hasName && !stoa.IsName(f.Name) {
+		return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
+	}
 	switch kind {
 	case "text":
 		return nil
@@ -51,8 +54,6 @@ func (p *parser) format() error {
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(path + ".schema")
 		case !hasName:
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"name\".").At(path + ".name")
-		case !stoa.IsName(f.Name):
-			return stoa.Errorf(stoa.CodeInvalidValue, "A format's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 		default:
 			f.Kind = stoa.FormatSchema
 		}
