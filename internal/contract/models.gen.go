@@ -2848,6 +2848,7 @@ type Receipt struct {
 	// - `tools_left_out`: tools other than functions were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
+	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 

@@ -18,6 +18,7 @@ type Policy struct {
 // make the call, and fails if none can. It records what will be enforced.
 func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 	r.enforced = enforced{}
+	r.leaveOutMedia(m, call)
 	var kept []stoa.Route
 	var refused error
 	for _, route := range m.Routes {
