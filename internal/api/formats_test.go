@@ -56,3 +56,21 @@ func TestAdviceNamesWhatTheModelSupports(t *testing.T) {
 	}
 	quiet(t, h)
 }
+
+// TestABodyMayBeginWithAByteOrderMark sends what programs on Windows write.
+func TestABodyMayBeginWithAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	for path, text := range map[string]string{
+		responses:                  `{"model":"auto","input":"say: yes"}`,
+		"/api/v1/chat/completions": `{"model":"auto","messages":[{"role":"user","content":"say: yes"}]}`,
+		"/api/v1/messages":         `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"say: yes"}]}`,
+	} {
+		if status, reply := plainly(t, h, "POST", path, "\ufeff"+text); status != 200 || !strings.Contains(reply, "yes") {
+			t.Errorf("%s: %d %s", path, status, reply)
+		}
+		if status, _ := plainly(t, h, "POST", path, "\ufeff"); status != 400 {
+			t.Errorf("%s: %d for a mark alone", path, status)
+		}
+	}
+}

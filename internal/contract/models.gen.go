@@ -16,6 +16,11 @@ const (
 	RevokeKeyParamsRevokeMadeTrue  RevokeKeyParamsRevokeMade = "true"
 )
 
+// Defines values for GetUsageParamsTimezone.
+const (
+	GetUsageParamsTimezoneUTC GetUsageParamsTimezone = "UTC"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -5543,7 +5548,13 @@ type GetUsageParams struct {
 
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Timezone The time zone of the days. Only UTC is supported.
+	Timezone GetUsageParamsTimezone `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
+
+// GetUsageParamsTimezone defines parameters for GetUsage.
+type GetUsageParamsTimezone string
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
