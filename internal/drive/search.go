@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"stoa/internal/db"
@@ -73,7 +74,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	}
 	terms := parseQuery(query)
 	switch {
-	case strings.TrimSpace(query) == "":
+	case strings.TrimFunc(query, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) }) == "":
 		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query contains no word to search for.").At("q")
 	case len(terms) == 0: // such as an emoji: no text is indexed by it
 		return Found{}, nil
