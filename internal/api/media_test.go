@@ -117,3 +117,63 @@ func TestATextFileIsNoPartOfAnotherText(t *testing.T) {
 		}
 	}
 }
+
+// TestMediaOfToolsAreLeftOut continues conversations in which a tool returned an
+// image or a file to a model that does not support them.
+func TestMediaOfToolsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	pic, doc := picture(t), "data:application/pdf;base64,"+base64.StdEncoding.EncodeToString([]byte(samplePDF))
+	_, data, _ := strings.Cut(pic, ",")
+	_, pdf, _ := strings.Cut(doc, ",")
+	items := func(model string) body {
+		return body{"model": model, "input": []body{
+			{"role": "user", "content": "say: fine"},
+			{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+			{"type": "function_call_output", "call_id": "c", "output": []body{
+				{"type": "input_text", "text": "Here:"}, {"type": "input_image", "image_url": pic}, {"type": "input_file", "filename": "a.pdf", "file_data": doc},
+			}},
+		}}
+	}
+	blocks := body{"model": "delta-v4-flash", "max_tokens": 99, "messages": []body{
+		{"role": "user", "content": "say: fine"},
+		{"role": "assistant", "content": []body{{"type": "tool_use", "id": "c", "name": "f", "input": body{}}}},
+		{"role": "user", "content": []body{{"type": "tool_result", "tool_use_id": "c", "content": []body{
+			{"type": "image", "source": body{"type": "base64", "media_type": "image/png", "data": data}},
+		}}}},
+	}}
+	for i, tt := range []struct {
+		path  string
+		call  body
+		blind bool
+	}{
+		{responses, items("delta-v4-flash"), true},
+		{"/api/v1/messages", blocks, true},
+		{responses, items("gamma-6-luna"), false},
+	} {
+		r := c.Want(200, "POST", tt.path, tt.call)
+		sent := string(f.Served()[i].Body)
+		if shown := strings.Contains(sent, data) || strings.Contains(sent, pdf); shown == tt.blind || strings.Contains(sent, "this model cannot see images") != tt.blind {
+			t.Errorf("%s: sent %s", tt.path, sent)
+		}
+		want := ""
+		if tt.blind {
+			want = "media_left_out"
+		}
+		if tt.path == responses {
+			if got := adjustmentsOf(t, c, r); got != want {
+				t.Errorf("the receipt says %q, want %q", got, want)
+			}
+		}
+	}
+	if sent := string(f.Served()[0].Body); !strings.Contains(sent, `Here:\n\n[An image was left out here`) || !strings.Contains(sent, "a.pdf") {
+		t.Errorf("the notes are missing in %s", sent)
+	}
+	mixed := items("delta-v4-flash")
+	mixed["input"] = append(mixed["input"].([]body), body{"role": "user", "content": []body{{"type": "input_image", "image_url": pic}}})
+	if e := c.WantError(stoa.CodeUnsupportedValue, "POST", responses, mixed); e.Param == nil || *e.Param != "input[3].content[0].type" {
+		t.Errorf("an image of the user: %+v", e)
+	}
+	quiet(t, h)
+}

@@ -193,12 +193,12 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	haiku := stoa.Traits{Sampling: "one", StrictTools: true, Schema: "native", Vision: true, ImageURL: true, ImageTokens: 1600, PDF: true}
 	want := []stoa.Route{
 		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
-		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: its traits are unknown
-		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: haiku},                        // another model of the vendor
-		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator's setting applies
-		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind a third-party proxy
-		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible"},                         // the same wire, another dialect
-		{Provider: "anthropic", Model: "deepseek-v4-pro", Wire: "messages"},                                        // another vendor's model on this family's wire
+		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Schema: "native"}},           // another wire: its traits are unknown
+		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: haiku},                                          // another model of the vendor
+		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one", Schema: "native"}}, // the operator's setting applies
+		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Schema: "native"}},  // the vendor's model behind a third-party proxy
+		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Schema: "native"}},    // the same wire, another dialect
+		{Provider: "anthropic", Model: "deepseek-v4-pro", Wire: "messages"},                                                          // another vendor's model on this family's wire
 	}
 	if diff := cmp.Diff(want, find(t, c, "alpha-sonnet-5-5").Routes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -206,6 +206,33 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	for id, name := range map[string]string{"beta-3.1-pro": "gemini-3.1-pro", "gamma-6.1-sol": "gpt-6.1-sol", "delta-v4-pro": "deepseek-v4-pro"} {
 		if got := find(t, c, id).Routes[0].Model; got != name {
 			t.Errorf("%s: got %q, want %q", id, got, name)
+		}
+	}
+}
+
+func TestCompatibleServersTakeASchema(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		wire, dialect string
+		traits        *stoa.Traits
+		want          string
+	}{
+		{"chat", "compatible", nil, "native"},
+		{"chat", "", nil, "native"},
+		{"chat", "compatible", &stoa.Traits{Vision: true}, "native"},
+		{"chat", "compatible", &stoa.Traits{Schema: "json"}, "json"},
+		{"chat", "compatible", &stoa.Traits{Schema: "none"}, ""},
+		{"chat", "openai", nil, ""},
+		{"responses", "", nil, ""}, // llama.cpp ignores it there
+		{"messages", "", nil, ""},
+	} {
+		c := build(t, Options{
+			Providers: []stoa.Provider{{Name: "p", Wire: tt.wire, Dialect: tt.dialect}},
+			Families:  map[string][]stoa.Route{"local": {{Provider: "p", Model: "llama3.2", Override: tt.traits}}},
+			Models:    map[string]stoa.ModelChange{"local-1": {Family: "local", Price: &stoa.Price{}}},
+		})
+		if got := find(t, c, "local-1").Routes[0].Traits.Schema; got != tt.want {
+			t.Errorf("%s/%s with %+v: schema %q, want %q", tt.wire, tt.dialect, tt.traits, got, tt.want)
 		}
 	}
 }

@@ -361,6 +361,12 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 	case !isKnown && f.Wire != "" && vendor(f.Wire, f.Dialect) == vendor(p.Wire, p.Dialect):
 		route.Traits = m.Traits
 	}
+	switch s := &route.Traits.Schema; {
+	case *s == "none":
+		*s = ""
+	case *s == "" && vendor(p.Wire, cmp.Or(p.Dialect, "compatible")) == "chat/compatible":
+		*s = "native" // llama.cpp, vLLM and Ollama accept a schema
+	}
 	return route, true
 }
 

@@ -541,6 +541,9 @@ func (c *checker) traits(t stoa.Traits, path string) {
 	if !slices.Contains([]string{"", "disabled", "between_tools"}, t.ThinkingOff) {
 		c.problem(path+".thinkingOff", "%q is not one of disabled, between_tools", t.ThinkingOff)
 	}
+	if !slices.Contains([]string{"", "native", "json", "none"}, t.Schema) {
+		c.problem(path+".schema", "%q is not one of native, json, none", t.Schema)
+	}
 	efforts := []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	for i, e := range t.Efforts {
 		if !slices.Contains(efforts, e) {

@@ -228,6 +228,10 @@ func TestProblems(t *testing.T) {
 		},
 		{name: "a family of nobody", yaml: "families: {alpha: []}\n", want: `stoa.yaml:1:12: families.alpha: the list is empty; name a provider, or remove the family`},
 		{
+			name: "an unknown support for formats", yaml: "providers: [{name: a, wire: chat, baseURL: 'http://127.0.0.1:1/v1'}]\nfamilies:\n  alpha: [{provider: a, model: m, traits: {schema: strict}}]\n",
+			want: `stoa.yaml:3:52: families.alpha[0].traits.schema: "strict" is not one of native, json, none`,
+		},
+		{
 			name: "an unknown trait", yaml: "providers: [{name: a, wire: messages}]\nfamilies:\n  alpha: [{provider: a, traits: {efforts: [low, heroic]}}]\n",
 			want: `stoa.yaml:3:49: families.alpha[0].traits.efforts[1]: "heroic" is not one of none, minimal, low, medium, high, xhigh, max`,
 		},

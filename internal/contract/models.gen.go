@@ -16,6 +16,11 @@ const (
 	RevokeKeyParamsRevokeMadeTrue  RevokeKeyParamsRevokeMade = "true"
 )
 
+// Defines values for GetUsageParamsTimezone.
+const (
+	GetUsageParamsTimezoneUTC GetUsageParamsTimezone = "UTC"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -2882,6 +2887,7 @@ type Receipt struct {
 	// - `tools_left_out`: tools other than functions were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
+	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`
@@ -5589,7 +5595,13 @@ type GetUsageParams struct {
 
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Timezone The time zone of the days. Only UTC is supported.
+	Timezone GetUsageParamsTimezone `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
+
+// GetUsageParamsTimezone defines parameters for GetUsage.
+type GetUsageParamsTimezone string
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {

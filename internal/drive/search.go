@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"stoa/internal/db"
@@ -72,8 +73,11 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 		return Found{}, err
 	}
 	terms := parseQuery(query)
-	if len(terms) == 0 {
+	switch {
+	case strings.TrimFunc(query, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) }) == "":
 		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query contains no word to search for.").At("q")
+	case len(terms) == 0: // such as an emoji: no text is indexed by it
+		return Found{}, nil
 	}
 	leave, err := d.searches.enter(ctx, who.AccountID, d.limits.SearchTime)
 	if err != nil {

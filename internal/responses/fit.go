@@ -18,6 +18,7 @@ type Policy struct {
 // make the call, and fails if none can. It records what will be enforced.
 func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 	r.enforced = enforced{}
+	r.leaveOutMedia(m, call)
 	var kept []stoa.Route
 	var refused error
 	for _, route := range m.Routes {
@@ -111,9 +112,9 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	}
 	if call.ToolChoice().Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && !t.Forces(call.Effort) {
 		if t.Forces("none") {
-			return unsupportedValue("tool_choice", "This model cannot be forced to call a tool while it reasons. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
+			return unsupportedValue("tool_choice", "This model cannot be forced to call a tool while it reasons. Send \"auto\", or set \"reasoning.effort\" to \"none\"."+forcedSetting)
 		}
-		return unsupportedValue("tool_choice", "This model cannot be forced to call a tool. Send \"auto\", or choose another model.")
+		return unsupportedValue("tool_choice", "This model cannot be forced to call a tool. Send \"auto\", or choose another model."+forcedSetting)
 	}
 	if err := wire.CheckFormat(call, route); err != nil {
 		return err
@@ -121,24 +122,35 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	return r.fitsFormat(route, call)
 }
 
-// fitsFormat returns an error if the model on a route does not support a format.
+// The operator's settings that errors name.
+const (
+	forcedSetting = " The operator can set extensionOptions.tools.forced to auto, so that the model decides instead."
+	wordsSetting  = " The operator can enable extensionOptions.formats.bestEffort, which requests the format in words."
+)
+
+// fitsFormat returns an error if the model on a route does not support a format. It only
+// recommends another format that the model supports.
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
-	const typePath = "text.format.type"
 	f, t := call.TextFormat(), route.Traits
-	refused := inWords(f, route) && !r.s.Policy.BestEffort
-	switch f.Kind {
-	case stoa.FormatObject:
-		if refused {
-			return unsupportedValue(typePath, "This model does not support this format. Send a \"json_schema\" if the model supports it, or ask for JSON in the text.")
+	if f.Kind == stoa.FormatText {
+		return nil
+	}
+	if inWords(f, route) && !r.s.Policy.BestEffort {
+		lacks, advice := "this format", "Ask for JSON in the text, or choose another model."
+		if f.Kind == stoa.FormatSchema {
+			lacks = "a schema for its reply"
 		}
-	case stoa.FormatSchema:
-		if refused {
-			return unsupportedValue(typePath, "This model does not support a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
+		switch t.Schema {
+		case "native":
+			advice = "Send a \"json_schema\", or ask for JSON in the text."
+		case "json":
+			advice = "Choose another model, or send \"json_object\" and describe the form in the text."
 		}
-		if t.Schema == "native" {
-			_, err := wire.FitFormat(f, route)
-			return err
-		}
+		return unsupportedValue("text.format.type", "This model does not support "+lacks+". "+advice+wordsSetting)
+	}
+	if f.Kind == stoa.FormatSchema && t.Schema == "native" {
+		_, err := wire.FitFormat(f, route)
+		return err
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ type enforced struct {
 	anyChoice bool     // a choice that forces a call was treated as auto
 	strict    []string // names of the tools whose schema is enforced
 	adjusted  stoa.Adjustments
+	leftOut   map[stoa.PartKind]bool // the media in the outputs of tools that notes replace
 }
 
 // An outcome contains the fields that differ between the snapshots of one reply.

@@ -2,6 +2,8 @@ package responses
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +22,7 @@ type mediaItem struct {
 	*stoa.Media
 	kind stoa.PartKind
 	path string // of the part
+	tool bool   // it is in the output of a tool
 }
 
 // urlPath returns the path of the member that contains the URL.
@@ -139,7 +142,7 @@ func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 	if n > most {
 		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request may have at most %d images and %d files.", maxImages, maxFiles).At(path)
 	}
-	p.req.media = append(p.req.media, mediaItem{part.Media, part.Kind, path})
+	p.req.media = append(p.req.media, mediaItem{Media: part.Media, kind: part.Kind, path: path})
 	return part, nil
 }
 
@@ -214,6 +217,7 @@ func (r *run) fitsMedia(route stoa.Route) error {
 	t := route.Traits
 	for _, m := range r.Request.media {
 		switch {
+		case m.tool && r.enforced.leftOut[m.kind]: // a note replaces it
 		case m.kind == stoa.PartFile && !t.PDF:
 			return unsupportedValue(m.path+".type", "This model does not support PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
 		case m.kind == stoa.PartImage && !t.Vision:
@@ -223,6 +227,56 @@ func (r *run) fitsMedia(route stoa.Route) error {
 		}
 	}
 	return nil
+}
+
+// The notes instead of images and files that a model does not support.
+const (
+	imageNote = "[An image was left out here: this model cannot see images.]"
+	fileNote  = "[The PDF file %q was left out here: this model cannot read PDF files.]"
+)
+
+// leaveOutMedia replaces the images and files in the outputs of tools by notes if no route of
+// the model supports them: the tools of an agent chose them, and the history of its session
+// keeps them, so an error would end the session.
+func (r *run) leaveOutMedia(m *stoa.Model, call *stoa.Call) {
+	var leftOut map[stoa.PartKind]bool
+	for _, item := range r.Request.media {
+		if item.tool && !slices.ContainsFunc(m.Routes, func(route stoa.Route) bool {
+			t := route.Traits
+			return item.kind == stoa.PartImage && t.Vision || item.kind == stoa.PartFile && t.PDF
+		}) {
+			if leftOut == nil {
+				leftOut = map[stoa.PartKind]bool{}
+			}
+			leftOut[item.kind] = true
+		}
+	}
+	if leftOut == nil {
+		return
+	}
+	r.enforced.leftOut = leftOut
+	r.enforced.adjusted |= stoa.MediaLeftOut
+	call.Messages = slices.Clone(call.Messages)
+	for i := range call.Messages {
+		parts := slices.Clone(call.Messages[i].Parts)
+		for j, p := range parts {
+			if p.Kind != stoa.PartResult || !slices.ContainsFunc(p.Result.Parts, func(p stoa.Part) bool { return leftOut[p.Kind] }) {
+				continue
+			}
+			result := *p.Result
+			result.Parts = slices.Clone(result.Parts)
+			for k, shown := range result.Parts {
+				if note := imageNote; leftOut[shown.Kind] {
+					if shown.Kind == stoa.PartFile {
+						note = fmt.Sprintf(fileNote, shown.Media.Name)
+					}
+					result.Parts[k] = stoa.Part{Kind: stoa.PartText, Text: note}
+				}
+			}
+			parts[j].Result = &result
+		}
+		call.Messages[i].Parts = parts
+	}
 }
 
 // able names the models that support the media of a request.

@@ -457,9 +457,13 @@ func (p *parser) output(t *toolItem, path string) error {
 		t.output = s
 		return t.note("output", err)
 	}
+	before := len(p.req.media)
 	parts, bad, err := p.content(path)
 	if err != nil {
 		return err
+	}
+	for i := range p.req.media[before:] {
+		p.req.media[before+i].tool = true
 	}
 	if len(parts) == 1 && parts[0].Kind == stoa.PartText {
 		t.output = parts[0].Text

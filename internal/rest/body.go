@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -274,12 +275,16 @@ func (b *Base) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		case int64(len(body)) > x.maxBody:
 			return nil, tooLarge(x.maxBody)
 		case err == io.EOF:
-			return body, nil
+			return bytes.TrimPrefix(body, byteOrderMark), nil
 		case err != nil:
 			return nil, ReadError(err)
 		}
 	}
 }
+
+// byteOrderMark precedes the JSON of some programs, such as files of PowerShell. RFC 8259
+// lets readers ignore it.
+var byteOrderMark = []byte("\ufeff")
 
 func tooLarge(most int64) error {
 	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes, the maximum of this operation. Send a smaller body.", most)

@@ -86,7 +86,8 @@ type Traits struct {
 	// StrictTools: a tool's strict is passed on where its schema fits.
 	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
 	// Schema is the model's support for formats: "native" accepts a JSON schema, "json"
-	// only a request for JSON, "" neither.
+	// only a request for JSON, "" neither. In settings "none" means neither, and ""
+	// means native for the dialect compatible of chat.
 	Schema string `json:"schema,omitempty" yaml:"schema"`
 	// MidSystem means that a system message may be between others.
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`

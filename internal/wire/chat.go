@@ -93,6 +93,8 @@ func (chat) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.
 type chatReply struct {
 	*reply
 	route     stoa.Route
+	chosen    bool  // a choice arrived
+	requested int64 // its index
 	stop      string
 	deltas    bool // a delta arrived: a message next to it repeats the text
 	pieces    []chatCall
@@ -123,11 +125,14 @@ func (f *chatReply) chunk(data []byte) error {
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "choices":
-			if ok := c.Array(); ok && c.Element() {
+			read := false
+			for ok := c.Array(); ok && c.Element(); {
+				if read || !f.isRequested(c) {
+					continue
+				}
+				read = true
 				if err := f.choice(&c); err != nil {
 					return err
-				}
-				for c.Element() { // only one was requested
 				}
 			}
 		case "usage":
@@ -146,6 +151,24 @@ func (f *chatReply) chunk(data []byte) error {
 		f.count(before)
 	}
 	return nil
+}
+
+// isRequested reports whether the choice at the cursor is the one that was requested: the
+// choice with the index of the first one, which is 0 at nearly all servers.
+func (f *chatReply) isRequested(c jsonx.Cursor) bool {
+	index := f.requested
+	for ok := c.Object(); ok && c.Member(); {
+		if string(c.Key) == "index" {
+			if n, ok := c.Int(); ok {
+				index = n
+			}
+			break
+		}
+	}
+	if !f.chosen {
+		f.chosen, f.requested = true, index
+	}
+	return index == f.requested
 }
 
 func (f *chatReply) choice(c *jsonx.Cursor) error {
@@ -313,6 +336,9 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	// xAI counts reasoning in addition to completion_tokens, all others as part of them.
 	if r := u.ReasoningTokens; out && r > 0 && (r > u.OutputTokens || total == u.InputTokens+u.OutputTokens+r) {
 		u.OutputTokens += r
+	}
+	if in {
+		u.addDetails(total)
 	}
 	u.known = in && out
 }

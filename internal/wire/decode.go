@@ -291,9 +291,19 @@ func withoutNUL(text string) string {
 	return string(out)
 }
 
+// addDetails adds the cached and the written tokens to the input if the vendor does not count
+// them in it: its total says so, or one of them exceeds the input, as with Grok at Azure. (The
+// sum may exceed it: OpenRouter reports the same tokens as cached and as written.)
+func (u *counts) addDetails(total int64) {
+	extra := u.CachedTokens + u.CacheWriteTokens
+	if extra > 0 && (total == u.InputTokens+u.OutputTokens+extra || u.CachedTokens > u.InputTokens || u.CacheWriteTokens > u.InputTokens) {
+		u.InputTokens += extra
+	}
+}
+
 // mended returns the usage with no part larger than its whole. Vendors report such parts by
-// mistake, next to correct sums of input and output: more cached tokens than input, or the
-// same tokens as cached and as written.
+// mistake, next to correct sums of input and output: the same tokens as cached and as
+// written.
 func (u *counts) mended() stoa.Usage {
 	m := u.Usage
 	if m.InputTokens >= 0 && m.CachedTokens >= 0 && m.CacheWriteTokens >= 0 {

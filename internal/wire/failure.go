@@ -223,7 +223,10 @@ var (
 	limitNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
 	limitTexts = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
 	// aboveTexts mean that the limit is too high even if the message also names the context.
-	aboveTexts = []string{"'max_completion_tokens' is too large", "'max_tokens' is too large", "max_tokens is too large", "max_completion_tokens is too large"}
+	aboveTexts = []string{
+		"'max_output_tokens': integer above", "'max_completion_tokens': integer above", "'max_tokens': integer above",
+		"'max_completion_tokens' is too large", "'max_tokens' is too large", "max_tokens is too large", "max_completion_tokens is too large",
+	}
 )
 
 // failure returns the meaning of a complaint. Words are read before the status, because one

@@ -626,8 +626,13 @@ func (f *responsesReply) readUsage(usage []byte) {
 	c := jsonx.NewReplyCursor(usage)
 	u := &f.usage
 	in, out := false, false
+	var total int64
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
+		case "total_tokens":
+			if n, ok := c.Int(); ok {
+				total = n
+			}
 		case "input_tokens":
 			in = u.read(&c, &u.InputTokens)
 		case "output_tokens":
@@ -635,6 +640,9 @@ func (f *responsesReply) readUsage(usage []byte) {
 		case "input_tokens_details", "output_tokens_details":
 			u.readDetails(&c)
 		}
+	}
+	if in {
+		u.addDetails(total)
 	}
 	u.known = in && out
 }

@@ -1758,7 +1758,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out")[];
   agentId: string | null;
   cache: ReceiptCache;
   capped: boolean;
