@@ -19,12 +19,13 @@ const (
 	ToolsLeftOut                             // tools that are not functions were left out
 	ReplyCut                                 // a limit of this service ended the reply, or its reader was too slow
 	ReplyBroken                              // the provider stalled, or what it sent became invalid, after the first text
+	StopCutHere                              // the text was cut at a stop sequence by this service, and the provider ran to its end
 )
 
 var adjustmentNames = [...]string{
 	"tool_choice_auto", "strict_dropped", "schema_rewritten", "format_in_words", "reasoning_unread", "reasoning_left_out",
 	"media_estimated", "calls_dropped", "invalid_arguments", "invalid_json",
-	"tools_left_out", "reply_cut", "reply_broken",
+	"tools_left_out", "reply_cut", "reply_broken", "stop_cut_here",
 }
 
 // Names returns the names of the adjustments for receipts and the log, or nil.
