@@ -21,6 +21,7 @@ func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListMode
 		}
 		return rest.Reply[any]{Body: list}, nil
 	}
+	ids = append(ids, cat.VendorNames(in.Caller.Plan)...)
 	list := contract.ModelInfoList{Data: []contract.ModelInfo{}}
 	for _, id := range ids {
 		list.Data = append(list.Data, modelInfo(cat, id))

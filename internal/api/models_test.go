@@ -126,3 +126,35 @@ func plainly(t *testing.T, h *apitest.Service, method, path, text string) (int, 
 	}
 	return res.StatusCode, string(reply)
 }
+
+// TestAliasSetsServeClientsDefaultNames calls with names that Claude Code and Codex send, and
+// reads the list that Claude Code shows.
+func TestAliasSetsServeClientsDefaultNames(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{AliasSets: []string{"anthropic", "openai"}, Plans: []stoa.Plan{{ID: "pro", Name: "Without gated models"}}})
+	c := h.Client(t)
+	for asked, want := range map[string]string{"claude-sonnet-5-5": "alpha-sonnet-5-5", "claude-haiku-4-5-20251001": "alpha-haiku-4-5", "gpt-6-luna": "gamma-6-luna", "claude-opus-5-5": "beta-3.8-flash"} {
+		var reply contract.Response
+		c.Want(200, "POST", responses, body{"model": asked, "input": "Hi"}).JSON(&reply)
+		if reply.Model != want {
+			t.Errorf("%s is served by %s, want %s", asked, reply.Model, want)
+		}
+	}
+	c.WantError(stoa.CodeModelNotInPlan, "POST", responses, body{"model": "claude-opus-5-5", "input": "Hi", "strict_model": true})
+	var list contract.ModelInfoList
+	c.With("anthropic-version", "2023-06-01").Want(200, "GET", "/api/v1/models", nil).JSON(&list)
+	var ids []string
+	for _, m := range list.Data {
+		if strings.HasPrefix(m.ID, "claude-") {
+			ids = append(ids, m.ID)
+		}
+	}
+	if !slices.Equal(ids, []string{"claude-haiku-4-5", "claude-sonnet-5-5"}) || list.LastID != "claude-sonnet-5-5" {
+		t.Errorf("the list has %v and ends with %s", ids, list.LastID)
+	}
+	var one contract.ModelInfo
+	c.With("anthropic-version", "2023-06-01").Want(200, "GET", "/api/v1/models/claude-haiku-4-5", nil).JSON(&one)
+	if one.ID != "alpha-haiku-4-5" {
+		t.Errorf("one entry is %+v", one)
+	}
+}
