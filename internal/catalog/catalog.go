@@ -72,6 +72,8 @@ type Catalog struct {
 	famRoutes map[string][]stoa.Route
 	sandbox   bool
 	created   time.Time
+
+	priceVersion string // of the shipped prices
 }
 
 // Created returns the creation time of the shipped list of models.
@@ -125,6 +127,19 @@ func (c *Catalog) Models() []stoa.Model {
 	}
 	return models
 }
+
+// Model returns the model with an identifier, and whether there is one.
+func (c *Catalog) Model(id string) (stoa.Model, bool) {
+	i, ok := c.byID[id]
+	if !ok {
+		return stoa.Model{}, false
+	}
+	return c.models[i].Model, true
+}
+
+// InDollars reports whether a credit of the model's price is a US dollar, as in the shipped
+// prices. Operators may define their own prices in another unit.
+func (c *Catalog) InDollars(m stoa.Model) bool { return m.Price.Version == c.priceVersion }
 
 // Offered returns the identifiers that a plan may request and that a provider serves:
 // "auto" first, then by name.

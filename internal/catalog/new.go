@@ -38,7 +38,7 @@ func New(opts Options) (*Catalog, error) {
 	}
 	b := &builder{opts: opts, upstream: map[string]known{}, Catalog: &Catalog{
 		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
-		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(),
+		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
 	}}
 	b.addProviders()
 	b.addShipped(s)

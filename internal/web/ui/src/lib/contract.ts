@@ -1533,6 +1533,11 @@ export interface Model {
   sandbox: boolean;
 }
 
+export interface ModelArchitecture {
+  input_modalities: ("text" | "image" | "file")[];
+  output_modalities: "text"[];
+}
+
 export interface ModelInfo {
   created_at: string;
   display_name: string;
@@ -1548,15 +1553,32 @@ export interface ModelInfoList {
 }
 
 export interface ModelObject {
+  architecture?: ModelArchitecture;
+  context_length?: number;
   created: number;
   id: string;
+  name?: string;
   object: "model";
   owned_by: "stoa";
+  pricing?: ModelPricing;
+  supported_parameters?: string[];
+  top_provider?: ModelTopProvider;
 }
 
 export interface ModelObjectList {
   data: ModelObject[];
   object: "list";
+}
+
+export interface ModelPricing {
+  completion: string;
+  input_cache_read: string;
+  input_cache_write: string;
+  prompt: string;
+}
+
+export interface ModelTopProvider {
+  max_completion_tokens: number;
 }
 
 export interface MoveDriveFile {
