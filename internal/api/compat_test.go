@@ -323,3 +323,69 @@ func TestAFailedToolIsToldAsOne(t *testing.T) {
 		t.Errorf("the error is %+v", e)
 	}
 }
+
+// TestStopSequencesEndTheText has every provider write more than the caller wants. Those with
+// the wire responses have no stop sequences, so the text is cut here, and the charge is what
+// the vendor counted.
+func TestStopSequencesEndTheText(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	for _, format := range otherFormats {
+		chat := strings.HasSuffix(format.path, "completions")
+		name := map[bool]string{true: "stop", false: "stop_sequences"}[chat]
+		for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+			for _, stream := range []bool{false, true} {
+				c := h.Client(t).With("Idempotency-Key", fmt.Sprint(model, stream))
+				call := format.call(model, "say: one two\nEND of it", body{"stream": stream, name: []string{"no", "wo\nEN"}})
+				first, again := c.Want(200, "POST", format.path, call), c.Want(200, "POST", format.path, call)
+				for _, r := range []*apitest.Reply{first, again} {
+					if got := format.text(t, r); got != "one t" {
+						t.Errorf("%s %s: the text is %q in %s", format.path, model, got, r.Body)
+					}
+					want := `"finish_reason":"stop"`
+					switch {
+					case !chat && (model[0] == 'a' || model[0] == 'g'): // Gemini and DeepSeek do not say what ended the text
+						want = `"stop_reason":"stop_sequence","stop_sequence":"wo\nEN"`
+					case !chat:
+						want = `"stop_reason":"end_turn","stop_sequence":null`
+					}
+					if !strings.Contains(string(r.Body), want) {
+						t.Errorf("%s %s: no %s in %s", format.path, model, want, r.Body)
+					}
+				}
+				all := receipts(t, h)
+				want := ""
+				if model[0] == 'g' {
+					want = "stop_cut_here"
+				}
+				if got := strings.Join(all[0].Adjustments.Names(), ","); got != want {
+					t.Errorf("%s %s: the receipt has %q, want %q", format.path, model, got, want)
+				}
+				told := f.WaitEnded(t, 1)
+				if got, want := all[0].Usage.OutputTokens, told[len(told)-1].Usage.Output; got != want || all[0].Estimated {
+					t.Errorf("%s %s: %d tokens are charged, the vendor counted %d", format.path, model, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestTopKReachesThoseThatHaveIt sends a setting that two of four vendors have, and one of
+// their models refuses.
+func TestTopKReachesThoseThatHaveIt(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	format := otherFormats[1]
+	for model, want := range map[string]string{
+		"alpha-haiku-4-5": `"top_k":40`, "beta-3.8-flash": `"topK":40`,
+		"alpha-opus-5-5": "", "gamma-6.1-sol": "", "delta-v4-flash": "",
+	} {
+		h.Client(t).Want(200, "POST", format.path, format.call(model, "say: x", body{"top_k": 40}))
+		served := f.Served()
+		sent := string(served[len(served)-1].Body)
+		if got := strings.Contains(sent, "op_k") || strings.Contains(sent, "opK"); got != (want != "") || !strings.Contains(sent, want) {
+			t.Errorf("%s: sent %s", model, sent)
+		}
+	}
+	h.Client(t).WantError(stoa.CodeInvalidType, "POST", format.path, format.call("auto", "x", body{"top_k": "many"}))
+}

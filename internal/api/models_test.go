@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"stoa/internal/apitest"
 	"stoa/internal/config"
 	"stoa/internal/contract"
@@ -125,4 +127,93 @@ func plainly(t *testing.T, h *apitest.Service, method, path, text string) (int, 
 		t.Fatal(err)
 	}
 	return res.StatusCode, string(reply)
+}
+
+// TestAliasSetsServeClientsDefaultNames calls with names that Claude Code and Codex send, and
+// reads the list that Claude Code shows.
+func TestAliasSetsServeClientsDefaultNames(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{AliasSets: []string{"anthropic", "openai"}, Plans: []stoa.Plan{{ID: "pro", Name: "Without gated models"}}})
+	c := h.Client(t)
+	for asked, want := range map[string]string{"claude-sonnet-5-5": "alpha-sonnet-5-5", "claude-haiku-4-5-20251001": "alpha-haiku-4-5", "gpt-6-luna": "gamma-6-luna", "claude-opus-5-5": "beta-3.8-flash"} {
+		var reply contract.Response
+		c.Want(200, "POST", responses, body{"model": asked, "input": "Hi"}).JSON(&reply)
+		if reply.Model != want {
+			t.Errorf("%s is served by %s, want %s", asked, reply.Model, want)
+		}
+	}
+	c.WantError(stoa.CodeModelNotInPlan, "POST", responses, body{"model": "claude-opus-5-5", "input": "Hi", "strict_model": true})
+	var list contract.ModelInfoList
+	c.With("anthropic-version", "2023-06-01").Want(200, "GET", "/api/v1/models", nil).JSON(&list)
+	var ids []string
+	for _, m := range list.Data {
+		if strings.HasPrefix(m.ID, "claude-") {
+			ids = append(ids, m.ID)
+		}
+	}
+	if !slices.Equal(ids, []string{"claude-haiku-4-5", "claude-sonnet-5-5"}) || list.LastID != "claude-sonnet-5-5" {
+		t.Errorf("the list has %v and ends with %s", ids, list.LastID)
+	}
+	var one contract.ModelInfo
+	c.With("anthropic-version", "2023-06-01").Want(200, "GET", "/api/v1/models/claude-haiku-4-5", nil).JSON(&one)
+	if one.ID != "alpha-haiku-4-5" {
+		t.Errorf("one entry is %+v", one)
+	}
+}
+
+// TestModelsSayWhatTheyAcceptAndCost reads the members that clients of OpenRouter read.
+func TestModelsSayWhatTheyAcceptAndCost(t *testing.T) {
+	t.Parallel()
+	h, _ := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	var list contract.ModelObjectList
+	raw := c.Want(200, "GET", "/api/v1/models", nil)
+	raw.JSON(&list)
+	models := map[string]contract.ModelObject{}
+	for _, m := range list.Data {
+		models[m.ID] = m
+	}
+	haiku := models["alpha-haiku-4-5"]
+	want := contract.ModelObject{
+		ID: "alpha-haiku-4-5", Object: "model", Created: haiku.Created, OwnedBy: "stoa", Name: "alpha-haiku-4-5", ContextLength: 200_000,
+		TopProvider:         contract.ModelTopProvider{MaxCompletionTokens: 64_000},
+		Architecture:        contract.ModelArchitecture{InputModalities: []string{"text", "image", "file"}, OutputModalities: []string{"text"}},
+		Pricing:             contract.ModelPricing{Prompt: "0.000001", Completion: "0.000005", InputCacheRead: "0.0000001", InputCacheWrite: "0.00000125"},
+		SupportedParameters: []string{"max_tokens", "stop", "temperature", "top_p", "top_k", "tools", "tool_choice", "parallel_tool_calls", "response_format", "structured_outputs"},
+	}
+	if diff := cmp.Diff(want, haiku); diff != "" {
+		t.Errorf("a model (-want +got):\n%s", diff)
+	}
+	for id, has := range map[string]string{
+		"alpha-opus-5-5": "max_tokens stop reasoning tools tool_choice parallel_tool_calls response_format structured_outputs",
+		"gamma-6.1-sol":  "max_tokens stop reasoning verbosity tools tool_choice parallel_tool_calls response_format structured_outputs",
+		"delta-v4-flash": "max_tokens stop temperature top_p reasoning tools tool_choice parallel_tool_calls response_format",
+	} {
+		if got := strings.Join(models[id].SupportedParameters, " "); got != has {
+			t.Errorf("%s supports %s, want %s", id, got, has)
+		}
+	}
+	if got := models["delta-v4-flash"].Architecture.InputModalities; !slices.Equal(got, []string{"text"}) {
+		t.Errorf("a model without images accepts %v", got)
+	}
+	if auto := models["auto"]; auto.Name != "auto" || auto.SupportedParameters != nil || auto.ContextLength != 0 || !strings.Contains(string(raw.Body), `"name":"auto","object":"model","owned_by":"stoa"}`) {
+		t.Errorf("auto is %+v in %.300s", auto, raw.Body)
+	}
+	var one contract.ModelObject
+	c.Want(200, "GET", "/api/v1/models/alpha-haiku-4-5", nil).JSON(&one)
+	if diff := cmp.Diff(haiku, one); diff != "" {
+		t.Errorf("alone it differs: %s", diff)
+	}
+}
+
+// TestPricesOfOneOwnAreNotDollars has an operator whose credit may be anything.
+func TestPricesOfOneOwnAreNotDollars(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 7, Output: 9}}}})
+	var own, shipped contract.ModelObject
+	h.Client(t).Want(200, "GET", "/api/v1/models/gamma-6-luna", nil).JSON(&own)
+	h.Client(t).Want(200, "GET", "/api/v1/models/alpha-haiku-4-5", nil).JSON(&shipped)
+	if own.Pricing != (contract.ModelPricing{}) || own.ContextLength == 0 || shipped.Pricing.Prompt == "" {
+		t.Errorf("own %+v, shipped %+v", own, shipped)
+	}
 }

@@ -44,6 +44,8 @@ type Config struct {
 	Providers []stoa.Provider         // empty means that the sandbox serves everything
 	Families  map[string][]stoa.Route // required with Providers
 	Sandbox   string                  // see catalog.Options
+	AliasSets []string                // see catalog.Options
+	Models    map[string]stoa.ModelChange
 	Grant     stoa.Credits            // of the owner; 0 means 100 credits
 	Drive     drive.Limits            // zero means the defaults
 	Plans     []stoa.Plan             // nil means free (no gated models) and pro (all), without limits
@@ -84,7 +86,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	if cfg.Home != nil {
 		home = *cfg.Home
 	}
-	cat, err := catalog.New(catalog.Options{Providers: cfg.Providers, Families: cfg.Families, Sandbox: cfg.Sandbox})
+	cat, err := catalog.New(catalog.Options{Providers: cfg.Providers, Families: cfg.Families, Sandbox: cfg.Sandbox, AliasSets: cfg.AliasSets, Models: cfg.Models})
 	if err != nil {
 		t.Fatalf("make the catalog: %v", err)
 	}

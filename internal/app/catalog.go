@@ -14,6 +14,7 @@ import (
 func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
 	opts := catalog.Options{
 		Providers: cfg.Upstreams(), Families: cfg.Families, Models: cfg.Models, Auto: cfg.Auto, Sandbox: cfg.Sandbox,
+		Aliases: cfg.Aliases, AliasSets: cfg.AliasSets,
 	}
 	cat, err := catalog.New(opts)
 	if err != nil {

@@ -40,6 +40,8 @@ type Options struct {
 	Families  map[string][]stoa.Route     // which providers serve a family, in order of preference
 	Models    map[string]stoa.ModelChange // changes of shipped models, and models of the operator
 	Auto      []string                    // empty means the shipped order
+	Aliases   []stoa.AliasRule            // in order
+	AliasSets []string                    // names of shipped lists of rules, which follow Aliases
 	Sandbox   string                      // auto (also ""), always or off
 }
 
@@ -62,12 +64,16 @@ type Catalog struct {
 	models    []entry           // in the shipped order, then the operator's models by identifier
 	byID      map[string]int    // identifier → index in models
 	aliases   map[string]string // alias → identifier
-	auto      []int             // indexes in models
+	rules     []aliasRule
+	anthropic bool  // the alias set of this name is on
+	auto      []int // indexes in models
 	families  []family
 	providers map[string]stoa.Provider
 	famRoutes map[string][]stoa.Route
 	sandbox   bool
 	created   time.Time
+
+	priceVersion string // of the shipped prices
 }
 
 // Created returns the creation time of the shipped list of models.
@@ -98,6 +104,8 @@ type shipped struct {
 		Note string `json:"note"` // for readers of the file
 	} `json:"models"`
 	Auto []string `json:"auto"`
+	// AliasSets are lists of rules for the names that the clients of a vendor use.
+	AliasSets map[string][]stoa.AliasRule `json:"aliasSets"`
 }
 
 // load parses the shipped list.
@@ -120,6 +128,19 @@ func (c *Catalog) Models() []stoa.Model {
 	return models
 }
 
+// Model returns the model with an identifier, and whether there is one.
+func (c *Catalog) Model(id string) (stoa.Model, bool) {
+	i, ok := c.byID[id]
+	if !ok {
+		return stoa.Model{}, false
+	}
+	return c.models[i].Model, true
+}
+
+// InDollars reports whether a credit of the model's price is a US dollar, as in the shipped
+// prices. Operators may define their own prices in another unit.
+func (c *Catalog) InDollars(m stoa.Model) bool { return m.Price.Version == c.priceVersion }
+
 // Offered returns the identifiers that a plan may request and that a provider serves:
 // "auto" first, then by name.
 func (c *Catalog) Offered(plan stoa.Plan) []string {
@@ -137,7 +158,7 @@ func (c *Catalog) Offered(plan stoa.Plan) []string {
 }
 
 // Identifier returns the identifier of an alias; other names are returned unchanged.
-func (c *Catalog) Identifier(name string) string { return cmp.Or(c.aliases[name], name) }
+func (c *Catalog) Identifier(name string) string { return cmp.Or(c.alias(name), name) }
 
 // DefaultModel returns the model that "auto" resolves to while everything is healthy: the
 // first of its list that has a route, or "" if none has one. The list contains no gated

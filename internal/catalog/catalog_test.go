@@ -324,6 +324,10 @@ func TestProblemsOfSettings(t *testing.T) {
 		{"an identifier with a space", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"my model": {Family: "x", Price: &stoa.Price{}}}
 		}, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
+		{"an alias rule for an unknown model", func(o *Options) { o.Aliases = []stoa.AliasRule{{Match: "x-*", Model: "gamma-6-lune"}} }, `aliases[0].model: there is no model "gamma-6-lune"; did you mean "gamma-6-luna"?`},
+		{"an alias rule that is no pattern", func(o *Options) { o.Aliases = []stoa.AliasRule{{Match: "x?", Model: "auto"}} }, `aliases[0].match: "x?" is not a pattern: it has letters, digits and . _ : / - and * only, at most 128`},
+		{"too many alias rules", func(o *Options) { o.Aliases = slices.Repeat([]stoa.AliasRule{{Match: "x", Model: "auto"}}, maxRules+1) }, `aliases: 101 are too many; use up to 100`},
+		{"an unknown alias set", func(o *Options) { o.AliasSets = []string{"openai", "google"} }, `aliasSets[1]: there is no set "google"; the sets are anthropic, openai`},
 		{"a model named auto", func(o *Options) { o.Models = map[string]stoa.ModelChange{"auto": {Family: "x", Price: &stoa.Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
 		{"a price below zero", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: -1, CachedInput: -1}}}

@@ -38,13 +38,14 @@ func New(opts Options) (*Catalog, error) {
 	}
 	b := &builder{opts: opts, upstream: map[string]known{}, Catalog: &Catalog{
 		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
-		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(),
+		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
 	}}
 	b.addProviders()
 	b.addShipped(s)
 	b.addFamilies()
 	b.addOwn()
 	b.addAliases()
+	b.addRules(s.AliasSets)
 	b.addRoutes()
 	b.addCacheWrites()
 	b.addAuto(s.Auto)
@@ -132,10 +133,10 @@ func upstreamName(id string, f family) string {
 	return f.UpstreamPrefix + rest
 }
 
+var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+
 // isIdentifier reports whether s may name a model in a request.
-func isIdentifier(s string) bool {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`).MatchString(s)
-}
+func isIdentifier(s string) bool { return identifier.MatchString(s) }
 
 // addOwn applies the operator's changes and adds the operator's models.
 func (b *builder) addOwn() {

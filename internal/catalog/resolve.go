@@ -32,17 +32,17 @@ type Resolution struct {
 // every model as healthy.
 //
 // It fails with [stoa.CodeModelNotFound] for a name that is neither an identifier nor an
-// alias (an exact match, including case), and with [stoa.CodeModelUnavailable] if nothing
+// alias (see [Catalog.alias]), and with [stoa.CodeModelUnavailable] if nothing
 // is configured to serve it.
 func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model) bool) (Resolution, error) {
 	res := Resolution{Asked: asked}
-	if asked == Auto {
+	id := asked
+	if target := c.alias(asked); target != "" {
+		id, res.Reason = target, ReasonAlias
+	}
+	if id == Auto {
 		res.Reason = ReasonAuto
 		return c.resolveAuto(res, healthy)
-	}
-	id := asked
-	if target, ok := c.aliases[asked]; ok {
-		id, res.Reason = target, ReasonAlias
 	}
 	i, ok := c.byID[id]
 	if !ok {

@@ -38,6 +38,12 @@ func (c *chatRequest) write(o object) error {
 		c.key("reasoning").raw(`{"effort":`).value(v).raw("}")
 		c.from("reasoning.effort", "reasoning_effort")
 	}
+	if v := o.get("stop"); v.Kind() == '"' {
+		c.key("stop").raw("[").value(v).raw("]")
+		c.from("stop[0]", "stop")
+	} else {
+		c.copy(o, "stop")
+	}
 	messages, err := c.openInput(o)
 	if err != nil {
 		return err
@@ -57,9 +63,6 @@ func refuseOfChat(o object) error {
 		return err
 	}
 	refuse := func(name, advice string) error { return stoa.Errorf(stoa.CodeUnsupported, "%s", advice).At(name) }
-	if v := o.get("stop"); v != nil && !isEmpty(v, '[') {
-		return refuse("stop", "Stop sequences are not supported. Leave \"stop\" out.")
-	}
 	if v := o.get("logit_bias"); v != nil && !isEmpty(v, '{', '[') {
 		return refuse("logit_bias", "Biases of tokens are not supported. Leave \"logit_bias\" out.")
 	}

@@ -24,7 +24,8 @@ func (m *messagesRequest) write(o object, counting bool) error {
 	if err := refuseOfMessages(o); err != nil {
 		return err
 	}
-	m.copy(o, "model", "temperature", "top_p", "stream", "strict_model")
+	m.copy(o, "model", "temperature", "top_p", "top_k", "stream", "strict_model")
+	m.move("", "stop", o, "stop_sequences")
 	switch {
 	case o.get("max_tokens") != nil:
 		m.move("", "max_output_tokens", o, "max_tokens")
@@ -50,22 +51,13 @@ func (m *messagesRequest) write(o object, counting bool) error {
 func refuseOfMessages(o object) error {
 	if err := o.refuse(
 		refusal{"container", "Containers are not supported. Leave \"container\" out."},
-		refusal{"top_k", "\"top_k\" is not supported. Use \"temperature\" or \"top_p\", or leave it out."},
 	); err != nil {
 		return err
 	}
-	for _, list := range []refusal{
-		{"mcp_servers", "MCP servers are not supported. Leave \"mcp_servers\" out."},
-		{"stop_sequences", "Stop sequences are not supported. Leave \"stop_sequences\" out."},
-	} {
-		if isEmpty(o.get(list.name), '[') {
-			continue
-		}
-		if err := o.refuse(list); err != nil {
-			return err
-		}
+	if isEmpty(o.get("mcp_servers"), '[') {
+		return nil
 	}
-	return nil
+	return o.refuse(refusal{"mcp_servers", "MCP servers are not supported. Leave \"mcp_servers\" out."})
 }
 
 func (m *messagesRequest) user(o object) error {

@@ -19,8 +19,8 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			`{"model":"auto","input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
 		{
-			"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[ ],"logit_bias":{ },"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
-			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"input":[]}`,
+			"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":"x","logit_bias":{ },"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
+			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"stop":["x"],"input":[]}`,
 		},
 		{
 			"the newer limit", `{"model":"a","max_tokens":9,"max_completion_tokens":8,"messages":[]}`,
@@ -93,8 +93,8 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 			`{"model":"auto","max_output_tokens":9,"input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
 		{
-			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[ ],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
-			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s\n\nt","cache_control":{"type":"ephemeral"}}]}]}`,
+			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"top_k":3,"stop_sequences":["x","y"],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"top_k":3,"stream":true,"stop":["x","y"],"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s\n\nt","cache_control":{"type":"ephemeral"}}]}]}`,
 		},
 		{
 			"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
@@ -160,7 +160,6 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		body, param string
 		code        stoa.Code
 	}{
-		{chat, `{"messages":[],"stop":"x"}`, "stop", stoa.CodeUnsupported},
 		{chat, `{"messages":[],"n":2}`, "n", stoa.CodeUnsupported},
 		{chat, `{"messages":[],"logprobs":true}`, "logprobs", stoa.CodeUnsupported},
 		{chat, `{"messages":[],"logit_bias":{"1":2}}`, "logit_bias", stoa.CodeUnsupported},
@@ -182,12 +181,10 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function"}]}]}`, "messages[0].tool_calls[0].function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[],"stream_options":{"include_usage":1}}`, "stream_options.include_usage", stoa.CodeInvalidType},
 		{messages, `{"messages":[]}`, "max_tokens", stoa.CodeMissingParameter},
-		{messages, `{"max_tokens":1,"messages":[],"top_k":1}`, "top_k", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"]}`, "stop_sequences", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"container":"x"}`, "container", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}],"top_k":1}`, "top_k", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}],"container":"x"}`, "container", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}],"top_k":1}`, "mcp_servers", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"deep"}}`, "thinking.type", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"enabled"}}`, "thinking.budget_tokens", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"tool_choice":{"type":"some"}}`, "tool_choice.type", stoa.CodeInvalidValue},
@@ -275,7 +272,7 @@ func TestWrongShapesNameTheirPlace(t *testing.T) {
 
 func TestErrorsNameTheClientsMember(t *testing.T) {
 	t.Parallel()
-	chat, err := Chat([]byte(`{"model":"a","max_tokens":0,"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":1}},"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":1}}]},{"role":"tool","tool_call_id":"d","content":"x"}]}`))
+	chat, err := Chat([]byte(`{"model":"a","max_tokens":0,"stop":"","tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":1}},"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":1}}]},{"role":"tool","tool_call_id":"d","content":"x"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +285,7 @@ func TestErrorsNameTheClientsMember(t *testing.T) {
 		from, to string
 	}{
 		{chat, "max_output_tokens", "max_tokens"},
+		{chat, "stop[0]", "stop"},
 		{chat, "input", "messages"},
 		{chat, "model", "model"},
 		{chat, "tools[0].name", "tools[0].function.name"},
@@ -300,6 +298,7 @@ func TestErrorsNameTheClientsMember(t *testing.T) {
 		{chat, "input[1].call_id", "messages[1].tool_calls[0].id"},
 		{chat, "input[2].call_id", "messages[2].tool_call_id"},
 		{messages, "max_output_tokens", "max_tokens"},
+		{messages, "stop[1]", "stop_sequences[1]"},
 		{messages, "tools[0].parameters", "tools[0].input_schema"},
 		{messages, "input[0].content[1].image_url", "messages[0].content[1].source"},
 		{messages, "input[1].content[0].text", "messages[1].content[0].text"},

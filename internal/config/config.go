@@ -71,6 +71,8 @@ type Config struct {
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
 	Models    map[string]stoa.ModelChange `yaml:"models,omitempty"`
 	Auto      []string                    `yaml:"auto,omitempty"`
+	Aliases   []stoa.AliasRule            `yaml:"aliases,omitempty"`
+	AliasSets []string                    `yaml:"aliasSets,omitempty"`
 	Limits    Limits                      `yaml:"limits"`
 	Retention Retention                   `yaml:"retention"`
 	Requests  RequestLog                  `yaml:"requestLog"`

@@ -2488,6 +2488,12 @@ type Model struct {
 	Sandbox bool `json:"sandbox"`
 }
 
+// ModelArchitecture The kinds of content that the model accepts. Absent for `auto`.
+type ModelArchitecture struct {
+	InputModalities  []string `json:"input_modalities"`
+	OutputModalities []string `json:"output_modalities"`
+}
+
 // ModelInfo defines model for ModelInfo.
 type ModelInfo struct {
 	// CreatedAt The time when the list of models was created.
@@ -2515,21 +2521,64 @@ type ModelInfoList struct {
 
 // ModelObject defines model for ModelObject.
 type ModelObject struct {
+	// Architecture The kinds of content that the model accepts. Absent for `auto`.
+	Architecture ModelArchitecture `json:"architecture,omitempty,omitzero"`
+
+	// ContextLength Input and output together, in tokens. Absent if unknown, and for `auto`.
+	//
+	// Example: 1000000
+	ContextLength int64 `json:"context_length,omitempty,omitzero"`
+
 	// Created The time when the list of models was created, in seconds since 1970.
 	//
 	// Example: 1795132800
 	Created int64 `json:"created"`
 
 	// ID Example: alpha-sonnet-5-5
-	ID      string `json:"id"`
+	ID string `json:"id"`
+
+	// Name Example: alpha-sonnet-5-5
+	Name    string `json:"name,omitempty,omitzero"`
 	Object  string `json:"object"`
 	OwnedBy string `json:"owned_by"`
+
+	// Pricing US dollars per token. Absent if the operator has set the price, since then a credit need not be a dollar, and for `auto`.
+	Pricing ModelPricing `json:"pricing,omitempty,omitzero"`
+
+	// SupportedParameters The settings of a call that have an effect with this model, in the words of chat completions. Absent for `auto`.
+	//
+	// Example: ["max_tokens","stop","tools","tool_choice"]
+	SupportedParameters []string `json:"supported_parameters,omitempty,omitzero"`
+
+	// TopProvider Absent if the maximum is unknown, and for `auto`.
+	TopProvider ModelTopProvider `json:"top_provider,omitempty,omitzero"`
 }
 
 // ModelObjectList defines model for ModelObjectList.
 type ModelObjectList struct {
 	Data   []ModelObject `json:"data"`
 	Object string        `json:"object"`
+}
+
+// ModelPricing US dollars per token. Absent if the operator has set the price, since then a credit need not be a dollar, and for `auto`.
+type ModelPricing struct {
+	// Completion Example: 0.00001
+	Completion string `json:"completion"`
+
+	// InputCacheRead Example: 0.0000001
+	InputCacheRead string `json:"input_cache_read"`
+
+	// InputCacheWrite Example: 0.0000025
+	InputCacheWrite string `json:"input_cache_write"`
+
+	// Prompt Example: 0.000002
+	Prompt string `json:"prompt"`
+}
+
+// ModelTopProvider Absent if the maximum is unknown, and for `auto`.
+type ModelTopProvider struct {
+	// MaxCompletionTokens The maximum length of a reply, in tokens.
+	MaxCompletionTokens int64 `json:"max_completion_tokens"`
 }
 
 // MoveDriveFile defines model for MoveDriveFile.
@@ -2888,6 +2937,7 @@ type Receipt struct {
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
+	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`

@@ -183,7 +183,7 @@ func geminiConfig(model string, config object, a *ask) *refusal {
 			if what := geminiJSON.misfit(v, "schema"); config["responseMimeType"] != "application/json" || what != "" {
 				return invalid("* GenerateContentRequest.generation_config.response_json_schema: %s", what)
 			}
-		case "mediaResolution":
+		case "mediaResolution", "stopSequences", "topK":
 		default:
 			return invalid("Invalid JSON payload received. Unknown name %q at 'generation_config': Cannot find field.", k)
 		}

@@ -331,6 +331,9 @@ func (f messages) stopReason(p plan) string {
 	if p.refusal {
 		return "refusal"
 	}
+	if p.stopped != nil && p.stop == "end" {
+		return "stop_sequence"
+	}
 	return map[string]string{"end": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[p.stop]
 }
 
@@ -423,7 +426,7 @@ func (f messages) frames(p plan) []frame {
 			})
 		}
 	}
-	end := object{"delta": object{"stop_reason": f.stopReason(p), "stop_sequence": nil}}
+	end := object{"delta": object{"stop_reason": f.stopReason(p), "stop_sequence": p.stopped}}
 	if !p.noUsage {
 		end["usage"] = f.usage(p, p.usage.Output)
 	}
@@ -436,7 +439,7 @@ func (f messages) frames(p plan) []frame {
 
 func (f messages) whole(p plan) []byte {
 	content := f.blocks(p)
-	reply := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": content, "stop_reason": f.stopReason(p), "stop_sequence": nil}
+	reply := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": content, "stop_reason": f.stopReason(p), "stop_sequence": p.stopped}
 	if !p.noUsage {
 		reply["usage"] = f.usage(p, p.usage.Output)
 	}

@@ -166,6 +166,7 @@ type plan struct {
 	pieces    []string
 	calls     []toolCall
 	stop      string // end, length, content_filter or tool_calls
+	stopped   any    // the stop sequence that ended the text, a string, or nil
 	usage     Usage
 	noUsage   bool
 
@@ -233,6 +234,7 @@ type ask struct {
 	blocks    []block // of Messages
 	cached    *Usage  // of the input, if there is a cache
 	usage     bool    // the usage was requested: chat's stream_options.include_usage
+	stops     []string
 }
 
 func (o Orders) plan(id string, a ask) plan {
@@ -265,6 +267,11 @@ func (o Orders) plan(id string, a ask) plan {
 			text = o.Say
 		}
 	}
+	for _, s := range a.stops {
+		if before, _, found := strings.Cut(text, s); found {
+			text, p.stopped = before, s
+		}
+	}
 	if !o.Empty {
 		p.pieces = words(text)
 	}
@@ -295,6 +302,24 @@ func (o Orders) plan(id string, a ask) plan {
 		p.usage = Usage{Input: -5, Output: -7}
 	}
 	return p
+}
+
+// stopsOf returns the stop sequences of a request. OpenAI's Responses has none.
+func stopsOf(format string, body object) (stops []string) {
+	list := body["stop"]
+	switch format {
+	case "messages":
+		list = body["stop_sequences"]
+	case "gemini":
+		config, _ := body["generationConfig"].(object)
+		list = config["stopSequences"]
+	}
+	all, _ := list.([]any)
+	for _, s := range all {
+		text, _ := s.(string)
+		stops = append(stops, text)
+	}
+	return stops
 }
 
 // words splits a text into deltas: one word each, with the space before it.

@@ -309,6 +309,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	no := bad("We could not parse the JSON body of your request.")
 	if json.Unmarshal(text, &body) == nil && body != nil {
 		a, no = f.read(r, body, h.opts.Key)
+		a.stops = stopsOf(f.name(), body)
 	}
 	if no == nil && h.opts.Bound {
 		no = a.before.mismatch

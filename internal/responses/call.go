@@ -126,6 +126,7 @@ func (r *run) whole(ctx context.Context) error {
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
+			build.ending(ev)
 			o, err := build.finish(ev.Stop)
 			if err != nil {
 				return err
@@ -199,6 +200,7 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 		if ev.Kind == stoa.Finished {
 			// The events that complete the reply wait for its charge; text waits for at most
 			// settleWait. A client that has disconnected is charged too.
+			build.ending(ev)
 			out.settling()
 			o, err := build.finish(ev.Stop)
 			if err != nil {

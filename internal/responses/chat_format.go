@@ -21,6 +21,7 @@ func ParseChat(body []byte, o Options) (*Request, error) {
 
 // parseTranslated parses a translated request, whose reply has the format that m creates.
 func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request, error) {
+	o.translated = true
 	req, err := Parse(t.Body, o)
 	if err != nil {
 		return nil, t.Error(err)

@@ -68,6 +68,7 @@ type outcome struct {
 	items       []*item
 	last        *item // of items: not closed until the stream ends; may be nil
 	usage       *stoa.Usage
+	stopped     string // the stop sequence that ended the text; empty if there is none or if it is unknown
 }
 
 // called reports whether the reply has a complete call.
@@ -187,6 +188,7 @@ type wanted struct {
 	noTools    bool     // the request has no tools: calls in the reply are dropped
 	only       []string // names of the tools that may be called; nil means all
 	json       bool     // the text must be JSON
+	stops      []string // the text ends before the first of them
 }
 
 // A builder makes the items of a reply from the events of a call and sends them to a stream,
@@ -207,17 +209,24 @@ type builder struct {
 	badText  bool   // the text is not JSON although it must be
 	skipping bool   // the arriving call is dropped
 	phase    string // of the following texts
+	cut      cutter // of the text, at the stop sequences
 }
 
 // reset discards the reply so far, because it begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.first[:0], nil, nil
 	b.calls, b.dropped, b.badCalls, b.skipping, b.phase = 0, 0, 0, false, ""
+	b.cut = cutter{sequences: b.stops}
 }
 
 // apply processes an event and reports whether it has content. It returns the error of the
 // stream's connection.
 func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
+	if len(b.stops) > 0 && ev.Kind != stoa.Started {
+		if done, err := b.limit(ev); done || err != nil {
+			return ev.Kind == stoa.Delta, err
+		}
+	}
 	switch ev.Kind {
 	case stoa.Started: // possibly again: earlier output is void
 		b.reset()
@@ -244,10 +253,15 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 	case stoa.Called:
 		return b.called(ev)
 	}
-	if b.stream != nil && !ev.More {
-		err = b.stream.catchUp()
+	return false, b.catchUp(ev)
+}
+
+// catchUp sends what is buffered, unless another event follows immediately.
+func (b *builder) catchUp(ev *stoa.Event) error {
+	if b.stream == nil || ev.More {
+		return nil
 	}
-	return false, err
+	return b.stream.catchUp()
 }
 
 // trimming reports whether everything except text is dropped from here on.
@@ -382,7 +396,11 @@ func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter {
 		stop = stoa.StopLength // only a limit can cut a call off
 	}
+	if b.cut.reached != "" && stop != stoa.StopContentFilter {
+		stop = stoa.StopEnd // the provider ended later, or for this reason
+	}
 	o := outcomeOf(stop)
+	o.stopped = b.cut.reached
 	o.items, o.last = b.items, b.open
 	if o.last != nil && o.last.status != "" {
 		o.last.status = o.status
@@ -404,6 +422,9 @@ func (b *builder) adjusted() (a stoa.Adjustments) {
 	}
 	if b.badText {
 		a |= stoa.InvalidJSON
+	}
+	if b.cut.here {
+		a |= stoa.StopCutHere
 	}
 	return a
 }

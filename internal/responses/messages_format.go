@@ -79,9 +79,8 @@ func (f *messagesFormat) object(b []byte, r *reply, o *outcome) []byte {
 		}
 		b = append(b, '}')
 	}
-	b = append(b, `],"stop_reason":"`...)
-	b = append(b, stopReason(o)...)
-	b = append(b, `","stop_sequence":null,"usage":`...)
+	b = appendStop(append(b, `],`...), o)
+	b = append(b, `,"usage":`...)
 	b = appendMessageUsage(b, o.usage)
 	return append(b, '}')
 }
@@ -116,6 +115,8 @@ func stopReason(o *outcome) string {
 		return "refusal"
 	case o.called():
 		return "tool_use"
+	case o.stopped != "":
+		return "stop_sequence"
 	}
 	for _, it := range o.items {
 		if it.kind == itemMessage && !it.refusal.empty() {
@@ -123,6 +124,19 @@ func stopReason(o *outcome) string {
 		}
 	}
 	return "end_turn"
+}
+
+// appendStop appends the reason for the end of the reply, and the stop sequence if it is the
+// reason.
+func appendStop(b []byte, o *outcome) []byte {
+	reason := stopReason(o)
+	b = append(b, `"stop_reason":"`...)
+	b = append(b, reason...)
+	b = append(b, `","stop_sequence":`...)
+	if reason == "stop_sequence" {
+		return appendText(b, o.stopped)
+	}
+	return append(b, `null`...)
 }
 
 func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
@@ -225,9 +239,8 @@ func (f *messagesFormat) close(b []byte, _ *reply, it *item) []byte {
 
 func (f *messagesFormat) end(b []byte, _ *reply, o *outcome) []byte {
 	b = event(b, "message_delta")
-	b = append(b, `,"delta":{"stop_reason":"`...)
-	b = append(b, stopReason(o)...)
-	b = append(b, `","stop_sequence":null},"usage":`...)
+	b = appendStop(append(b, `,"delta":{`...), o)
+	b = append(b, `},"usage":`...)
 	b = sse.AppendEnd(append(appendMessageUsage(b, o.usage), '}'))
 	return sse.AppendEnd(append(event(b, "message_stop"), '}'))
 }
@@ -289,8 +302,9 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 			Name      string      `json:"name"`
 			Input     jsonx.Value `json:"input"`
 		} `json:"content"`
-		Reason string `json:"stop_reason"`
-		Usage  struct {
+		Reason  string `json:"stop_reason"`
+		Stopped string `json:"stop_sequence"`
+		Usage   struct {
 			Input   int64 `json:"input_tokens"`
 			Read    int64 `json:"cache_read_input_tokens"`
 			Written int64 `json:"cache_creation_input_tokens"`
@@ -301,7 +315,7 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		return nil, nil, err
 	}
 	u := was.Usage
-	o := &outcome{status: statusCompleted, usage: &stoa.Usage{InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, OutputTokens: u.Output}}
+	o := &outcome{status: statusCompleted, stopped: was.Stopped, usage: &stoa.Usage{InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, OutputTokens: u.Output}}
 	switch was.Reason {
 	case "max_tokens":
 		o.status, o.reason = statusIncomplete, "max_output_tokens"

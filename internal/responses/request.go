@@ -40,6 +40,9 @@ type Options struct {
 	// ForeignTools drops tools of types other than function instead of refusing them, as long
 	// as a function remains.
 	ForeignTools bool
+	// translated means that the request is of another format: it may have stop and top_k, which
+	// the Responses format does not have.
+	translated bool
 	// Open opens states that Stoa sealed for the caller's account; required with Tools.
 	Open func(sealed string) (stoa.State, bool)
 }
@@ -79,7 +82,8 @@ type echoTool struct {
 // limits are not listed.
 const (
 	maxModel   = 128    // characters
-	maxLabel   = 512    // characters of user and other names that are repeated
+	maxLabel   = 512    // characters of user and other names that are repeated, and of a stop sequence
+	maxStops   = 4      // stop sequences
 	maxInclude = 64     // elements
 	maxItems   = 10_000 // elements of input
 	maxParts   = 10_000 // elements of a message's content
@@ -201,6 +205,16 @@ func (p *parser) member(name string) error {
 		f, err := p.number(name, 0, 1)
 		c.TopP, e.topP = &f, &f
 		return err
+	case "stop", "top_k":
+		switch {
+		case !p.opts.translated:
+			return p.skip()
+		case name == "stop":
+			return p.stops()
+		}
+		n, err := p.integer(name, 0, maxCount)
+		c.TopK = n
+		return err
 	case "presence_penalty":
 		f, err := p.number(name, -2, 2)
 		e.presence = f
@@ -251,6 +265,20 @@ func (p *parser) member(name string) error {
 		return err
 	}
 	return p.skip()
+}
+
+// stops reads the stop sequences.
+func (p *parser) stops() error {
+	return p.array("stop", maxStops, func(i int) error {
+		path := at("stop", i)
+		s, err := p.short(path, maxLabel)
+		if err == nil && s == "" {
+			err = stoa.Errorf(stoa.CodeInvalidValue, "%q is empty. Send the text before which the reply ends.", path).At(path)
+		}
+		p.req.wanted.stops = append(p.req.wanted.stops, s)
+		p.req.call.Stops = p.req.wanted.stops
+		return err
+	})
 }
 
 // refuse skips a value and returns an error for its member.

@@ -20,12 +20,13 @@ const (
 	ReplyCut                                 // a limit of this service ended the reply, or its reader was too slow
 	ReplyBroken                              // the provider stalled, or what it sent became invalid, after the first text
 	MediaLeftOut                             // images or files in the outputs of tools were left out, because the model does not support them
+	StopCutHere                              // the text was cut at a stop sequence by this service, and the provider ran to its end
 )
 
 var adjustmentNames = [...]string{
 	"tool_choice_auto", "strict_dropped", "schema_rewritten", "format_in_words", "reasoning_unread", "reasoning_left_out",
 	"media_estimated", "calls_dropped", "invalid_arguments", "invalid_json",
-	"tools_left_out", "reply_cut", "reply_broken", "media_left_out",
+	"tools_left_out", "reply_cut", "reply_broken", "media_left_out", "stop_cut_here",
 }
 
 // Names returns the names of the adjustments for receipts and the log, or nil.

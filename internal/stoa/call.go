@@ -19,6 +19,8 @@ type Call struct {
 	MaxOutputTokens int64    // reasoning included; 0 means the default of the wire
 	Temperature     *float64 // 0 to 2; nil if not set
 	TopP            *float64 // 0 to 1; nil if not set
+	TopK            int64    // the number of most likely tokens to choose from; 0 if not set
+	Stops           []string // the text ends before the first of them; a wire that cannot pass one omits it
 	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty if not set
 	Verbosity       string   // low, medium, high; empty if not set
 	// Stateful means that the reply is sent back in later calls, with its reasoning. Then

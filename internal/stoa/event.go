@@ -9,7 +9,7 @@ type Event struct {
 	// More reports whether further events are already buffered, so that a writer
 	// need not flush yet. It is exact.
 	More     bool
-	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points; Phased: the phase
+	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points; Phased: the phase; Finished: the stop sequence that ended the text, if the provider reported one
 	Thinking int      // Thinking: bytes of reasoning received (its text is dropped)
 	Usage    Usage    // UsageSoFar, Finished and Delta with HasUsage: the counts so far (they replace earlier ones)
 	HasUsage bool     // Finished: the provider reported the usage; Delta: it reported counts with the text

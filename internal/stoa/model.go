@@ -42,6 +42,12 @@ type ModelChange struct {
 	Routes            []Route  `yaml:"routes,omitempty"` // instead of the family's
 }
 
+// An AliasRule is a setting of the operator: names that match are aliases of the model.
+type AliasRule struct {
+	Match string `yaml:"match" json:"match"` // a name in which each * stands for any characters, or none
+	Model string `yaml:"model" json:"model"` // an identifier, an alias or auto
+}
+
 // A Route is one way to serve a model: a provider and its name for the model. Settings
 // contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {

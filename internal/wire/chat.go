@@ -46,6 +46,9 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		topP = &least
 	}
 	w.number("top_p", topP)
+	if !openai || route.Traits.Sampling != "none" { // OpenAI's models without sampling refuse it
+		w.stops("stop", call.Stops)
+	}
 	off, effort := thinking(call, route.Traits)
 	if off {
 		w.key("thinking").open('{')

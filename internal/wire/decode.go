@@ -53,10 +53,12 @@ type reply struct {
 	text  int  // bytes of text emitted
 	mused int  // bytes of reasoning that arrived
 	calls int
-	other string // a kind of output that is not text, a call or reasoning
-	join  jsonx.Joiner
-	usage counts
-	items items
+	// sequence is the stop sequence that ended the text, if the vendor reports it.
+	sequence string
+	other    string // a kind of output that is not text, a call or reasoning
+	join     jsonx.Joiner
+	usage    counts
+	items    items
 }
 
 // read runs a format over a body. list allows a whole reply to be an array.
@@ -239,7 +241,7 @@ func (r *reply) finish(stop stoa.Stop) error {
 	if r.usage.ReasoningTokens == 0 && r.usage.known { // self-hosted servers count it only as output
 		r.usage.ReasoningTokens = stoa.EstimateTokens(r.mused)
 	}
-	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
+	r.emit(stoa.Event{Kind: stoa.Finished, Stop: stop, Text: r.sequence, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad})
 	r.ended = true
 	return nil
 }

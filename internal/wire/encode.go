@@ -170,20 +170,45 @@ func bearer(call stoa.Call, apiKey string) http.Header {
 
 // sampling returns the temperature and the top_p that the upstream model accepts.
 func sampling(call stoa.Call, t stoa.Traits) (temperature, topP *float64) {
-	temperature, topP = call.Temperature, call.TopP
-	switch t.Sampling {
-	case "none":
+	if !samples(call, t) {
 		return nil, nil
-	case "unless_thinking":
-		if off, effort := thinking(call, t); !off && effort != "none" {
-			return nil, nil
-		}
-	case "one":
-		if temperature != nil {
-			temperature, topP = atMost(temperature, 1), nil
-		}
+	}
+	temperature, topP = call.Temperature, call.TopP
+	if t.Sampling == "one" && temperature != nil {
+		temperature, topP = atMost(temperature, 1), nil
 	}
 	return temperature, topP
+}
+
+// samples reports whether the upstream model accepts settings of sampling in this call.
+func samples(call stoa.Call, t stoa.Traits) bool {
+	switch t.Sampling {
+	case "none":
+		return false
+	case "unless_thinking":
+		off, effort := thinking(call, t)
+		return off || effort == "none"
+	}
+	return true
+}
+
+// topK writes a member with the call's top_k, if the upstream model accepts it.
+func (w *builder) topK(name string, call stoa.Call, t stoa.Traits) {
+	if call.TopK > 0 && samples(call, t) {
+		w.key(name).int(call.TopK)
+	}
+}
+
+// stops writes a member with stop sequences, unless there are none.
+func (w *builder) stops(name string, sequences []string) {
+	if len(sequences) == 0 {
+		return
+	}
+	w.key(name).open('[')
+	for _, s := range sequences {
+		w.text(s)
+	}
+	w.close(']')
 }
 
 func atMost(v *float64, limit float64) *float64 {

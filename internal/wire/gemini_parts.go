@@ -201,6 +201,8 @@ func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	}
 	w.number("temperature", temperature)
 	w.number("topP", topP)
+	w.topK("topK", call, t)
+	w.stops("stopSequences", call.Stops)
 	switch {
 	case off:
 		w.key("thinkingConfig").raw(`{"thinkingBudget":0}`)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/schema"
@@ -35,6 +36,8 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", atMost(temperature, 1))
 	w.number("top_p", topP)
+	w.topK("top_k", call, route.Traits)
+	w.stops("stop_sequences", visible(call.Stops))
 	off, _ := thinking(call, route.Traits)
 	bound := reasoning && route.Traits.Binding && !off
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
@@ -50,6 +53,16 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	}
 	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
+}
+
+// visible returns the sequences that are not only white space, which the vendor refuses.
+func visible(sequences []string) (list []string) {
+	for _, s := range sequences {
+		if strings.TrimSpace(s) != "" {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // vendor implements [fitting].
@@ -181,10 +194,13 @@ func (f *messagesReply) event(ev sse.Event) error {
 	case "message_delta":
 		d := jsonx.NewReplyCursor(delta)
 		for ok := d.Object(); ok && d.Member(); {
-			if string(d.Key) == "stop_reason" {
+			switch string(d.Key) {
+			case "stop_reason":
 				if s, ok := d.Text(); ok {
 					f.stop = s
 				}
+			case "stop_sequence":
+				f.sequence, _ = d.Text()
 			}
 		}
 		f.readUsage(usage, true)
@@ -445,6 +461,8 @@ func (f *messagesReply) whole(data []byte) error {
 			content = c.Raw()
 		case "stop_reason":
 			f.stop, _ = c.Text()
+		case "stop_sequence":
+			f.sequence, _ = c.Text()
 		case "usage":
 			usage = c.Raw()
 		case "input_transformations":

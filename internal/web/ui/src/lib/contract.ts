@@ -475,6 +475,7 @@ export interface CreateChatCompletion {
   parallel_tool_calls?: boolean | null;
   reasoning_effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
   response_format?: Record<string, unknown> | null;
+  stop?: unknown;
   stream?: boolean | null;
   stream_options?: {
     include_usage?: boolean | null;
@@ -560,6 +561,7 @@ export interface CreateMessage {
   } | null;
   model: string;
   output_config?: Record<string, unknown> | null;
+  stop_sequences?: string[] | null;
   stream?: boolean | null;
   strict_model?: boolean | null;
   system?: unknown;
@@ -567,6 +569,7 @@ export interface CreateMessage {
   thinking?: Record<string, unknown> | null;
   tool_choice?: Record<string, unknown> | null;
   tools?: (MessageTool | OtherTool)[] | null;
+  top_k?: number | null;
   top_p?: number | null;
 }
 
@@ -1457,8 +1460,8 @@ export interface MessageReply {
   id: string;
   model: string;
   role: "assistant";
-  stop_reason: "end_turn" | "max_tokens" | "tool_use" | "refusal" | null;
-  stop_sequence: null;
+  stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | null;
+  stop_sequence: string | null;
   type: "message";
   usage: MessageUsage;
 }
@@ -1468,8 +1471,8 @@ export interface MessageStreamEvent {
   delta?: {
     partial_json?: string;
     signature?: string;
-    stop_reason?: "end_turn" | "max_tokens" | "tool_use" | "refusal" | null;
-    stop_sequence?: null;
+    stop_reason?: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | null;
+    stop_sequence?: string | null;
     text?: string;
     thinking?: string;
     type?: "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta";
@@ -1530,6 +1533,11 @@ export interface Model {
   sandbox: boolean;
 }
 
+export interface ModelArchitecture {
+  input_modalities: ("text" | "image" | "file")[];
+  output_modalities: "text"[];
+}
+
 export interface ModelInfo {
   created_at: string;
   display_name: string;
@@ -1545,15 +1553,32 @@ export interface ModelInfoList {
 }
 
 export interface ModelObject {
+  architecture?: ModelArchitecture;
+  context_length?: number;
   created: number;
   id: string;
+  name?: string;
   object: "model";
   owned_by: "stoa";
+  pricing?: ModelPricing;
+  supported_parameters?: string[];
+  top_provider?: ModelTopProvider;
 }
 
 export interface ModelObjectList {
   data: ModelObject[];
   object: "list";
+}
+
+export interface ModelPricing {
+  completion: string;
+  input_cache_read: string;
+  input_cache_write: string;
+  prompt: string;
+}
+
+export interface ModelTopProvider {
+  max_completion_tokens: number;
 }
 
 export interface MoveDriveFile {
@@ -1758,7 +1783,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here")[];
   agentId: string | null;
   cache: ReceiptCache;
   capped: boolean;

@@ -152,6 +152,7 @@ const adjustments: Record<string, string> = {
   invalid_arguments: "The arguments of a tool call are no JSON object.",
   invalid_json: "A format was asked for, and the text is no JSON.",
   reply_cut: "A limit of this service ended the reply, or the client read it too slowly.",
+  stop_cut_here: "The provider has no stop sequences: the text was cut here, and all of its output was charged.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
