@@ -67,9 +67,9 @@ type Site struct {
 	templates      *template.Template
 	common         pageData
 	landing        *file
-	console        *file
 	missing        *file
 	reference      func() (*file, error)   // rendered on first use
+	console        func() (*file, error)   // likewise
 	guides         func() (*guides, error) // likewise
 }
 
@@ -84,9 +84,9 @@ type pageData struct {
 	Sample               string
 }
 
-// New renders the pages, except the reference, which takes longer than all others and
-// is rendered on first use. It fails only if the contract or a template is broken,
-// which a test would have found.
+// New renders the landing page and the page for unknown paths. The others take longer
+// and are rendered on first use. It fails only if a template is broken, which a test
+// would have found.
 func New(cfg Config) (*Site, error) {
 	if cfg.Contract == nil {
 		cfg.Contract = contract.For()
@@ -100,18 +100,13 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}
-	doc, err := parse(s.contract.JSON())
-	if err != nil {
-		return nil, fmt.Errorf("read the contract: %w", err)
-	}
-	s.reference, s.guides = sync.OnceValues(s.renderReference), sync.OnceValues(s.renderGuides)
+	s.reference, s.guides, s.console = sync.OnceValues(s.renderReference), sync.OnceValues(s.renderGuides), sync.OnceValues(s.renderConsole)
 	for _, page := range []struct {
 		to   **file
 		name string
 		with pageData
 	}{
 		{&s.landing, "landing", pageData{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall(cfg.Origin)}},
-		{&s.console, "console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")}},
 		{&s.missing, "notfound", pageData{Title: "No such page · Stoa"}},
 	} {
 		if *page.to, err = s.render(page.name, page.with); err != nil {
@@ -131,8 +126,18 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 	return newFile(name+".html", out.Bytes), nil
 }
 
-// renderReference renders the reference page. It parses the contract again, because
-// keeping the result of [New] would take megabytes that most processes never need.
+// renderConsole renders the page of the console. Like [Site.renderReference], it parses
+// the contract itself: the parsed contract takes megabytes, which most processes never
+// need.
+func (s *Site) renderConsole() (*file, error) {
+	doc, err := parse(s.contract.JSON())
+	if err != nil {
+		return nil, err
+	}
+	return s.render("console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")})
+}
+
+// renderReference renders the reference page.
 func (s *Site) renderReference() (*file, error) {
 	doc, err := parse(s.contract.JSON())
 	if err != nil {
@@ -161,15 +166,8 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	mux.Handle("/embed/{id}", s.only(s.embed))
 	mux.Handle("/embed.js", s.only(s.launcher))
 	mux.Handle("/static/{name}", s.only(s.asset))
-	mux.Handle("/docs/api-openapi", s.only(func(w http.ResponseWriter, r *http.Request) {
-		f, err := s.reference()
-		if err != nil {
-			s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the reference could not be laid out"))
-			return
-		}
-		s.page(f, "")(w, r)
-	}))
-	mux.Handle("/console", s.only(s.page(s.console, "dompurify")))
+	mux.Handle("/docs/api-openapi", s.only(s.rendered(s.reference, "")))
+	mux.Handle("/console", s.only(s.rendered(s.console, "dompurify")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
 	mux.Handle("/oauth/callback", s.only(s.callback, http.MethodPost))
 	mux.Handle("/oauth/client.json", s.only(s.client))
@@ -199,6 +197,18 @@ func (s *Site) page(f *file, types string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		guard(w, policy)
 		f.serve(w, r, revalidate)
+	}
+}
+
+// rendered is [Site.page] for a page that is rendered on first use.
+func (s *Site) rendered(render func() (*file, error), types string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f, err := render()
+		if err != nil {
+			s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be rendered"))
+			return
+		}
+		s.page(f, types)(w, r)
 	}
 }
 
