@@ -153,6 +153,7 @@ const adjustments: Record<string, string> = {
   invalid_json: "A format was asked for, and the text is no JSON.",
   reply_cut: "A limit of this service ended the reply, or the client read it too slowly.",
   stop_cut_here: "The provider has no stop sequences: the text was cut here, and all of its output was charged.",
+  media_left_out: "Images or files in the outputs of tools were left out: the model does not support them.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
