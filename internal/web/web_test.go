@@ -20,7 +20,7 @@ import (
 
 func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *http.Response {
 	t.Helper()
-	r := httptest.NewRequest(method, path, nil)
+	r := httptest.NewRequest(method, "http://127.0.0.1"+path, nil)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}

@@ -535,11 +535,12 @@ func (f *responsesReply) endUnsure() error {
 
 // isLimited reports whether the limit ended a reply that is called completed, as llama.cpp
 // and Ollama call all of theirs: it has as many tokens as the limit, or its last call has no
-// complete arguments and the counts do not contradict.
+// complete arguments and the counts do not contradict. A count far above the limit is wrong and
+// says nothing.
 func (f *responsesReply) isLimited() bool {
 	limit, n := f.want.Limit, f.usage.OutputTokens
 	known := f.usage.known && limit > 0
-	return known && n >= limit || f.unsure && (!known || n == limit-1)
+	return known && n >= limit && n <= 2*limit || f.unsure && (!known || n == limit-1)
 }
 
 // nextItems reads the items that waited for the end of a call.
