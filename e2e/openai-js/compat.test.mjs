@@ -156,7 +156,7 @@ test("messages: a tool without arguments, and a reply of a call alone", async ()
 test("messages: errors have their classes", async () => {
   const create = (body, options) => anthropic({ maxRetries: 0, ...options }).messages.create({ model: "auto", max_tokens: 9, messages: [{ role: "user", content: "x" }], ...body });
   await assert.rejects(create({}, { apiKey: "sk_wrong" }), (e) => e instanceof Anthropic.AuthenticationError && e.error.error.type === "authentication_error");
-  await assert.rejects(create({ top_k: 3 }), (e) => e instanceof Anthropic.BadRequestError && /^top_k: /.test(e.error.error.message));
+  await assert.rejects(create({ container: "c" }), (e) => e instanceof Anthropic.BadRequestError && /^container: /.test(e.error.error.message));
   await assert.rejects(create({ messages: [{ role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "x" }] }] }), (e) => /^messages\.0\.content\.0\.tool_use_id: /.test(e.error.error.message));
   const [poor, seen] = counting(anthropic, { apiKey: process.env.STOA_POOR_KEY });
   await assert.rejects(poor.messages.create({ model: "auto", max_tokens: 9, messages: [{ role: "user", content: "x" }] }), (e) => e.status === 402 && e.error.error.type === "billing_error");

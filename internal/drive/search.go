@@ -47,6 +47,12 @@ type Found struct {
 	Cut bool
 }
 
+// isNoise reports whether a character is white space, punctuation, a control character or an
+// ASCII symbol: a query of these alone is a mistake.
+func isNoise(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsPunct(r) || unicode.IsControl(r) || r <= unicode.MaxASCII && unicode.IsSymbol(r)
+}
+
 // Search finds passages that contain the words of a query, best first. It first requires all
 // words; if no passage has them all, any of them; if none exists, words that begin with
 // them, for words of at least 4 letters. A part in double quotes is a phrase. Limit 0 means
@@ -74,7 +80,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	}
 	terms := parseQuery(query)
 	switch {
-	case strings.TrimFunc(query, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) }) == "":
+	case strings.TrimFunc(query, isNoise) == "":
 		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query contains no word to search for.").At("q")
 	case len(terms) == 0: // such as an emoji: no text is indexed by it
 		return Found{}, nil
