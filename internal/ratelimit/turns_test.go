@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -99,6 +100,7 @@ func TestANameHasAtMostItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var turns Turns
+		var mu sync.Mutex
 		var order []string
 		ends := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 		for _, name := range strings.Fields("a a a a a b b b") {
@@ -107,7 +109,9 @@ func TestANameHasAtMostItsShare(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
 				order = append(order, name)
+				mu.Unlock()
 				<-ends[name]
 				release()
 			}()
