@@ -41,7 +41,7 @@ type ownTools struct{ w *Worker }
 
 func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
-	if call := step.Calls[place]; call.Name == toolResultRead && (t.prompt.cut || len(t.prompt.external) > 0) {
+	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.readsResults() {
 		return o.w.readResult(ctx, t, call)
 	} else if ofDrive(call) {
 		if err := o.w.limitDrive(ctx, t); err != nil {
@@ -54,7 +54,7 @@ func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.Tool
 	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), place)
 }
 
-// limitDrive is [turn.limitDrive] in a transaction of its own.
+// limitDrive is [turn.limitDrive] in a separate transaction.
 func (w *Worker) limitDrive(ctx context.Context, t *turn) error {
 	if t.prompt.access == t.shown {
 		return nil

@@ -114,15 +114,21 @@ func (p *prompt) fit(window int64) stoa.Call {
 	if over <= 0 {
 		return call
 	}
-	for left := call.EstimateInput(); len(p.past) > 0 && left > window*compactTo/100; p.past = p.past[1:] {
-		left -= p.past[0].size()
-		p.from = p.past[0].number + 1
-	}
+	p.leaveOut(call.EstimateInput(), window*compactTo/100)
 	call = p.build()
 	if over = call.EstimateInput() - window; over > 0 {
 		p.shorten(&call, over)
 	}
 	return call
+}
+
+// leaveOut leaves out the oldest turns until the input, of total tokens, has at most the given
+// number.
+func (p *prompt) leaveOut(total, most int64) {
+	for ; len(p.past) > 0 && total > most; p.past = p.past[1:] {
+		total -= p.past[0].size()
+		p.from = p.past[0].number + 1
+	}
 }
 
 // shorten leaves out long results of tools and images, the oldest first. It may change the
@@ -252,11 +258,11 @@ func (p *prompt) omission() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// said returns a message of a session as a model is sent it.
-func said(m store.MessageRow) stoa.Message {
-	out := stoa.TextMessage(m.Role, m.Text)
-	if m.Note != "" {
-		out.Parts = append(out.Parts, stoa.Part{Kind: stoa.PartText, Text: m.Note})
+// said returns a user's message of a session, with its note, as a model is sent it.
+func said(text, note string) stoa.Message {
+	out := stoa.TextMessage(stoa.RoleUser, text)
+	if note != "" {
+		out.Parts = append(out.Parts, stoa.Part{Kind: stoa.PartText, Text: note})
 	}
 	return out
 }
@@ -312,8 +318,8 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 		rest.steps = rest.steps[:len(rest.steps)-1]
 	}
 	fixed := rest.build()
-	total, full := fixed.EstimateInput(), false
-	for before := row.Turn.Number; !full; {
+	total, most := fixed.EstimateInput(), window*compactAt/100
+	for before := row.Turn.Number; total <= most; {
 		page, err := tx.PastTurns(ctx, row.ID, p.from, before, row.Turn.MessageID, pastBatch)
 		if err != nil {
 			return err
@@ -327,30 +333,21 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			return err
 		}
 		for _, m := range page {
-			t := pastTurn{number: m.Number, message: said(store.MessageRow{SessionMessage: stoa.SessionMessage{Role: stoa.RoleUser, Text: m.Text}, Note: m.Note})}
+			t := pastTurn{number: m.Number, message: said(m.Text, m.Note)}
 			for _, s := range steps {
 				if s.Turn == m.Number {
 					t.steps = append(t.steps, s)
 				}
 			}
-			if total += t.size(); total > window*compactAt/100 {
-				full = true
-				break
-			}
 			p.past = append(p.past, t)
-		}
-	}
-	if full {
-		p.from = row.Turn.Number
-		kept := 0
-		for total = fixed.EstimateInput(); kept < len(p.past); kept++ {
-			if total += p.past[kept].size(); total > window*compactTo/100 {
+			if total += t.size(); total > most {
 				break
 			}
-			p.from = p.past[kept].number
 		}
-		p.past = p.past[:kept]
 	}
 	slices.Reverse(p.past)
+	if total > most {
+		p.leaveOut(total, window*compactTo/100)
+	}
 	return nil
 }

@@ -203,9 +203,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 			ch.Withhold(t.withheld)
 		}
 		if p.from != ch.Row.ContextFrom {
-			if err := ch.LeaveOut(p.from); err != nil {
-				return err
-			}
+			ch.LeaveOut(p.from)
 		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
 			return err

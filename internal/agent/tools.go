@@ -61,7 +61,7 @@ func (p *prompt) tools() []stoa.Tool {
 	for _, t := range p.external {
 		tools = append(tools, t.Tool())
 	}
-	if p.cut || len(p.external) > 0 { // from the first step on: a change of the tools breaks the prefix
+	if p.readsResults() {
 		tools = append(tools, resultTool)
 	}
 	for i := range tools {
@@ -80,6 +80,10 @@ var writeTool = stoa.Tool{
 func (p *prompt) isExternal(name string) bool {
 	return slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == name })
 }
+
+// readsResults reports whether long results of tools can be read on. It is so from the first
+// step on, since a change of the tools breaks the prefix for the vendor's cache.
+func (p *prompt) readsResults() bool { return p.cut || len(p.external) > 0 }
 
 // usedDrive reports whether the turn has called a tool of the drive. Tools that were offered
 // once stay offered: vendors bind reasoning to them.

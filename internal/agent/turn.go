@@ -87,7 +87,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.message = said(m)
+		p.message = said(m.Text, m.Note)
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
 			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {

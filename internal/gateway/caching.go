@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,10 +42,11 @@ const (
 // prefixes remembers the instructions and tools of the calls of this process, by account. The
 // zero value is ready to use.
 type prefixes struct {
-	mu   sync.Mutex
-	seed maphash.Seed
-	at   map[uint64]time.Time
+	mu sync.Mutex
+	at map[uint64]time.Time
 }
+
+var prefixSeed = maphash.MakeSeed()
 
 // seen reports whether a call of the account had the same instructions and tools within
 // prefixLife, and remembers this one.
@@ -53,34 +55,34 @@ func (p *prefixes) seen(account string, call *stoa.Call, now time.Time) bool {
 	if system == "" && len(call.Tools) == 0 {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at == nil {
-		p.at, p.seed = map[uint64]time.Time{}, maphash.MakeSeed()
-	}
 	var h maphash.Hash
-	h.SetSeed(p.seed)
-	for _, part := range []string{account, system} {
-		h.WriteString(part)
-		h.WriteByte(0)
-	}
-	for _, t := range call.Tools {
-		for _, part := range []string{t.Name, t.Description, t.Parameters} {
+	h.SetSeed(prefixSeed)
+	write := func(parts ...string) {
+		for _, part := range parts {
 			h.WriteString(part)
 			h.WriteByte(0)
 		}
 	}
-	key := h.Sum64()
+	write(account, system)
+	for _, t := range call.Tools {
+		write(t.Name, t.Description, t.Parameters)
+	}
+	return p.add(h.Sum64(), now)
+}
+
+// add remembers a hash, and reports whether it was added within prefixLife.
+func (p *prefixes) add(key uint64, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	before, found := p.at[key]
 	if !found && len(p.at) >= maxPrefixes {
-		for k, at := range p.at {
-			if now.Sub(at) > prefixLife {
-				delete(p.at, k)
-			}
-		}
+		maps.DeleteFunc(p.at, func(_ uint64, at time.Time) bool { return now.Sub(at) > prefixLife })
 		if len(p.at) >= maxPrefixes {
 			clear(p.at)
 		}
+	}
+	if p.at == nil {
+		p.at = map[uint64]time.Time{}
 	}
 	p.at[key] = now
 	return found && now.Sub(before) <= prefixLife

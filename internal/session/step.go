@@ -175,9 +175,9 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 }
 
 // LeaveOut records that the agent is told the session only from a turn on.
-func (t *Transition) LeaveOut(before int64) error {
+func (t *Transition) LeaveOut(before int64) {
 	t.Row.ContextFrom = before
-	return t.tx.SetContextFrom(t.ctx, t.Row.AccountID, t.Row.ID, before)
+	t.do(func() error { return t.tx.SetContextFrom(t.ctx, t.Row.AccountID, t.Row.ID, before) })
 }
 
 // A ToolEffect is the effect of a tool call.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +61,7 @@ func (s Script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.S
 		bare.Messages = nil
 		for _, message := range call.Messages {
 			parts := slices.DeleteFunc(slices.Clone(message.Parts), func(p stoa.Part) bool {
-				note := strings.HasPrefix(p.Text, stoa.NoteStart) || p.Text == stoa.LastStepNote
+				note := p.Text != "" && stoa.WithoutNotes(p.Text) == ""
 				if note {
 					notes = append(notes, p.Text)
 				}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -65,8 +64,8 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 				*last = textPiece(withoutEnd(last.Text))
 			}
 			w.open('[')
-			for j, p := range t.parts {
-				encodeMessagesPart(w, p, marks.at[[2]int{i, j}])
+			for _, p := range t.parts {
+				encodeMessagesPart(w, p)
 			}
 			w.close(']')
 		}
@@ -79,22 +78,20 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 // maxMarks is the largest number of marks that the vendor accepts in a request.
 const maxMarks = 4
 
-// messagesMarks are the marks of a request.
+// messagesMarks are the marks of a request besides those of its pieces.
 type messagesMarks struct {
-	any    bool // whether the request may have marks: then all texts are blocks
-	tools  stoa.Mark
-	system stoa.Mark
-	at     map[[2]int]stoa.Mark // by turn and part
+	any           bool // whether the request may have marks: then all texts are blocks
+	tools, system stoa.Mark
 }
 
-// marksOf returns the marks of a request: the caller's, of which the last four count, or those
-// of the service at the end of the instructions, of the previous request and of this one.
+// marksOf marks the pieces of a request as the caller does, of whose marks the last four count,
+// or the ends of the instructions, of the previous request and of this one.
 func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	marked, _ := call.Marked()
 	if call.Caching == stoa.CacheOff || !marked && call.Caching == stoa.CacheNothing {
 		return m
 	}
-	m = messagesMarks{any: true, at: map[[2]int]stoa.Mark{}}
+	m.any = true
 	for _, t := range call.Tools {
 		m.tools = max(m.tools, t.Mark)
 	}
@@ -105,24 +102,10 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 			}
 		}
 	}
-	var places [][2]int // of marks in turns, in order
-	add := func(i, j int, mark stoa.Mark) {
-		for j >= 0 && list[i].parts[j].Kind == stoa.PartReasoning {
-			j-- // reasoning cannot be marked
-		}
-		if at := [2]int{i, j}; j >= 0 && list[i].role != stoa.RoleSystem {
-			if m.at[at] == stoa.MarkNone {
-				places = append(places, at)
-			}
-			m.at[at] = max(m.at[at], mark)
-		}
-	}
 	previous := -1 // the turn at whose end the previous request ended
 	for i, t := range list {
 		for j, p := range t.parts {
-			if p.Mark != stoa.MarkNone {
-				add(i, j, p.Mark)
-			}
+			t.mark(j, p.Mark)
 		}
 		if t.role == stoa.RoleAssistant && i < len(list)-1 {
 			previous = i - 1
@@ -132,39 +115,47 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 		m.system = max(m.system, stoa.MarkShort)
 	}
 	if call.Caching == stoa.CacheConversation {
-		if previous >= 0 {
-			add(previous, len(list[previous].parts)-1, stoa.MarkShort)
+		for _, i := range []int{previous, len(list) - 1} {
+			if i >= 0 {
+				list[i].mark(len(list[i].parts)-1, stoa.MarkShort)
+			}
 		}
-		add(len(list)-1, len(list[len(list)-1].parts)-1, stoa.MarkShort)
 	}
-	slices.SortFunc(places, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
-	m.limit(places)
+	m.limit(list)
 	return m
+}
+
+// mark marks a piece of the turn, or the one before it that is not reasoning, which cannot be
+// marked.
+func (t turn) mark(at int, m stoa.Mark) {
+	for at >= 0 && t.parts[at].Kind == stoa.PartReasoning {
+		at--
+	}
+	if at >= 0 && t.role != stoa.RoleSystem {
+		t.parts[at].mark = max(t.parts[at].mark, m)
+	}
 }
 
 // limit keeps the last marks that the vendor accepts. A long mark after a short one, which the
 // vendor refuses, becomes short.
-func (m *messagesMarks) limit(places [][2]int) {
-	for len(places) > maxMarks {
-		delete(m.at, places[0])
-		places = places[1:]
-	}
-	if len(places) == maxMarks {
-		m.system = stoa.MarkNone
-	}
-	if len(places) == maxMarks || len(places) == maxMarks-1 && m.system != stoa.MarkNone {
-		m.tools = stoa.MarkNone
-	}
-	short := m.tools == stoa.MarkShort
-	if short {
-		m.system = min(m.system, stoa.MarkShort)
-	}
-	short = short || m.system == stoa.MarkShort
-	for _, at := range places {
-		if short {
-			m.at[at] = stoa.MarkShort
+func (m *messagesMarks) limit(list []turn) {
+	marks := []*stoa.Mark{&m.tools, &m.system}
+	for _, t := range list {
+		for j := range t.parts {
+			marks = append(marks, &t.parts[j].mark)
 		}
-		short = short || m.at[at] == stoa.MarkShort
+	}
+	marks = slices.DeleteFunc(marks, func(m *stoa.Mark) bool { return *m == stoa.MarkNone })
+	short := false
+	for i, m := range marks {
+		if i < len(marks)-maxMarks {
+			*m = stoa.MarkNone
+			continue
+		}
+		if short {
+			*m = stoa.MarkShort
+		}
+		short = *m == stoa.MarkShort
 	}
 }
 
@@ -189,35 +180,35 @@ func isNative(f stoa.Format, t stoa.Traits) bool {
 }
 
 // encodeMessagesPart writes a part of a turn as a block.
-func encodeMessagesPart(w *builder, p piece, mark stoa.Mark) {
+func encodeMessagesPart(w *builder, p piece) {
 	switch p.Kind {
 	case stoa.PartText:
 		w.open('{')
 		w.member("type", "text")
 		w.member("text", p.Text)
-		w.mark(mark)
+		w.mark(p.mark)
 		w.close('}')
 	case stoa.PartReasoning:
 		_, block := messagesState(p.State.Data)
 		w.raw(block)
 	case stoa.PartImage, stoa.PartFile:
-		encodeMessagesMedia(w, p.Part, mark)
+		encodeMessagesMedia(w, p)
 	case stoa.PartCall:
 		w.open('{')
 		w.member("type", "tool_use")
 		w.member("id", p.id)
 		w.member("name", p.Call.Name)
 		w.key("input").strictObject(p.Call.Arguments)
-		w.mark(mark)
+		w.mark(p.mark)
 		w.close('}')
 	case stoa.PartResult:
-		encodeMessagesResult(w, p, mark)
+		encodeMessagesResult(w, p)
 	}
 }
 
 // encodeMessagesResult writes the result of a call. For a failed tool the vendor accepts only
 // text and no empty list of parts.
-func encodeMessagesResult(w *builder, p piece, mark stoa.Mark) {
+func encodeMessagesResult(w *builder, p piece) {
 	r := p.Result
 	text, failed := r.Content, r.IsError
 	var parts []*stoa.Part
@@ -246,19 +237,19 @@ func encodeMessagesResult(w *builder, p piece, mark stoa.Mark) {
 	} else {
 		w.open('[')
 		for _, part := range parts {
-			encodeMessagesPart(w, piece{Part: part}, stoa.MarkNone)
+			encodeMessagesPart(w, piece{Part: part})
 		}
 		w.close(']')
 	}
 	if failed && !media {
 		w.key("is_error").raw("true")
 	}
-	w.mark(mark)
+	w.mark(p.mark)
 	w.close('}')
 }
 
 // encodeMessagesMedia writes an image or a PDF.
-func encodeMessagesMedia(w *builder, p *stoa.Part, mark stoa.Mark) {
+func encodeMessagesMedia(w *builder, p piece) {
 	w.open('{')
 	if p.Kind == stoa.PartImage {
 		w.member("type", "image")
@@ -278,7 +269,7 @@ func encodeMessagesMedia(w *builder, p *stoa.Part, mark stoa.Mark) {
 	if p.Kind == stoa.PartFile && p.Media.Name != "" {
 		w.member("title", p.Media.Name)
 	}
-	w.mark(mark)
+	w.mark(p.mark)
 	w.close('}')
 }
 

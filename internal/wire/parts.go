@@ -38,7 +38,8 @@ type turn struct {
 // A piece is a part with its vendor-specific id. Reasoning is always of this route.
 type piece struct {
 	*stoa.Part
-	id string // PartCall, PartResult: unique in the request
+	id   string    // PartCall, PartResult: unique in the request
+	mark stoa.Mark // of the request, for the vendor's cache
 }
 
 // textPiece returns a piece with a text.
