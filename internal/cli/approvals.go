@@ -100,10 +100,10 @@ func (e *env) watchApprovals(ctx context.Context, call *client.Client, o *output
 			return err
 		case err != nil:
 			e.say("%v; trying again", err)
-			pause(ctx, toolPause)
+			stoa.Sleep(ctx, toolPause)
 		default:
 			if known = now; len(now) > 0 {
-				pause(ctx, approvalPause)
+				stoa.Sleep(ctx, approvalPause)
 			}
 		}
 	}

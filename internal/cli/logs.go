@@ -12,6 +12,7 @@ import (
 
 	"stoa/internal/client"
 	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
 )
 
 func viewRequests() view {
@@ -207,12 +208,8 @@ func (l requestLog) follow(ctx context.Context, latest int) error {
 
 // wait waits for d. It returns ctx's error if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
-	over := time.NewTimer(d)
-	defer over.Stop()
-	select {
-	case <-over.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if !stoa.Sleep(ctx, d) {
+		return context.Cause(ctx)
 	}
+	return nil
 }

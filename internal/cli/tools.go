@@ -209,23 +209,11 @@ func (x *executor) run(ctx context.Context, once bool) error {
 			return err
 		}
 		x.e.say("%v; trying again", err)
-		if !pause(ctx, toolPause) {
+		if !stoa.Sleep(ctx, toolPause) {
 			break
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// pause waits, and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // input claims an input and executes its calls. done is false if another program
@@ -244,7 +232,7 @@ func (x *executor) input(ctx context.Context, id string) (done bool, err error) 
 	defer stop()
 	lease["claimId"] = orEmpty(in.ClaimID)
 	go func() {
-		for pause(working, toolLease/2) {
+		for stoa.Sleep(working, toolLease/2) {
 			_, _ = x.call.JSON(working, http.MethodPost, path, nil, lease, nil) // without it another program may begin
 		}
 	}()

@@ -17,13 +17,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/client"
+	"stoa/internal/drive"
 )
 
 // Actions of a plan.
@@ -251,10 +251,10 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	for p, f := range have {
 		below := strings.TrimPrefix(p, prefix)
 		switch {
-		case hasSegment(below, isGit):
+		case hasSegment(below, drive.IsGit):
 			inGit++
 			continue
-		case !hidden && hasSegment(below, isHidden):
+		case !hidden && hasSegment(below, drive.IsHidden):
 			dotted++
 			continue
 		}
@@ -286,7 +286,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	}
 	if remove {
 		for p, name := range local {
-			if _, ok := have[p]; ok || hasSegment(strings.TrimPrefix(p, prefix), isGit) {
+			if _, ok := have[p]; ok || hasSegment(strings.TrimPrefix(p, prefix), drive.IsGit) {
 				continue
 			}
 			rel, err := filepath.Rel(to, name)
@@ -318,21 +318,6 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 // hasSegment reports whether is holds for a segment of a path of the drive.
 func hasSegment(path string, is func(segment string) bool) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), is)
-}
-
-func isHidden(segment string) bool { return strings.HasPrefix(segment, ".") }
-
-// isGit reports whether a file system may treat a name as .git: some ignore case,
-// trailing dots and spaces, or invisible characters, and Windows has short names.
-func isGit(segment string) bool {
-	seen := strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, segment)
-	seen = strings.TrimRight(seen, ". ")
-	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
 }
 
 // noLink rejects a file below a folder if a folder on its path is a link, because a

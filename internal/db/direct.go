@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"stoa/internal/stoa"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -59,21 +61,9 @@ func connectPatiently(ctx context.Context, pc *pgx.ConnConfig, log *slog.Logger)
 		if pause == minPause {
 			log.LogAttrs(ctx, slog.LevelWarn, "PostgreSQL cannot be reached; trying again", slog.Any("error", err))
 		}
-		if !wait(ctx, pause) {
+		if !stoa.Sleep(ctx, pause) {
 			return nil, err
 		}
-	}
-}
-
-// wait returns false when ctx ends before d is over.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

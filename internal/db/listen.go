@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"stoa/internal/stoa"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -70,7 +72,7 @@ func Listen(ctx context.Context, address, channel string, log *slog.Logger, begu
 			reported = true
 			log.LogAttrs(ctx, slog.LevelWarn, "notices of other nodes are not received; rows are read each second", slog.Any("error", err))
 		}
-		if !wait(ctx, pause) {
+		if !stoa.Sleep(ctx, pause) {
 			return nil
 		}
 	}

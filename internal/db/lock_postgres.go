@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/stoa"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -53,7 +55,7 @@ func (d *Direct) lock(ctx context.Context, statement string, limit time.Duration
 		if first && waiting != nil {
 			waiting()
 		}
-		if !wait(ctx, lockRetry) {
+		if !stoa.Sleep(ctx, lockRetry) {
 			return ctx.Err()
 		}
 	}

@@ -8,9 +8,17 @@ import (
 
 // IsHidden reports whether a segment of the path begins with a dot. Shells, editors and
 // version control act on files with such names.
-func (p Path) IsHidden() bool { return slices.ContainsFunc(strings.Split(p.text, "/"), isHidden) }
+func (p Path) IsHidden() bool { return slices.ContainsFunc(strings.Split(p.text, "/"), IsHidden) }
 
-func isHidden(segment string) bool { return strings.HasPrefix(seen(segment), ".") }
+// IsHidden reports whether a segment of a path begins with a dot.
+func IsHidden(segment string) bool { return strings.HasPrefix(seen(segment), ".") }
+
+// IsGit reports whether a file system may treat a segment of a path as .git: some ignore case,
+// trailing dots and spaces, or invisible characters, and Windows has short names.
+func IsGit(segment string) bool {
+	name := strings.TrimRight(seen(segment), ". ")
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
+}
 
 // seen returns a segment without invisible characters, which some file systems ignore.
 func seen(segment string) string {
@@ -35,7 +43,7 @@ var devices = []string{
 func isSpecial(segment string) bool {
 	name := strings.ToLower(seen(segment))
 	device, _, _ := strings.Cut(name, ".")
-	return isHidden(segment) || strings.Contains(name, ":") || strings.TrimRight(name, ". ") == "git~1" ||
+	return IsHidden(segment) || IsGit(segment) || strings.Contains(name, ":") ||
 		slices.Contains(devices, strings.TrimRight(device, " "))
 }
 

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
 	"stoa/internal/sse"
+	"stoa/internal/stoa"
 )
 
 // The streams of the era with sessions: a reply continues in another stream if its own ends
@@ -50,7 +50,7 @@ func (r *reply) resume() bool {
 			pause = max(pause, resumePause)
 		}
 		to.tries++
-		if !sleep(ctx, pause) {
+		if !stoa.Sleep(ctx, pause) {
 			return false
 		}
 		resp, err := r.w.get(r.request, to.id)
@@ -62,17 +62,6 @@ func (r *reply) resume() bool {
 		return isStream(resp)
 	}
 	return false
-}
-
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func isStream(resp *http.Response) bool {

@@ -278,14 +278,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 }
 
 // pause lets other writers proceed before the next large transaction.
-func (s *Scheduler) pause(ctx context.Context) {
-	timer := time.NewTimer(batchPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+func (s *Scheduler) pause(ctx context.Context) { stoa.Sleep(ctx, batchPause) }
 
 // startWaiting starts runs that wait for capacity, for each account as many as its queue has
 // capacity for.

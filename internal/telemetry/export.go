@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/stoa"
+
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -75,7 +77,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	body := encode(spans)
 	var err error
 	for n := range exportTries {
-		if n > 0 && !e.wait(ctx, e.pause<<(n-1)) {
+		if n > 0 && !stoa.Sleep(ctx, e.pause<<(n-1)) {
 			break
 		}
 		var again bool
@@ -99,17 +101,6 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 func (e *exporter) Shutdown(context.Context) error {
 	e.client.CloseIdleConnections()
 	return nil
-}
-
-func (e *exporter) wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // post sends one request. again reports whether it may be repeated.

@@ -239,14 +239,10 @@ func (c *exchange) endRetry() {
 
 // pause waits for d, or returns ctx's error when that ends first.
 func (c *exchange) pause(d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-c.ctx.Done():
+	if !stoa.Sleep(c.ctx, d) {
 		return c.ctx.Err()
 	}
+	return nil
 }
 
 // emit yields an event and reports whether the reader continues.

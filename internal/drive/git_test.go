@@ -1,6 +1,10 @@
-package cli
+package drive_test
 
-import "testing"
+import (
+	"testing"
+
+	"stoa/internal/drive"
+)
 
 func TestNamesThatMayMeanGit(t *testing.T) {
 	t.Parallel()
@@ -8,7 +12,7 @@ func TestNamesThatMayMeanGit(t *testing.T) {
 		".git": true, ".GIT": true, ".Git": true, ".git.": true, ".git .": true, "git~1": true, ".g\u200cit": true, "\ufeff.git": true,
 		".gitignore": false, "git": false, ".github": false, "a.git": false, "": false, ".": false, "git~2x": false,
 	} {
-		if got := isGit(name); got != want {
+		if got := drive.IsGit(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}
