@@ -12,8 +12,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestAWrongClockEndsNoTurn checks that a turn goes on although its deadline has passed by the
-// wall clock: that of another node, or that of its own node after a step.
+// TestAWrongClockEndsNoTurn checks that a turn continues although its deadline has passed
+// according to the wall clock of another node, or of its own node after a step.
 func TestAWrongClockEndsNoTurn(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"of another node": true, "of its node": false} {

@@ -51,7 +51,7 @@ func TestAServersSessionMayOutliveATurn(t *testing.T) {
 					t.Errorf("%s, %s: %+v", lasts, message, got)
 				}
 			}
-			// Sessions that nobody uses are ended, and those of a session that is deleted.
+			// Unused sessions and those of a deleted session are ended.
 			if err := r.Sessions.Delete(t.Context(), h.Caller(), a.ID, other.ID); err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func write(id, path, content string) stoa.ToolCall {
 	return stoa.ToolCall{ID: id, Name: "drive_write", Arguments: `{"path":"` + path + `","content":"` + content + `"}`}
 }
 
-// fileOf returns the text of a file of an agent's drive; empty if there is none.
+// fileOf returns the text of a file of an agent's drive; empty if the file does not exist.
 func fileOf(h *sessiontest.Fixture, a stoa.Agent, path string) string {
 	h.T.Helper()
 	p, err := drive.ParsePath(path)
@@ -61,7 +61,7 @@ func TestWritesWaitForTheirApproval(t *testing.T) {
 			t.Errorf("%s: the files have %q and %q", name, one, two)
 		}
 		if len(results) != 4 || results[0].IsError || !strings.Contains(results[1].Content, "Not approved") || !results[2].IsError || !strings.Contains(results[3].Content, "a.md") {
-			t.Errorf("%s: the model was told %+v", name, results)
+			t.Errorf("%s: the model received %+v", name, results)
 		}
 		calls := callsOf(h, r, s)
 		if len(calls) != 3 || calls[0].Outcome != stoa.OutcomeOK || calls[0].DecidedBy != "key_a" || calls[1].Outcome != stoa.OutcomeDenied || calls[2].Outcome != stoa.OutcomeError {
@@ -87,7 +87,7 @@ func TestWritesToApproveAreNotForOnce(t *testing.T) {
 		t.Errorf("withheld are %+v", s.Withheld)
 	}
 	if len(results) != 1 || !results[0].IsError || fileOf(h, a, "a.md") != "" {
-		t.Errorf("the model was told %+v", results)
+		t.Errorf("the model received %+v", results)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestNoWriteEscapesItsApproval(t *testing.T) {
 	}
 	h.Until(r, s, stoa.SessionCompleted)
 	if last := results[len(results)-1]; len(results) != len(calls) || !last.IsError || !strings.Contains(last.Content, "At most 16") {
-		t.Errorf("the model was told %+v", last)
+		t.Errorf("the model received %+v", last)
 	}
 	for _, c := range calls {
 		if text := fileOf(h, a, c.ID+".md"); text != "" {

@@ -30,7 +30,7 @@ func rateOf(price stoa.Price, served []fakeup.Served) float64 {
 }
 
 // TestAnAgentPaysForItsPrefixOnce has an agent with long instructions take ten steps before a
-// vendor with a cache, then begin a second session. Each charge is what the vendor asks.
+// vendor with a cache, then begin a second session. Each charge equals the vendor's price.
 func TestAnAgentPaysForItsPrefixOnce(t *testing.T) {
 	t.Parallel()
 	const model = "alpha-sonnet-5-5"
