@@ -178,9 +178,7 @@ func (p *prompt) build() stoa.Call {
 	}
 	call.Instructions = strings.Join(parts, "\n\n")
 	if p.knowledge.Text != "" {
-		files := stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text)
-		files.Parts[0].Mark = stoa.MarkShort // every session of the agent begins with them
-		call.Messages = append(call.Messages, files)
+		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
 	}
 	if text := p.omission(); text != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, text))

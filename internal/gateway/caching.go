@@ -25,7 +25,7 @@ func (g *Gateway) cache(account string, req *Request) {
 	seen := g.prefixes.seen(account, call, time.Now())
 	marked, _ := call.Marked()
 	switch {
-	case marked && req.SessionID == "":
+	case marked:
 		call.Caching = stoa.CacheNothing
 	case req.SessionID != "", call.Stateful, len(call.Tools) > 0, slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return m.Role == stoa.RoleAssistant }):
 		call.Caching = stoa.CacheConversation

@@ -85,7 +85,8 @@ type messagesMarks struct {
 }
 
 // marksOf marks the pieces of a request as the caller does, of whose marks the last four count,
-// or the ends of the instructions, of the previous request and of this one.
+// or the ends of the instructions, of the first part of the conversation, such as the files of
+// an agent or a long document, of the previous request and of this one.
 func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	marked, _ := call.Marked()
 	if call.Caching == stoa.CacheOff || !marked && call.Caching == stoa.CacheNothing {
@@ -115,6 +116,7 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 		m.system = max(m.system, stoa.MarkShort)
 	}
 	if call.Caching == stoa.CacheConversation {
+		list[0].mark(0, stoa.MarkShort)
 		for _, i := range []int{previous, len(list) - 1} {
 			if i >= 0 {
 				list[i].mark(len(list[i].parts)-1, stoa.MarkShort)
@@ -128,6 +130,7 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 // mark marks a piece of the turn, or the one before it that is not reasoning, which cannot be
 // marked.
 func (t turn) mark(at int, m stoa.Mark) {
+	at = min(at, len(t.parts)-1)
 	for at >= 0 && t.parts[at].Kind == stoa.PartReasoning {
 		at--
 	}
