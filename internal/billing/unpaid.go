@@ -7,7 +7,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// unpaidFor is how long the cost of a call that failed free of charge counts.
+// unpaidFor is the time for which the cost of a call that failed free of charge counts.
 const unpaidFor = time.Hour
 
 // Unpaid costs are those of requests that failed free of charge after their provider had

@@ -67,9 +67,8 @@
 // tab. Anyone who can run a script in that page can read the chat, as with an embed session.
 // The id proves nothing and a program can forge an Origin, so the caps protect the owner:
 // credits of a chat, chats per day, requests of an address. A chat counts from its first
-// message, and a network begins at most a tenth of a day's chats: a ticket costs a stranger
-// nothing. A chat page that requests its own
-// ticket was rejected: the service would receive its own origin. So was a page of the service
+// message, and a network begins at most a tenth of a day's chats, so tickets use up no limit.
+// A chat page that requests its own ticket was rejected: the service would receive its own origin. So was a page of the service
 // without the check, because every link to it would be an open chat. The preview is such a
 // page and counts against the caps. Reconsider this if owners reach the caps because of other
 // programs.

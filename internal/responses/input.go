@@ -1,8 +1,6 @@
 package responses
 
-import (
-	"stoa/internal/stoa"
-)
+import "stoa/internal/stoa"
 
 // input parses the input member: a text, or messages.
 func (p *parser) input() error {
@@ -131,8 +129,9 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 }
 
 // content parses a message's content: a string, or parts, whose texts are joined if no
-// extension is enabled and none is marked for the cache. refused is a semantic error, after which parsing continues: it
-// applies only if the item turns out to be a message. err ends the parsing.
+// extension is enabled and none is marked for the cache. refused is a semantic error, after
+// which parsing continues: it applies only if the item turns out to be a message. err ends the
+// parsing.
 func (p *parser) content(path string) (parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = soft(bad)

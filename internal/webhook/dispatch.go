@@ -323,8 +323,9 @@ func (d *Dispatcher) claim(ctx context.Context, now time.Time, ready []store.Due
 	return more, nil
 }
 
-// claimOf claims deliveries of a webhook, as many as there are places for it. Those of a disabled webhook are held, and
-// those of a deleted one removed; held reports that there may be more.
+// claimOf claims deliveries of a webhook, as many as there are places for it. Those of a
+// disabled webhook are held, and those of a deleted one removed; held reports that there may be
+// more.
 func (d *Dispatcher) claimOf(ctx context.Context, tx *store.Tx, due store.DueWebhook, now time.Time, places func(store.DueWebhook) int) (c claimed, held bool, err error) {
 	id := due.ID
 	w, found, err := tx.AnyWebhook(ctx, id)
