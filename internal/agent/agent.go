@@ -52,11 +52,14 @@ type Config struct {
 	// polls for their cancellations and events every second.
 	Shared bool
 
-	KnowledgeSize int64              // maximum size, in tokens, of a drive that is included in the prompt whole [24,000]
-	ToolOutput    int                // maximum size, in bytes, of a tool's result [16 KiB]
-	Logger        *slog.Logger       // [none]
-	Metrics       *telemetry.Metrics // [none]
-	Tracer        *telemetry.Tracer  // [none]
+	KnowledgeSize int64 // maximum size, in tokens, of a drive that is included in the prompt whole [24,000]
+	// CompactAt is the part of a model's window, in percent, above which sessions are summarized;
+	// 0 means never.
+	CompactAt  int
+	ToolOutput int                // maximum size, in bytes, of a tool's result [16 KiB]
+	Logger     *slog.Logger       // [none]
+	Metrics    *telemetry.Metrics // [none]
+	Tracer     *telemetry.Tracer  // [none]
 }
 
 func (c Config) withDefaults() Config {

@@ -47,7 +47,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
 		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external,
 	}
-	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
+	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}, w.window(agent.Model, c.Plan)); err != nil {
 		return err
 	}
 	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{

@@ -159,16 +159,25 @@ func blocksOf(t *testing.T, body []byte) (list []string) {
 	return list
 }
 
-// TestALongSessionStaysAffordable has a session of 200 turns fill its window several times: a
-// late turn costs about as much as an early one.
+// TestALongSessionStaysAffordable has a session of 200 turns fill its window several times, with
+// summaries and without: a late turn costs about as much as an early one.
 func TestALongSessionStaysAffordable(t *testing.T) {
 	t.Parallel()
+	for name, compactAt := range map[string]int{"summaries": 70, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkAffordable(t, compactAt)
+		})
+	}
+}
+
+func checkAffordable(t *testing.T, compactAt int) {
 	const model, turns = "alpha-sonnet-5-5", 200
 	h, vendor := onVendor(t, "messages", func(o *catalog.Options) {
 		o.Models = map[string]stoa.ModelChange{model: {ContextTokens: 32_000, DefaultOutput: 1_000}}
 	})
 	a := h.Agent(func(a *stoa.Agent) { a.Model = model })
-	r := h.Service()
+	r := h.Service(func(c *sessiontest.Config) { c.CompactAt = compactAt })
 	sessiontest.Run(t, r)
 	message := func(n int) string {
 		return fmt.Sprintf("mark: %d %s\ntokens: 40", n, strings.Repeat("another detail of the case, ", 30))
@@ -181,9 +190,24 @@ func TestALongSessionStaysAffordable(t *testing.T) {
 		h.Until(r, s, stoa.SessionCompleted)
 	}
 	checkAccepted(t, vendor)
-	price, served := priceOf(t, h, model), vendor.Served()
+	price, served, number := priceOf(t, h, model), vendor.Served(), 0
+	turnOf := make([]int, len(served)) // of each request; a summary belongs to the turn after it
+	for i, s := range served {
+		if blocks := blocksOf(t, s.Body); !strings.Contains(blocks[len(blocks)-1], "Summarize the conversation up to here") {
+			number++
+			turnOf[i] = number
+			continue
+		}
+		turnOf[i] = number + 1
+	}
+	if number != turns || compactAt == 0 && len(served) > turns {
+		t.Fatalf("%d requests for %d turns", len(served), number)
+	}
 	cost := func(from, through int) (sum float64) {
-		for _, s := range served[from-1 : through] {
+		for i, s := range served {
+			if turnOf[i] < from || turnOf[i] > through {
+				continue
+			}
 			u := s.Usage
 			sum += float64(price.Cost(stoa.Usage{InputTokens: u.Input, CachedTokens: u.Cached, CacheWriteTokens: u.Written, OutputTokens: u.Output}))
 		}
@@ -202,7 +226,7 @@ func TestALongSessionStaysAffordable(t *testing.T) {
 	if broken > turns/10 {
 		t.Errorf("%d of %d requests read nothing from the cache", broken, len(served))
 	}
-	t.Logf("turns 61 to 90 cost %.0f micro-credits, turns 161 to 190 %.0f; %d prefixes broke", early, late, broken)
+	t.Logf("turns 61 to 90 cost %.0f micro-credits, turns 161 to 190 %.0f; %d summaries, %d prefixes broke", early, late, len(served)-turns, broken)
 }
 
 // priceOf returns the price of a model.

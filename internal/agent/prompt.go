@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stoa/internal/drive"
@@ -20,24 +21,28 @@ type prompt struct {
 	mode         stoa.SessionMode
 	access       stoa.DriveAccess
 	knowledge    drive.Knowledge
-	told         bool         // the knowledge is recorded among the sources
-	past         []pastTurn   // earlier turns, oldest first
-	from         int64        // the first turn of the session that the prompt contains; 0 means all
-	message      stoa.Message // of the user, in this turn
-	steps        []stoa.Step  // of this turn
-	sees         bool         // the model accepts images
-	shown        bool         // the last request had images
-	refused      bool         // a request with images was refused: later ones have no images
+	told         bool              // the knowledge is recorded among the sources
+	turn         int64             // number of this turn
+	past         []pastTurn        // earlier turns, oldest first
+	from, skip   int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
+	summary      *store.Compaction // of what is before from; nil if none is used
+	newest       *store.Compaction // the newest one, even if its summary is not used
+	message      stoa.Message      // of the user, in this turn
+	steps        []stoa.Step       // of this turn
+	sees         bool              // the model accepts images
+	shown        bool              // the last request had images
+	refused      bool              // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
 	cut          bool                // a result of the session was truncated
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
-	actions      []stoa.ExternalCall // of earlier turns, the newest first; those of left out turns are listed
+	actions      []stoa.ExternalCall // of earlier turns, the oldest first; those of turns that are left out are listed
 }
 
 const (
 	defaultWindow = 128_000 // tokens; assumed if the window of a model is unknown
 	pastBatch     = 20      // turns that are read at once
-	maxActions    = 20      // actions of earlier turns that the prompt lists
+	maxActions    = 20      // actions of neighboring turns that the prompt lists
+	maxRead       = 500     // actions of a session that are read
 	maxTold       = 500     // characters of the arguments of each action
 )
 
@@ -59,12 +64,13 @@ const (
 )
 
 // readDrive reads the parts of the drive that the prompt needs, if the session may read the
-// drive.
-func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner) (err error) {
+// drive. The drive is included whole if it fits into a quarter of the window.
+func (w *Worker) readDrive(ctx context.Context, p *prompt, of drive.Owner, window int64) (err error) {
 	if p.access == stoa.DriveNone {
 		return nil
 	}
-	p.knowledge, err = w.cfg.Drives.Knowledge(ctx, of, w.cfg.KnowledgeSize)
+	p.knowledge, err = w.cfg.Drives.Knowledge(ctx, of, min(w.cfg.KnowledgeSize, window/4))
+	p.told = false
 	return err
 }
 
@@ -98,14 +104,6 @@ func (w *Worker) call(p *prompt, plan stoa.Plan) stoa.Call {
 	return p.fit(w.window(p.model, plan))
 }
 
-// Parts of a model's window. When the input exceeds compactAt, the oldest turns are left out
-// until it is at most compactTo: in one large step, since a request that begins differently from
-// the one before is not read from the vendor's cache.
-const (
-	compactAt = 70 // percent
-	compactTo = 50
-)
-
 // fit returns the call, shortened until its estimated input fits the window, in tokens: it
 // leaves out the oldest turns, then it shortens results.
 func (p *prompt) fit(window int64) stoa.Call {
@@ -122,13 +120,61 @@ func (p *prompt) fit(window int64) stoa.Call {
 	return call
 }
 
+// tooLarge returns a failure if the part of the call that every step has is larger than the
+// window. An estimate counts three bytes per token and is usually a third too high, so that
+// calls a little above the window are left to the provider.
+func (p *prompt) tooLarge(call *stoa.Call, window int64) *failure {
+	if call.EstimateInput()*3/4 <= window {
+		return nil
+	}
+	parts := []struct {
+		name string
+		stoa.Call
+	}{
+		{fmt.Sprintf("%d tools", len(call.Tools)), stoa.Call{Tools: call.Tools}},
+		{"instructions", stoa.Call{Instructions: call.Instructions}},
+		{"message", stoa.Call{Messages: []stoa.Message{p.message}}},
+	}
+	if p.knowledge.Text != "" {
+		parts[1].name = "instructions and files of the drive"
+		parts[1].Messages = call.Messages[:1]
+	}
+	total, text := int64(0), ""
+	for _, part := range parts {
+		size := part.EstimateInput()
+		total += size
+		text += fmt.Sprintf("%s %s, ", part.name, grouped(size))
+	}
+	if total*3/4 <= window {
+		return nil // results of tools
+	}
+	return &failure{Failure: stoa.Failure{Code: stoa.CodeContextLength, Message: fmt.Sprintf(
+		"The prompt does not fit into the model's window, in tokens: %sand %s accepts about %s. Give the agent fewer tools, less text, or a model with a larger window.", text, p.model, grouped(window))}}
+}
+
+// grouped returns a number with separators between thousands.
+func grouped(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return grouped(n/1000) + fmt.Sprintf(",%03d", n%1000)
+}
+
 // leaveOut leaves out the oldest turns until the input, of total tokens, has at most the given
 // number.
 func (p *prompt) leaveOut(total, most int64) {
 	for ; len(p.past) > 0 && total > most; p.past = p.past[1:] {
-		total -= p.past[0].size()
-		p.from = p.past[0].number + 1
+		total -= p.past[0].size
+		p.from, p.skip = p.past[0].number+1, 0
 	}
+}
+
+// skipped returns the number of steps of this turn that the prompt does not contain.
+func (p *prompt) skipped() int {
+	if p.from == p.turn {
+		return int(p.skip)
+	}
+	return 0
 }
 
 // shorten leaves out long results of tools and images, the oldest first. It may change the
@@ -180,24 +226,26 @@ func (p *prompt) build() stoa.Call {
 	if p.knowledge.Text != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, filesText+p.knowledge.Text))
 	}
-	if text := p.omission(); text != "" {
-		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, text))
-	}
-	for _, t := range p.past {
-		call.Messages = append(call.Messages, t.messages()...)
-	}
-	call.Messages = append(call.Messages, p.message)
-	results := p.withImages()
-	p.markRepeated(results)
-	for i, s := range p.steps {
-		call.Messages = append(call.Messages, s.Message())
-		if len(s.Calls) > 0 {
-			answer := stoa.Message{Role: stoa.RoleUser, Parts: make([]stoa.Part, len(results[i]))}
-			for j := range results[i] {
-				answer.Parts[j] = stoa.Part{Kind: stoa.PartResult, Result: &results[i][j]}
-			}
-			call.Messages = append(call.Messages, answer)
+	add := func(text string) {
+		if text != "" {
+			call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, text))
 		}
+	}
+	add(p.omission())
+	next := p.from // the turn after the one before
+	for i := range p.past {
+		add(p.acted(next, p.past[i].number))
+		next = p.past[i].number + 1
+		call.Messages = append(call.Messages, p.past[i].messages...)
+	}
+	if len(p.message.Parts) > 0 {
+		add(p.acted(next, p.turn))
+		call.Messages = append(call.Messages, p.message)
+	}
+	results := p.withImages()
+	markRepeated(p.steps, results)
+	for i := p.skipped(); i < len(p.steps); i++ {
+		call.Messages = appendStep(call.Messages, &p.steps[i], results[i])
 	}
 	if p.final != "" {
 		call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.LastStepNote))
@@ -205,12 +253,25 @@ func (p *prompt) build() stoa.Call {
 	return call
 }
 
-// markRepeated adds a note to the result of every call that the turn has made at least twice
-// before.
-func (p *prompt) markRepeated(results [][]stoa.ToolResult) {
+// appendStep appends the message of a step, and the message with the results of its calls.
+func appendStep(list []stoa.Message, s *stoa.Step, results []stoa.ToolResult) []stoa.Message {
+	list = append(list, s.Message())
+	if len(s.Calls) == 0 {
+		return list
+	}
+	answer := stoa.Message{Role: stoa.RoleUser, Parts: make([]stoa.Part, len(results))}
+	for j := range results {
+		answer.Parts[j] = stoa.Part{Kind: stoa.PartResult, Result: &results[j]}
+	}
+	return append(list, answer)
+}
+
+// markRepeated adds a note to the result of every call that the steps of a turn have made at
+// least twice before.
+func markRepeated(steps []stoa.Step, results [][]stoa.ToolResult) {
 	type made struct{ tool, arguments string }
 	times := map[made]int{}
-	for i, s := range p.steps {
+	for i, s := range steps {
 		for j := range results[i] {
 			call := made{s.Calls[j].Name, s.Calls[j].Arguments}
 			if times[call]++; times[call] >= 3 && len(results[i][j].Parts) == 0 {
@@ -232,28 +293,41 @@ func (p *prompt) madeBy() *stoa.State {
 	return nil
 }
 
-// omission tells the model what the conversation below lacks: its beginning, and what calls of
-// turns that are left out, or were repeated, have done. It is empty if nothing is lacking.
+// omission returns the message about the beginning of the conversation that the prompt does not
+// contain: the summary, and what calls of turns that are left out have done. It is empty if
+// nothing is left out.
 func (p *prompt) omission() string {
 	var parts []string
-	if p.from > 0 {
+	after := int64(0)
+	if s := p.summary; s != nil {
+		text := summaryText + s.Text
+		if s.Calls != "" {
+			text += fmt.Sprintf(callsText, toolResultRead) + s.Calls
+		}
+		parts, after = append(parts, text), s.From
+	}
+	if p.from > max(after, 1) {
 		parts = append(parts, droppedText)
 	}
-	var b strings.Builder
-	for _, c := range slices.Backward(p.actions) {
-		if slices.ContainsFunc(p.past, func(t pastTurn) bool { return t.number == c.Turn }) {
-			continue
-		}
-		outcome := string(c.Outcome)
-		if c.Resolution != "" {
-			outcome += ", found to be " + c.Resolution
-		}
-		fmt.Fprintf(&b, "turn %d: %s %s → %s\n", c.Turn, c.Tool, session.CutRunes(c.Arguments, maxTold), outcome)
-	}
-	if b.Len() > 0 {
-		parts = append(parts, actionsText+b.String())
+	if text := p.acted(after, p.from); text != "" {
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// acted returns the text about the actions of turns that the prompt does not contain: from the
+// first until before the last. It is empty if there are none.
+func (p *prompt) acted(first, last int64) string {
+	var lines []string
+	for _, c := range p.actions {
+		if c.Turn >= first && c.Turn < last {
+			lines = append(lines, fmt.Sprintf("turn %d: %s %s → %s\n", c.Turn, c.Tool, session.CutRunes(c.Arguments, maxTold), outcomeText(c)))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return actionsText + strings.Join(lines[max(len(lines)-maxActions, 0):], "")
 }
 
 // said returns a user's message of a session, with its note, as a model is sent it.
@@ -267,57 +341,57 @@ func said(text, note string) stoa.Message {
 
 // A pastTurn is an earlier turn of a session, as a model is sent it.
 type pastTurn struct {
-	number  int64
-	message stoa.Message // of the user
-	steps   []stoa.Step
+	number   int64
+	steps    []stoa.Step
+	messages []stoa.Message // of the user, the steps, and the results of their calls; always the same
+	size     int64          // estimated number of tokens
 }
 
-// messages returns the turn's message, its steps and the results of their calls, always the
-// same.
-func (t *pastTurn) messages() []stoa.Message {
-	list := []stoa.Message{t.message}
-	for i := range t.steps {
-		s := &t.steps[i]
-		if s.Text == "" && len(s.Calls) == 0 {
-			continue
-		}
-		list = append(list, s.Message())
-		if len(s.Calls) == 0 {
-			continue
-		}
-		answer := stoa.Message{Role: stoa.RoleUser}
-		for j, c := range s.Calls {
-			r := stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: notDoneText}
-			if s.Results[j] != nil {
-				r = *s.Results[j]
-				if shown := imageIn(&r); shown != nil && shown.Note == "" {
-					r.Content = shown.without(passedText)
-				}
-			}
-			answer.Parts = append(answer.Parts, stoa.Part{Kind: stoa.PartResult, Result: &r})
-		}
-		list = append(list, answer)
+// newPastTurn returns a turn without its first steps.
+func newPastTurn(number int64, message stoa.Message, steps []stoa.Step, skip int) pastTurn {
+	t := pastTurn{number: number, steps: steps[min(skip, len(steps)):], messages: []stoa.Message{message}}
+	results := make([][]stoa.ToolResult, len(steps))
+	for i := range steps {
+		results[i] = pastResults(&steps[i])
 	}
-	return list
+	markRepeated(steps, results)
+	for i := skip; i < len(steps); i++ {
+		if s := &steps[i]; s.Text != "" || len(s.Calls) > 0 {
+			t.messages = appendStep(t.messages, s, results[i])
+		}
+	}
+	t.size = stoa.Call{Messages: t.messages}.EstimateInput()
+	return t
 }
 
-// size returns the estimated number of tokens of the turn.
-func (t *pastTurn) size() int64 { return stoa.Call{Messages: t.messages()}.EstimateInput() }
+// pastResults returns the results of a step of an earlier turn, without images.
+func pastResults(s *stoa.Step) []stoa.ToolResult {
+	results := make([]stoa.ToolResult, len(s.Calls))
+	for j, c := range s.Calls {
+		results[j] = stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: notDoneText}
+		if s.Results[j] != nil {
+			results[j] = *s.Results[j]
+			if shown := imageIn(&results[j]); shown != nil && shown.Note == "" {
+				results[j].Content = shown.without(passedText)
+			}
+		}
+	}
+	return results
+}
 
-// recall reads the earlier turns of a session. If they and the rest of the prompt exceed the
-// part compactAt of the window, it keeps the newest ones up to compactTo.
+// recall reads the earlier turns of a session, the newest first, until the prompt exceeds the
+// window.
 func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow, window int64) error {
 	if row.Turn.Number == 1 {
 		return nil
 	}
-	p.from = row.ContextFrom
 	rest := *p
 	if rest.openCalls() { // results are still to come
 		rest.steps = rest.steps[:len(rest.steps)-1]
 	}
 	fixed := rest.build()
-	total, most := fixed.EstimateInput(), window*compactAt/100
-	for before := row.Turn.Number; total <= most; {
+	total := fixed.EstimateInput()
+	for before := row.Turn.Number; total <= window; {
 		page, err := tx.PastTurns(ctx, row.ID, p.from, before, row.Turn.MessageID, pastBatch)
 		if err != nil {
 			return err
@@ -331,21 +405,20 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			return err
 		}
 		for _, m := range page {
-			t := pastTurn{number: m.Number, message: said(m.Text, m.Note)}
-			for _, s := range steps {
-				if s.Turn == m.Number {
-					t.steps = append(t.steps, s)
-				}
+			own, skip := slices.DeleteFunc(slices.Clone(steps), func(s stoa.Step) bool { return s.Turn != m.Number }), 0
+			if m.Number == p.from {
+				skip = int(p.skip)
 			}
+			t := newPastTurn(m.Number, said(m.Text, m.Note), own, skip)
 			p.past = append(p.past, t)
-			if total += t.size(); total > most {
+			if total += t.size; total > window {
 				break
 			}
 		}
 	}
 	slices.Reverse(p.past)
-	if total > most {
-		p.leaveOut(total, window*compactTo/100)
+	if total > window && len(p.past) > 0 && p.past[0].number > p.from {
+		p.from, p.skip = p.past[0].number, 0
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 			ch.Withhold(t.withheld)
 		}
 		if p.from != ch.Row.ContextFrom {
-			ch.LeaveOut(p.from)
+			ch.LeaveOut(p.from, p.skip)
 		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
 			return err
@@ -259,14 +259,28 @@ func limitFailure(limit stoa.Code) *failure {
 	return &failure{Failure: f}
 }
 
-// request returns the model call of the next step. It fails if the account is suspended, or
-// if the turn or the embed has spent its limit.
+// request returns the model call of the next step. It fails like [Worker.begin], or if the call
+// is too large.
 func (w *Worker) request(t *turn) (gateway.Request, error) {
-	row := &t.row
 	t.prompt.sees = w.sees(t.prompt.model, t.caller.Plan)
 	t.prompt.final = t.final()
+	req, err := w.begin(t, int64(len(t.prompt.steps)+1))
+	if err != nil {
+		return req, err
+	}
+	req.Call = w.call(t.prompt, t.caller.Plan)
+	if f := t.prompt.tooLarge(&req.Call, t.window); f != nil {
+		return req, f
+	}
+	return req, nil
+}
+
+// begin returns a model call of the turn under a number, without its content. It fails if the
+// account is suspended, or if the turn or the embed has spent its limit.
+func (w *Worker) begin(t *turn, number int64) (gateway.Request, error) {
+	row := &t.row
 	req := gateway.Request{
-		ID: stoa.StepID(row.ID, row.Turn.Number, int64(len(t.prompt.steps)+1)), Model: t.prompt.model, Call: w.call(t.prompt, t.caller.Plan),
+		ID: stoa.StepID(row.ID, row.Turn.Number, number), Model: t.prompt.model,
 		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID,
 	}
 	if t.caller.Account.Suspended {

@@ -15,13 +15,18 @@ import (
 type turn struct {
 	run    *run
 	prompt *prompt
-	drive  drive.Owner
-	shown  stoa.DriveAccess // access to the drive if an embed shows the session
-	row    store.SessionRow
-	caller *stoa.Caller        // for the next step; nil means to be read again
-	calls  []stoa.ExternalCall // external calls of the last step
-	cost   stoa.Credits        // of the newest step; 0 if another process made it
-	own    tool.Credentials    // of the session itself
+	window int64 // maximum input, in tokens
+	// compactAt is the part of the window, in percent, above which the session is summarized;
+	// 0 means never. compacted reports that this was tried.
+	compactAt int
+	compacted bool
+	drive     drive.Owner
+	shown     stoa.DriveAccess // access to the drive if an embed shows the session
+	row       store.SessionRow
+	caller    *stoa.Caller        // for the next step; nil means to be read again
+	calls     []stoa.ExternalCall // external calls of the last step
+	cost      stoa.Credits        // of the newest step; 0 if another process made it
+	own       tool.Credentials    // of the session itself
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
 	tellWithheld bool            // withheld is not recorded yet
@@ -52,6 +57,9 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 		if len(t.prompt.steps) >= row.Limits.MaxSteps {
 			return limitFailure(session.CodeStepLimit)
 		}
+		if err := w.compact(ctx, t); err != nil {
+			return err
+		}
 		done, err := w.step(ctx, t)
 		if err != nil || done {
 			return err
@@ -63,7 +71,7 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 // load reads the data of a turn: the agent as it was frozen, the message, the recorded steps,
 // the history that fits, and the drive.
 func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
-	p := &prompt{model: row.ModelAsked, mode: row.Mode}
+	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number}
 	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
 		caller, err := w.caller(ctx, tx, &row)
@@ -77,6 +85,15 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		}
 		p.instructions, p.model, p.access = c.Instructions, c.Model, accessWithout(row.Withheld, c.DriveAccess)
 		t.shown = c.VisitorDrive.Access(p.access)
+		t.window, t.compactAt = w.window(p.model, caller.Plan), w.cfg.CompactAt
+		if c.CompactAt != 0 {
+			t.compactAt = max(c.CompactAt, 0)
+		}
+		if row.Compacted > 0 {
+			if p.newest, p.summary, err = tx.Compactions(ctx, row.ID); err != nil {
+				return err
+			}
+		}
 		if err := t.limitDrive(ctx, tx); err != nil {
 			return err
 		}
@@ -110,19 +127,20 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			}
 		}
 		if row.ToolCalls > 0 && row.Turn.Number > 1 {
-			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxActions); err != nil {
+			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxRead); err != nil {
 				return err
 			}
+			slices.Reverse(p.actions)
 		}
 		return nil
 	})
 	if err == nil {
-		err = w.readDrive(ctx, p, t.drive)
+		err = w.readDrive(ctx, p, t.drive, t.window)
 	}
 	if err == nil {
 		err = w.store.Read(ctx, func(tx *store.Tx) error {
-			p.past = nil
-			return p.recall(ctx, tx, row, w.window(p.model, t.caller.Plan))
+			p.past, p.from, p.skip = nil, row.ContextFrom, row.ContextSteps
+			return p.recall(ctx, tx, row, t.window)
 		})
 	}
 	return t, err

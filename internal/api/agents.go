@@ -7,6 +7,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/catalog"
+	"stoa/internal/config"
 	"stoa/internal/contract"
 	"stoa/internal/rest"
 	"stoa/internal/session"
@@ -30,7 +31,7 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in rest.Request[
 	agent := stoa.Agent{
 		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
 		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
-		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), Metadata: orZero(b.Metadata),
+		VisitorDrive: visitorDrive(b.VisitorDrive), EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Timezone: valueOr(b.Timezone, defaultTimezone), CompactAt: compactAt(b.CompactAt), Metadata: orZero(b.Metadata),
 	}
 	err := s.mergeLimits(&agent.Limits, b.Limits)
 	if err == nil {
@@ -87,7 +88,26 @@ func (s *Server) checkAgent(a stoa.Agent) error {
 	if err := session.CheckTimezone(a.Timezone); err != nil {
 		return err
 	}
+	if a.CompactAt > 0 && a.CompactAt < config.MinCompactAt {
+		return stoa.Errorf(stoa.CodeInvalidValue, "compactAt must be from %d to %d, or 0 for never.", config.MinCompactAt, config.MaxCompactAt).At("compactAt")
+	}
 	return checkMetadata(a.Metadata)
+}
+
+// compactAt returns the stored form of an agent's compactAt, and contractCompactAt that of the
+// contract: null is stored as 0, and 0, which means never, as -1.
+func compactAt(n nullable.Nullable[int]) int {
+	if n.IsSpecified() && !n.IsNull() && n.MustGet() == 0 {
+		return -1
+	}
+	return valueOr(n, 0)
+}
+
+func contractCompactAt(n int) nullable.Nullable[int] {
+	if n == 0 {
+		return nullable.NewNullNullable[int]()
+	}
+	return nullable.NewNullableWithValue(max(n, 0))
 }
 
 // listAgents serves GET /api/v1/api-agents.
@@ -167,6 +187,9 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
 			return err
 		}
+	}
+	if b.CompactAt.IsSpecified() {
+		a.CompactAt = compactAt(b.CompactAt)
 	}
 	if b.Timezone.IsSpecified() {
 		a.Timezone = valueOr(b.Timezone, defaultTimezone)
@@ -258,7 +281,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 		if err != nil {
 			return err
 		}
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone, v.CompactAt
 		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
@@ -277,7 +300,7 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in rest.Reque
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: nullIfZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), VisitorDrive: string(a.VisitorDrive), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), Timezone: a.Timezone, CompactAt: contractCompactAt(a.CompactAt), EmbedEnabled: a.EmbedEnabled, ExternalID: nullIfZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
@@ -285,6 +308,6 @@ func contractAgent(a stoa.Agent) contract.Agent {
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
 	return contract.AgentVersion{
 		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess), VisitorDrive: string(v.VisitorDrive),
-		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CreatedAt: contract.Time(v.CreatedAt),
+		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), Timezone: v.Timezone, CompactAt: contractCompactAt(v.CompactAt), CreatedAt: contract.Time(v.CreatedAt),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
@@ -186,6 +187,8 @@ func TestWhatAnAgentMayNotBe(t *testing.T) {
 		{"a name of null", object{"name": nil}, stoa.CodeMissingParameter, "name"},
 		{"an unknown model", object{"model": "gpt-5"}, stoa.CodeModelNotFound, "model"},
 		{"an unknown access", object{"driveAccess": "none"}, stoa.CodeInvalidValue, "driveAccess"},
+		{"a window that is nearly empty", object{"compactAt": 29}, stoa.CodeInvalidValue, "compactAt"},
+		{"a window that is nearly full", object{"compactAt": 91}, stoa.CodeInvalidValue, "compactAt"},
 		{"an unknown use by visitors", object{"visitorDrive": "read_write"}, stoa.CodeInvalidValue, "visitorDrive"},
 		{"another's space", object{"spaceId": "spc_x"}, stoa.CodeSpaceNotFound, "spaceId"},
 		{"too much metadata", object{"metadata": many}, stoa.CodeInvalidValue, "metadata"},
@@ -318,6 +321,31 @@ func TestAnAgentSaysWhatVisitorsMayDo(t *testing.T) {
 		if a.Want(200, "GET", a.agent+"/versions/"+version, nil).JSON(&v); v.VisitorDrive != visitors {
 			t.Errorf("version %s has %q", version, v.VisitorDrive)
 		}
+	}
+}
+
+// TestAnAgentSetsItsCompaction sets compactAt to a part of the window, to 0 and to null.
+func TestAnAgentSetsItsCompaction(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"compactAt": 80})
+	null, never, set := nullable.NewNullNullable[int](), nullable.NewNullableWithValue(0), nullable.NewNullableWithValue(80)
+	want := func(reply *apitest.Reply, compactAt nullable.Nullable[int], version int64) {
+		t.Helper()
+		var agent contract.Agent
+		if reply.JSON(&agent); !maps.Equal(agent.CompactAt, compactAt) || agent.Version != version {
+			t.Errorf("%v in version %d, want %v in %d", agent.CompactAt, agent.Version, compactAt, version)
+		}
+	}
+	want(a.Want(200, "GET", a.agent, nil), set, 1)
+	want(a.Want(200, "PATCH", a.agent, object{"compactAt": 0}), never, 2)
+	want(a.Want(200, "PATCH", a.agent, object{"name": "Other"}), never, 2)
+	want(a.Want(201, "POST", a.agent+"/duplicate", nil), never, 1)
+	want(a.Want(200, "PATCH", a.agent, object{"compactAt": nil}), null, 3)
+	want(a.Want(200, "POST", a.agent+"/rollback", object{"version": 1}), set, 4)
+	var v contract.AgentVersion
+	if a.Want(200, "GET", a.agent+"/versions/2", nil).JSON(&v); !maps.Equal(v.CompactAt, never) {
+		t.Errorf("version 2 has %v", v.CompactAt)
 	}
 }
 

@@ -41,6 +41,11 @@ func (t *timeline) event(ev client.SessionEvent) error {
 		return t.line("·", "session "+text(v, "sessionId")+" on version "+text(v, "agentVersion")+" of the agent")
 	case "session.upgraded":
 		return t.line("·", "moved to version "+text(v, "agentVersion")+" of the agent")
+	case "session.compacted":
+		if text(v, "used") != "true" {
+			return t.line("·", "the summary was not used; the oldest turns are left out")
+		}
+		return t.line("·", fmt.Sprintf("the beginning was summarized: %s tokens instead of %s", grouped(number(v, "tokensAfter")), grouped(number(v, "tokensBefore"))))
 	case "message.created", "step.started":
 		return nil
 	case "message.completed":

@@ -267,6 +267,9 @@ func (c *checker) sizes() {
 // limits checks that every limit is at least one, as zero would refuse
 // everything.
 func (c *checker) limits() {
+	if n := c.Agents.CompactAt; n != 0 && (n < MinCompactAt || n > MaxCompactAt) {
+		c.problem("agents.compactAt", "%d is not possible; use %d to %d percent, or 0 for never", n, MinCompactAt, MaxCompactAt)
+	}
 	v := reflect.ValueOf(c.Limits)
 	for i := range v.NumField() {
 		path, f := "limits."+yamlName(v.Type().Field(i)), v.Field(i)

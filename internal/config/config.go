@@ -74,6 +74,7 @@ type Config struct {
 	Aliases   []stoa.AliasRule            `yaml:"aliases,omitempty"`
 	AliasSets []string                    `yaml:"aliasSets,omitempty"`
 	Limits    Limits                      `yaml:"limits"`
+	Agents    Agents                      `yaml:"agents"`
 	Retention Retention                   `yaml:"retention"`
 	Requests  RequestLog                  `yaml:"requestLog"`
 	Telemetry Telemetry                   `yaml:"telemetry"`
@@ -209,6 +210,20 @@ type Limits struct {
 	RequestsKeptPerAccount   int           `yaml:"requestsKeptPerAccount" env:"STOA_LIMIT_REQUESTS_KEPT_PER_ACCOUNT"` // in the request log
 }
 
+// Agents configures the sessions of agents.
+type Agents struct {
+	// CompactAt is the part of a model's window, in percent, above which the beginning of a
+	// session is summarized: from [MinCompactAt] to [MaxCompactAt], or 0 for never. An agent can
+	// have its own.
+	CompactAt int `yaml:"compactAt" env:"STOA_COMPACT_AT"`
+}
+
+// The limits of [Agents.CompactAt].
+const (
+	MinCompactAt = 30
+	MaxCompactAt = 90
+)
+
 // Retention is the time for which rows are kept that callers do not delete; 0 means
 // forever.
 type Retention struct {
@@ -303,6 +318,7 @@ func Defaults() Config {
 		FirstGrant:       100 * stoa.Credit,
 		ExtensionOptions: ExtensionOptions{Tools: ToolsOptions{Forced: "refuse", Foreign: "ignore"}, Images: ImagesOptions{URL: "pass"}, Files: FilesOptions{URL: "pass"}},
 		Drive:            Drive{Store: DriveStore{S3: S3{Region: "us-east-1", Keep: 7 * 24 * time.Hour}}},
+		Agents:           Agents{CompactAt: 70},
 		Limits: Limits{
 			Body:                     16 << 20,
 			BodiesInFlight:           256 << 20,

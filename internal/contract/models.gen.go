@@ -99,6 +99,10 @@ type AccountWithKey struct {
 
 // Agent defines model for Agent.
 type Agent struct {
+	// CompactAt The part of the model's window, in percent, above which its sessions are summarized; 0: never; null: the operator's setting.
+	//
+	// Example: 70
+	CompactAt   nullable.Nullable[int]    `json:"compactAt"`
 	CreatedAt   Time                      `json:"createdAt"`
 	Description nullable.Nullable[string] `json:"description"`
 	DriveAccess string                    `json:"driveAccess"`
@@ -133,7 +137,7 @@ type Agent struct {
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
-	// Version Counts the changes of instructions, model, tools, limits, drive access, `visitorDrive` and `timezone`.
+	// Version Counts the changes of instructions, model, tools, limits, drive access, `visitorDrive`, `timezone` and `compactAt`.
 	Version int64 `json:"version"`
 
 	// VisitorDrive Its access to the drive in embedded chats: `none`, `read`, or `write` if `driveAccess` allows it.
@@ -313,10 +317,15 @@ type AgentToolCall struct {
 
 // AgentVersion defines model for AgentVersion.
 type AgentVersion struct {
-	AgentID      string `json:"agentId"`
-	CreatedAt    Time   `json:"createdAt"`
-	DriveAccess  string `json:"driveAccess"`
-	Instructions string `json:"instructions"`
+	AgentID string `json:"agentId"`
+
+	// CompactAt The part of the model's window, in percent, above which its sessions are summarized; 0: never; null: the operator's setting.
+	//
+	// Example: 70
+	CompactAt    nullable.Nullable[int] `json:"compactAt"`
+	CreatedAt    Time                   `json:"createdAt"`
+	DriveAccess  string                 `json:"driveAccess"`
+	Instructions string                 `json:"instructions"`
 
 	// Limits The limits of one turn. Null means the limit of the service.
 	Limits TurnLimits `json:"limits"`
@@ -721,6 +730,11 @@ type CreateAccount struct {
 
 // CreateAgent defines model for CreateAgent.
 type CreateAgent struct {
+	// CompactAt The part of the model's window, in percent, above which a session's beginning is replaced by a summary: 30 to 90, or 0 for never. Null, the default, is the operator's setting. A summary is a model call with its own receipt.
+	//
+	// Example: 70
+	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
+
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 
@@ -3545,6 +3559,36 @@ type Session struct {
 	Usage SessionUsage `json:"usage"`
 }
 
+// SessionCompactedEvent A model call has summarized the beginning of the session. In later calls the summary replaces everything before a step; the session itself keeps it.
+type SessionCompactedEvent struct {
+	CreatedAt    Time  `json:"createdAt"`
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// FromStep The first step of that turn that they contain.
+	FromStep int64 `json:"fromStep"`
+
+	// FromTurn The first turn that later calls contain.
+	FromTurn  int64  `json:"fromTurn"`
+	ReceiptID string `json:"receiptId"`
+	Seq       int64  `json:"seq"`
+
+	// Text The summary; empty if it is not used. It is data: it comes from the model.
+	Text string `json:"text"`
+
+	// TokensAfter And after.
+	TokensAfter int64 `json:"tokensAfter"`
+
+	// TokensBefore The estimated input of the next step before.
+	TokensBefore int64 `json:"tokensBefore"`
+
+	// Turn The turn that made the call.
+	Turn int64  `json:"turn"`
+	Type string `json:"type"`
+
+	// Used False if the summary was empty or freed too little: the oldest turns are left out instead.
+	Used bool `json:"used"`
+}
+
 // SessionCreatedEvent Always the first event.
 type SessionCreatedEvent struct {
 	AgentID      string `json:"agentId"`
@@ -4126,6 +4170,11 @@ type UpdateAccount struct {
 
 // UpdateAgent defines model for UpdateAgent.
 type UpdateAgent struct {
+	// CompactAt The part of the model's window, in percent, above which a session's beginning is replaced by a summary: 30 to 90, or 0 for never. Null, the default, is the operator's setting. A summary is a model call with its own receipt.
+	//
+	// Example: 70
+	CompactAt nullable.Nullable[int] `json:"compactAt,omitempty,omitzero"`
+
 	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
 	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
 

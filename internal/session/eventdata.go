@@ -11,6 +11,7 @@ import (
 const (
 	EventCreated        = "session.created"   // [CreatedData]
 	EventUpgraded       = "session.upgraded"  // [UpgradedData]
+	EventCompacted      = "session.compacted" // [CompactedData]
 	EventStatus         = "session.status"    // [StatusData]
 	EventTurnStarted    = "turn.started"      // [TurnData]
 	EventTurnRecovered  = "turn.recovered"    // [TurnData]
@@ -41,6 +42,20 @@ type CreatedData struct {
 // UpgradedData is the data of session.upgraded.
 type UpgradedData struct {
 	AgentVersion int64 `json:"agentVersion"`
+}
+
+// CompactedData is the data of session.compacted: the text replaces everything before a step of
+// a turn in later prompts. It is empty, and Used is false, if the summary was not used.
+type CompactedData struct {
+	Turn         int64  `json:"turn"` // in which the call was made
+	FromTurn     int64  `json:"fromTurn"`
+	FromStep     int64  `json:"fromStep"`
+	Used         bool   `json:"used"`
+	Text         string `json:"text"`
+	TokensBefore int64  `json:"tokensBefore"` // estimated input of the next step
+	TokensAfter  int64  `json:"tokensAfter"`
+	ReceiptID    string `json:"receiptId"`
+	CreditsMicro int64  `json:"creditsMicro"`
 }
 
 // StatusData is the data of session.status.

@@ -95,16 +95,9 @@ func (d *Draft) message(sessionID string) stoa.SessionMessage {
 func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
 	id := stoa.StepID(st.SessionID, st.Turn, st.Number)
 	t.do(func() error { return t.tx.InsertStep(t.ctx, st) })
+	charge := t.spend(id)
 	t.do(func() error {
-		charge, _, err := t.tx.ChargeByID(t.ctx, id)
-		if err != nil {
-			return err
-		}
 		u := charge.Usage
-		t.Row.Usage.InputTokens += u.InputTokens
-		t.Row.Usage.OutputTokens += u.OutputTokens
-		t.Row.Spent += charge.Amount
-		t.Row.Turn.Spent += charge.Amount
 		t.Row.Steps++
 		t.Row.Strikes = 0
 		t.Row.ModelServed, t.Row.Fallback = charge.Served, charge.Reason == catalog.ReasonPlan
@@ -174,10 +167,40 @@ func (t *Transition) Reply(d *Draft, st stoa.Step, reason string) {
 	t.end(stoa.SessionCompleted, reason)
 }
 
-// LeaveOut records that the agent is told the session only from a turn on.
-func (t *Transition) LeaveOut(before int64) {
-	t.Row.ContextFrom = before
-	t.do(func() error { return t.tx.SetContextFrom(t.ctx, t.Row.AccountID, t.Row.ID, before) })
+// LeaveOut records that prompts contain the session only from a turn on, without the first
+// steps of that turn.
+func (t *Transition) LeaveOut(before, steps int64) {
+	t.Row.ContextFrom, t.Row.ContextSteps = before, steps
+	t.do(func() error { return t.tx.SetContext(t.ctx, t.Row) })
+}
+
+// RecordCompaction writes a compaction and its cost. It runs after the charge in the same
+// transaction.
+func (t *Transition) RecordCompaction(c store.Compaction) {
+	id := stoa.StepID(t.Row.ID, c.Turn, 0)
+	t.do(func() error { return t.tx.InsertCompaction(t.ctx, t.Row.ID, c) })
+	charge := t.spend(id)
+	t.Row.Compacted = c.Turn
+	t.LeaveOut(c.From, c.Steps)
+	t.event(EventCompacted, CompactedData{
+		Turn: c.Turn, FromTurn: c.From, FromStep: c.Steps + 1, Used: c.Text != "", Text: c.Text, TokensBefore: c.TokensBefore, TokensAfter: c.After,
+		ReceiptID: id, CreditsMicro: int64(charge.Amount),
+	})
+}
+
+// spend adds the charge with the given id to the cost of the turn and of the session.
+func (t *Transition) spend(id string) (charge store.Receipt) {
+	t.do(func() (err error) {
+		if charge, _, err = t.tx.ChargeByID(t.ctx, id); err != nil {
+			return err
+		}
+		t.Row.Usage.InputTokens += charge.Usage.InputTokens
+		t.Row.Usage.OutputTokens += charge.Usage.OutputTokens
+		t.Row.Spent += charge.Amount
+		t.Row.Turn.Spent += charge.Amount
+		return nil
+	})
+	return charge
 }
 
 // A ToolEffect is the effect of a tool call.

@@ -9,7 +9,7 @@ import (
 )
 
 // CheckBooks compares a session with the ledger and the log: receipts equal its spending,
-// with one for each recorded step, and each turn stopped once.
+// with one for each recorded step and each summary, and each turn stopped once.
 func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
 	f.T.Helper()
 	ctx := context.Background()
@@ -23,6 +23,15 @@ func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
 	for _, c := range receipts {
 		amount += c.Amount
 		ids[c.ID] = true
+	}
+	for _, e := range f.Events(r, s) {
+		if e.Type == session.EventCompacted {
+			d := Decode[session.CompactedData](f.T, e)
+			if !ids[d.ReceiptID] {
+				f.T.Errorf("the summary of turn %d has no receipt", d.Turn)
+			}
+			delete(ids, d.ReceiptID)
+		}
 	}
 	if amount != s.Spent || len(ids) != s.Steps {
 		f.T.Errorf("%s: %d receipts of %d, but it counts %d steps of %d", s.ID, len(ids), amount, s.Steps, s.Spent)

@@ -32,6 +32,7 @@ type Agent struct {
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
 	Timezone     string            `db:"timezone"` // in which it is told the time: an IANA name
+	CompactAt    int               `db:"compact_at"` // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`
 	Version      int64             `db:"version"`
@@ -51,6 +52,7 @@ type AgentVersion struct {
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
 	Timezone     string    `db:"timezone"`
+	CompactAt    int       `db:"compact_at"`
 	CreatedAt    time.Time `db:"created_at"`
 }
 

@@ -44,7 +44,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	v := stoa.AgentVersion{
 		AgentID: a.ID, Version: a.Version, Instructions: a.Instructions, Model: a.Model, DriveAccess: a.DriveAccess, VisitorDrive: a.VisitorDrive,
-		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CreatedAt: tx.Now,
+		Tools: a.Tools, Limits: a.Limits, Timezone: a.Timezone, CompactAt: a.CompactAt, CreatedAt: tx.Now,
 	}
 	if _, err := agentVersions.insert(ctx, tx, &v, ""); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn
 // runs, so fn is the place to compare revisions. If fn fails, its error is returned and
 // nothing is written. The version is increased and frozen if instructions, model, tools,
-// limits, drive access, visitor drive or time zone have changed. fn must not change ids, version and
-// times.
+// limits, drive access, visitor drive, time zone or compaction have changed. fn must not change
+// ids, version and times.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
 	if err != nil {
@@ -102,7 +102,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 			return a, err
 		}
 	}
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.VisitorDrive != before.VisitorDrive || a.Timezone != before.Timezone || a.CompactAt != before.CompactAt || a.Limits != before.Limits || !slices.EqualFunc(a.Tools, before.Tools, stoa.AgentTool.Equal) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err
@@ -120,7 +120,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone
+		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone, v.CompactAt
 		return err
 	})
 }

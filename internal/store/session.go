@@ -23,9 +23,10 @@ type SessionRow struct {
 	CancelAt time.Time // time of a cancel request; its worker, which has the text and the call, charges the output and ends the turn, or after five seconds the sweep does
 	ReplyID  string    // the message with the newest finished answer
 	Timezone string    // in which the agent is told the time
-	// ContextFrom is the first turn that the agent is told; 0 means all. [Tx.SetContextFrom]
-	// sets it.
-	ContextFrom int64
+	// ContextFrom is the first turn that the prompts contain, without the first ContextSteps of
+	// its steps; 0 means all. Compacted is the newest turn with a [Compaction]. [Tx.SetContext]
+	// sets them.
+	ContextFrom, ContextSteps, Compacted int64
 	// Line is the line of visitors in which the session waits; empty if it waits for its
 	// owner. MaxSpend is the maximum spending of all turns together; 0 means no limit.
 	// [Tx.ServeVisitor] sets both.
@@ -44,13 +45,14 @@ type SessionConfig struct {
 	DriveAccess  stoa.DriveAccess
 	VisitorDrive stoa.VisitorDrive
 	Tools        []stoa.AgentTool
+	CompactAt    int // see [stoa.Agent]
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.line, COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, s.timezone, s.context_from, s.context_steps, s.compacted, s.line, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
@@ -72,7 +74,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.Line, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Timezone, &r.ContextFrom, &r.ContextSteps, &r.Compacted, &r.Line, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -158,7 +160,7 @@ func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
 func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools}, err
+		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, VisitorDrive: v.VisitorDrive, Tools: v.Tools, CompactAt: v.CompactAt}, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
@@ -217,9 +219,10 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt), r.ToolCalls)
 }
 
-// SetContextFrom sets the first turn of a session that its agent is told.
-func (tx *Tx) SetContextFrom(ctx context.Context, accountID, id string, turn int64) error {
-	return tx.Later(ctx, `UPDATE sessions SET context_from = $3 WHERE account_id = $1 AND id = $2`, accountID, id, turn)
+// SetContext sets the part of a session that its prompts contain.
+func (tx *Tx) SetContext(ctx context.Context, r *SessionRow) error {
+	return tx.Later(ctx, `UPDATE sessions SET context_from = $3, context_steps = $4, compacted = $5 WHERE account_id = $1 AND id = $2`,
+		r.AccountID, r.ID, r.ContextFrom, r.ContextSteps, r.Compacted)
 }
 
 // UpgradeSession writes the columns of a session that depend on the version of its agent.
@@ -333,6 +336,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM own_credentials WHERE owner_id = $1`,
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
+		`DELETE FROM compactions WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,
 		`DELETE FROM result_images WHERE session_id = $1`,
 		`DELETE FROM steps WHERE session_id = $1`,

@@ -46,6 +46,7 @@ export interface AccountWithKey {
 }
 
 export interface Agent {
+  compactAt: number | null;
   createdAt: string;
   description: string | null;
   driveAccess: "read_only" | "read_write";
@@ -135,6 +136,7 @@ export interface AgentToolCall {
 
 export interface AgentVersion {
   agentId: string;
+  compactAt: number | null;
   createdAt: string;
   driveAccess: "read_only" | "read_write";
   instructions: string;
@@ -451,6 +453,7 @@ export interface CreateAccount {
 }
 
 export interface CreateAgent {
+  compactAt?: number | null;
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;
@@ -2341,6 +2344,21 @@ export interface Session {
   usage: SessionUsage;
 }
 
+export interface SessionCompactedEvent {
+  createdAt: string;
+  creditsMicro: number;
+  fromStep: number;
+  fromTurn: number;
+  receiptId: string;
+  seq: number;
+  text: string;
+  tokensAfter: number;
+  tokensBefore: number;
+  turn: number;
+  type: "session.compacted";
+  used: boolean;
+}
+
 export interface SessionCreatedEvent {
   agentId: string;
   agentVersion: number;
@@ -2361,7 +2379,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionUpgradedEvent | SessionCompactedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -2707,6 +2725,7 @@ export interface UpdateAccount {
 }
 
 export interface UpdateAgent {
+  compactAt?: number | null;
   description?: string | null;
   driveAccess?: "read_only" | "read_write" | null;
   embedEnabled?: boolean | null;

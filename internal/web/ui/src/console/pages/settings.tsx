@@ -52,7 +52,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, externalId: was.externalId ?? "", spaceId: was.spaceId });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, visitorDrive: was.visitorDrive, embedEnabled: was.embedEnabled, timezone: was.timezone, compactAt: was.compactAt, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
@@ -164,6 +164,17 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               <TextField id="max-seconds" label="Seconds" type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
+          <TextField
+            id="compact-at"
+            label="Summarize above, in percent of the window"
+            hint="When a session fills this part of its model's window, a model call replaces its beginning by a summary. 30 to 90; 0: never; empty: the service default."
+            type="number"
+            min={0}
+            max={90}
+            step={1}
+            value={String(now.compactAt ?? "")}
+            onChange={(text) => change({ compactAt: text === "" ? null : Number(text) })}
+          />
           <TextField id="timezone" label="Time zone" hint="The agent is told the time of each message in this zone, such as Europe/Berlin. Tasks and visitors have their own." maxLength={64} value={now.timezone} onChange={(timezone) => change({ timezone })} />
           <TextField id="external-id" label="External id" hint="Your own id for it, unique in the account." maxLength={128} value={now.externalId} onChange={(text) => change({ externalId: text })} />
           {spaces.data && spaces.data.data.length > 0 && (
