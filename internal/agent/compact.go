@@ -168,6 +168,7 @@ func (w *Worker) summarize(ctx context.Context, t *turn, size, most int64) (done
 	if p.newest = &row; row.Text == "" {
 		return false, nil
 	}
+	p.view = nil
 	p.summary, p.past, p.from, p.skip = &row, p.past[c.past:], row.From, row.Steps
 	return true, w.readDrive(ctx, p, t.drive, t.window)
 }

@@ -1,17 +1,24 @@
 package agent_test
 
 import (
+	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"stoa/internal/catalog"
+	"stoa/internal/drive"
 	"stoa/internal/fakeup"
 	"stoa/internal/session"
 	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/storetest"
 )
 
 // fixedText is a text of some 24,000 tokens: the instructions of an agent.
@@ -96,16 +103,86 @@ func TestARequestBeginsWithTheOneBefore(t *testing.T) {
 				h.Until(r, s, stoa.SessionCompleted)
 			}
 			checkAccepted(t, vendor)
-			var before []string
-			for i, served := range vendor.Served() {
-				now := blocksOf(t, served.Body)
-				for j, block := range before {
-					if j >= len(now) || now[j] != block {
-						t.Fatalf("request %d differs from the one before in block %d: %.300s\nbefore: %.300s", i+1, j, append(now, "missing")[min(j, len(now))], block)
+			checkPrefixes(t, vendor.Served())
+		})
+	}
+}
+
+// checkPrefixes fails unless every request begins with the one before.
+func checkPrefixes(t *testing.T, served []fakeup.Served) {
+	t.Helper()
+	var before []string
+	for i, s := range served {
+		now := blocksOf(t, s.Body)
+		for j, block := range before {
+			if j >= len(now) || now[j] != block {
+				t.Fatalf("request %d differs from the one before in block %d: %.300s\nbefore: %.300s", i+1, j, append(now, "missing")[min(j, len(now))], block)
+			}
+		}
+		before = now
+	}
+}
+
+var prefixSessions = flag.Int("prefix.sessions", 20, "the number of random sessions of the prefix test, over all formats")
+
+// TestRandomSessionsKeepTheirPrefix has random sessions with calls of all kinds, reasoning,
+// questions, changed files and restarts: every request begins with the one before.
+func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
+	t.Parallel()
+	for name, tt := range vendors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, vendor := onVendor(t, name)
+			r := h.Service()
+			stop := sessiontest.Run(t, r)
+			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
+			orders := []string{
+				"call: drive_list {}", "call: drive_read {\"path\":\"a.md\"}", "call: drive_read {\"path\":\"missing.md\"}", "call: drive_search {\"query\":\"handbook\"}",
+				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: ask_user {\"question\":\"Sure?\"}",
+			}
+			for n := range *prefixSessions / len(vendors) {
+				a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
+				h.File(a, "a.md", "The handbook.\n")
+				before := len(vendor.Served())
+				var s stoa.Session
+				said := ""
+				for turn := range 2 + random.IntN(4) {
+					message := ""
+					for range random.IntN(4) {
+						message += orders[random.IntN(len(orders))] + "\n"
+					}
+					said += message
+					message += fmt.Sprintf("say: turn %d", turn)
+					switch random.IntN(5) {
+					case 0:
+						h.File(a, "a.md", fmt.Sprintf("The handbook, %d.\n", random.IntN(3)))
+					case 1:
+						h.File(a, fmt.Sprintf("new%d.md", turn), "Something new.\n")
+					case 2:
+						stop()
+						r = h.Service()
+						stop = sessiontest.Run(t, r)
+					}
+					if turn == 0 {
+						s = h.Begin(r, a, message)
+					} else if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+						t.Fatal(err)
+					}
+					for {
+						if s = h.Stopped(r, s); s.Status != stoa.SessionWaiting {
+							break
+						}
+						if _, err := r.Answer(t.Context(), h.Caller(), a.ID, s.ID, session.AnswerRequest{InputID: s.Pending.ID, Answer: "yes"}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if s.Status != stoa.SessionCompleted {
+						t.Fatalf("session %d is %s after\n%s\n%s", n, s.Status, said, h.Log(r, s))
 					}
 				}
-				before = now
+				checkPrefixes(t, vendor.Served()[before:])
 			}
+			checkAccepted(t, vendor)
 		})
 	}
 }
@@ -257,4 +334,78 @@ func chargesOf(t *testing.T, h *sessiontest.Fixture, r *sessiontest.Service, s s
 		t.Fatal(fmt.Sprint("no charges: ", h.Log(r, s)))
 	}
 	return list
+}
+
+// TestAChangedFileIsSentOnce replaces and adds files between the turns of a session: its prompts
+// keep the files with which it began and are sent the new ones once. A deleted file is gone from
+// the next prompt on.
+func TestAChangedFileIsSentOnce(t *testing.T) {
+	t.Parallel()
+	var calls []stoa.Call
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		calls = append(calls, call)
+		sessiontest.Say(yield, "noted")
+	}))
+	a := h.Agent()
+	h.File(a, "a.md", "first\n")
+	h.File(a, "b.md", "second\n")
+	r := h.Service()
+	stop := sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "one"), stoa.SessionCompleted)
+	say := func(message string) (call stoa.Call, all string) {
+		t.Helper()
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+		call = calls[len(calls)-1]
+		return call, strings.Join(texts(call), "\n")
+	}
+	begins := func(call, before stoa.Call) {
+		t.Helper()
+		if diff := gocmp.Diff(texts(before), texts(call)[:len(before.Messages)]); diff != "" || call.Instructions != before.Instructions || !gocmp.Equal(call.Tools, before.Tools) {
+			t.Errorf("a call begins differently from the one before (-before +got):\n%s", diff)
+		}
+	}
+	h.File(a, "a.md", "changed\n")
+	h.File(a, "c.md", "third\n")
+	two, all := say("two")
+	begins(two, calls[0])
+	if n := len(two.Messages); !strings.Contains(texts(two)[n-2], "changed") || !strings.Contains(texts(two)[n-2], "third") || strings.Count(all, "second") != 1 {
+		t.Errorf("the second call: %s", all)
+	}
+	stop()
+	r = h.Service()
+	sessiontest.Run(t, r)
+	h.File(a, "a.md", "again\n")
+	three, all := say("three")
+	begins(three, two)
+	if strings.Count(all, "again") != 1 || strings.Count(all, "third") != 1 {
+		t.Errorf("the third call: %s", all)
+	}
+	four, _ := say("four")
+	begins(four, three)
+	sources, err := r.Sources(t.Context(), h.Account.ID, a.ID, s.ID, 4, 4, 10)
+	if err != nil || len(sources) != 3 {
+		t.Errorf("the sources of the fourth turn: %+v, %v", sources, err)
+	}
+	path, err := drive.ParsePath("b.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Drives.Delete(t.Context(), drive.Owner{AccountID: h.Account.ID, AgentID: a.ID}, path, drive.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	five, all := say("five")
+	if strings.Contains(all, "second") || strings.Contains(all, "first") || strings.Count(all, "again") != 1 {
+		t.Errorf("the fifth call: %s", all)
+	}
+	h.File(a, "d.md", strings.Repeat("a long text\n", 800))
+	six, all := say("six")
+	if strings.Contains(strings.Join(texts(six)[1:], ""), "a long text") || !strings.Contains(texts(six)[0], "a long text") || !strings.Contains(all, "five") {
+		t.Errorf("the sixth call does not begin anew")
+	}
+	if six.Instructions != five.Instructions || !gocmp.Equal(six.Tools, five.Tools) {
+		t.Error("the sixth call has other instructions or tools")
+	}
 }

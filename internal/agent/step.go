@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -189,7 +190,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 	p := t.prompt
 	var sources []stoa.Source
 	if !p.told { // once for each read of the drive
-		for _, s := range p.knowledge.Sources {
+		for _, s := range drive.Sources(p.knowledge.Files) {
 			sources = append(sources, stoa.Source{Path: s.Path, SHA256: s.SHA256, FromLine: s.FirstLine, ToLine: s.LastLine, Via: "context"})
 		}
 	}
@@ -204,6 +205,9 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 		}
 		if p.from != ch.Row.ContextFrom {
 			ch.LeaveOut(p.from, p.skip)
+		}
+		if err := p.storeView(ch); err != nil {
+			return err
 		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
 			return err
@@ -226,6 +230,9 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 		return draft, err
 	}
 	t.caller, p.told, t.tellWithheld = caller, true, false
+	if p.view != nil {
+		p.view.dirty = false
+	}
 	return draft, nil
 }
 

@@ -89,6 +89,15 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if c.CompactAt != 0 {
 			t.compactAt = max(c.CompactAt, 0)
 		}
+		if row.Steps > 0 {
+			text, err := tx.SessionView(ctx, row.AccountID, row.ID)
+			if err == nil {
+				p.view, err = readView(text)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if row.Compacted > 0 {
 			if p.newest, p.summary, err = tx.Compactions(ctx, row.ID); err != nil {
 				return err
@@ -134,6 +143,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		}
 		return nil
 	})
+	p.from, p.skip = row.ContextFrom, row.ContextSteps
 	if err == nil {
 		err = w.readDrive(ctx, p, t.drive, t.window)
 	}

@@ -241,7 +241,7 @@ func TestKnowledgeIsTheWholeDriveOrNothing(t *testing.T) {
 		c, _ := d.Stage(strings.NewReader("\x89PNG\r\n\x1a\n\x00"))
 		d.Put(t.Context(), who, path(t, "logo.png"), c, "", drive.Condition{})
 		k, err := d.Knowledge(t.Context(), who, 1000)
-		if err != nil || !k.Whole || len(k.Sources) != 2 || k.Sources[0].Path != "a.md" || k.Sources[1].LastLine != 3 || k.Sources[0].SHA256 != hash("alpha\n") {
+		if err != nil || !k.Whole || len(drive.Sources(k.Files)) != 2 || drive.Sources(k.Files)[0].Path != "a.md" || drive.Sources(k.Files)[1].LastLine != 3 || k.Files[0].SHA256 != hash("alpha\n") {
 			t.Fatalf("%+v, %v", k, err)
 		}
 		if a, b := strings.Index(k.Text, "alpha"), strings.Index(k.Text, "beta"); a < 0 || b < a || !strings.Contains(k.Text, `"logo.png": image/png, 9 bytes`) || !strings.Contains(k.Text, "end "+hash("alpha\n")[:16]) {
@@ -250,7 +250,7 @@ func TestKnowledgeIsTheWholeDriveOrNothing(t *testing.T) {
 		if stoa.EstimateTokens(len(k.Text)) > 1000 {
 			t.Error("larger than the budget")
 		}
-		if k, err := d.Knowledge(t.Context(), who, 50); err != nil || k.Whole || k.Text != "" || len(k.Sources) != 0 || k.Stats.Files != 3 {
+		if k, err := d.Knowledge(t.Context(), who, 50); err != nil || k.Whole || k.Text != "" || len(k.Files) != 0 || k.Stats.Files != 3 {
 			t.Errorf("%+v, %v", k, err)
 		}
 	})

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,10 +25,30 @@ type Source struct {
 type Knowledge struct {
 	// Whole reports whether Text contains every text of the drive. Otherwise Text is empty,
 	// and the model reads files with its tools.
-	Whole   bool
-	Text    string
-	Sources []Source // of Text, in its order
-	Stats   Stats
+	Whole bool
+	Text  string
+	Files []Known // of Text, in its order
+	Stats Stats
+}
+
+// Known is a file of a [Knowledge].
+type Known struct {
+	Path     string `json:"path"`
+	SHA256   string `json:"sha256"`
+	MimeType string `json:"mimeType,omitzero"`
+	Size     int64  `json:"size,omitzero"`
+	Lines    int64  `json:"lines,omitzero"`
+	Text     bool   `json:"text,omitzero"`
+}
+
+// Sources returns the texts among files.
+func Sources(files []Known) (list []Source) {
+	for _, f := range files {
+		if f.Text {
+			list = append(list, Source{Path: f.Path, SHA256: f.SHA256, FirstLine: min(1, f.Lines), LastLine: f.Lines})
+		}
+	}
+	return list
 }
 
 // knowledgeOverhead is the number of bytes that a file adds to a prompt in addition to its
@@ -74,34 +95,70 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 		if err != nil {
 			return err
 		}
-		var b strings.Builder
 		for _, f := range all {
-			if !f.Text {
-				fmt.Fprintf(&b, "[file %q: %s, %d bytes, not text]\n\n", f.Path, f.MimeType, f.Size)
-				continue
-			}
-			mark := f.SHA256[:16]
-			fmt.Fprintf(&b, "[file %q, %d lines, begin %s]\n", f.Path, f.Lines, mark)
-			from := b.Len()
-			src := &pieces{size: f.Size, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, row.id, f.blob, n) }}
-			if _, err := io.Copy(&b, struct{ io.Reader }{src}); err != nil {
-				return err
-			}
-			if s := b.String()[from:]; s != "" && s[len(s)-1] != '\n' {
-				b.WriteByte('\n')
-			}
-			fmt.Fprintf(&b, "[file %q, end %s]\n\n", f.Path, mark)
-			k.Sources = append(k.Sources, Source{Path: f.Path, SHA256: f.SHA256, FirstLine: min(1, f.Lines), LastLine: f.Lines})
+			k.Files = append(k.Files, Known{Path: f.Path, SHA256: f.SHA256, MimeType: f.MimeType, Size: f.Size, Lines: f.Lines, Text: f.Text})
 		}
-		if stoa.EstimateTokens(b.Len()) > budget { // paths with many escapes
-			k.Sources = nil
+		text, err := textOf(ctx, tx, row.id, k.Files)
+		if err != nil {
+			return err
+		}
+		if stoa.EstimateTokens(len(text)) > budget { // paths with many escapes
+			k.Files = nil
 			return nil
 		}
-		k.Text, k.Whole = b.String(), true
+		k.Text, k.Whole = text, true
 		d.known.put(at, k)
 		return nil
 	})
 	return k, err
+}
+
+// KnownText returns the text of files in the form of [Knowledge.Text], although they may have
+// been replaced since. ok reports whether their content is still stored.
+func (d *Drives) KnownText(ctx context.Context, who Owner, files []Known) (text string, ok bool, err error) {
+	err = d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		text, err = textOf(ctx, tx, row.id, files)
+		return err
+	})
+	if errors.Is(err, errGone) {
+		return "", false, nil
+	}
+	return text, err == nil, err
+}
+
+// textOf returns the text of files of a drive. It fails with errGone if the content of one is
+// not stored any more.
+func textOf(ctx context.Context, tx *db.Tx, driveID int64, files []Known) (string, error) {
+	var b strings.Builder
+	for _, f := range files {
+		if !f.Text {
+			fmt.Fprintf(&b, "[file %q: %s, %d bytes, not text]\n\n", f.Path, f.MimeType, f.Size)
+			continue
+		}
+		mark := f.SHA256[:16]
+		fmt.Fprintf(&b, "[file %q, %d lines, begin %s]\n", f.Path, f.Lines, mark)
+		from := b.Len()
+		src := &pieces{size: f.Size, fetch: func(n int64) (data []byte, err error) {
+			found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id
+				WHERE b.drive_id = $1 AND b.sha256 = $2 AND p.n = $3`, []any{driveID, f.SHA256, n}, &data)
+			if err == nil && !found {
+				err = errGone
+			}
+			return data, err
+		}}
+		if _, err := io.Copy(&b, struct{ io.Reader }{src}); err != nil {
+			return "", err
+		}
+		if s := b.String()[from:]; s != "" && s[len(s)-1] != '\n' {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "[file %q, end %s]\n\n", f.Path, mark)
+	}
+	return b.String(), nil
 }
 
 // A place is the cache key of a drive's text: its revision, and the budget it was read with.
@@ -159,5 +216,5 @@ func (c *known) drop(who Owner) {
 	}
 }
 
-// size estimates the memory of a text and its sources.
-func size(k Knowledge) int { return len(k.Text) + 256*(1+len(k.Sources)) }
+// size estimates the memory of a text and its files.
+func size(k Knowledge) int { return len(k.Text) + 256*(1+len(k.Files)) }

@@ -174,6 +174,11 @@ func (t *Transition) LeaveOut(before, steps int64) {
 	t.do(func() error { return t.tx.SetContext(t.ctx, t.Row) })
 }
 
+// KeepView records the part of the drive that prompts contain; only the worker reads the text.
+func (t *Transition) KeepView(text string) {
+	t.do(func() error { return t.tx.SetSessionView(t.ctx, t.Row.AccountID, t.Row.ID, text) })
+}
+
 // RecordCompaction writes a compaction and its cost. It runs after the charge in the same
 // transaction.
 func (t *Transition) RecordCompaction(c store.Compaction) {

@@ -387,12 +387,19 @@ func (f *Fixture) Begin(r *Service, a stoa.Agent, message string, change ...func
 // Until waits for a session to stop, with the given status.
 func (f *Fixture) Until(r *Service, s stoa.Session, want stoa.SessionStatus) stoa.Session {
 	f.T.Helper()
+	got := f.Stopped(r, s)
+	if got.Status != want {
+		f.T.Fatalf("the session is %s (%s, %+v), want %s\n%s", got.Status, got.Turn.Reason, got.Turn.Failure, want, f.Log(r, s))
+	}
+	return got
+}
+
+// Stopped waits for a session to stop.
+func (f *Fixture) Stopped(r *Service, s stoa.Session) stoa.Session {
+	f.T.Helper()
 	got, err := r.Wait(context.Background(), f.Account.ID, s.AgentID, s.ID, 10*time.Minute)
 	if err != nil {
 		f.T.Fatalf("wait for %s: %v", s.ID, err)
-	}
-	if got.Status != want {
-		f.T.Fatalf("the session is %s (%s, %+v), want %s\n%s", got.Status, got.Turn.Reason, got.Turn.Failure, want, f.Log(r, s))
 	}
 	return got
 }

@@ -225,6 +225,18 @@ func (tx *Tx) SetContext(ctx context.Context, r *SessionRow) error {
 		r.AccountID, r.ID, r.ContextFrom, r.ContextSteps, r.Compacted)
 }
 
+// SetSessionView sets the part of the drive that the prompts of a session contain.
+func (tx *Tx) SetSessionView(ctx context.Context, accountID, id, view string) error {
+	return tx.Later(ctx, `UPDATE sessions SET drive_view = $3 WHERE account_id = $1 AND id = $2`, accountID, id, view)
+}
+
+// SessionView returns the part of the drive that the prompts of a session contain; empty if none
+// is stored.
+func (tx *Tx) SessionView(ctx context.Context, accountID, id string) (view string, err error) {
+	_, err = tx.Get(ctx, `SELECT drive_view FROM sessions WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &view)
+	return view, err
+}
+
 // UpgradeSession writes the columns of a session that depend on the version of its agent.
 func (tx *Tx) UpgradeSession(ctx context.Context, r *SessionRow) error {
 	withheld, err := optionalText(r.Withheld)

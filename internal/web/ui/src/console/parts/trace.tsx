@@ -105,7 +105,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
       return { title: `Moved to version ${e.agentVersion} of the agent` };
     case "session.compacted":
       return e.used
-        ? { title: `The beginning was summarized: ${e.tokensAfter.toLocaleString("en")} tokens instead of ${e.tokensBefore.toLocaleString("en")}`, detail: e.text }
+        ? { title: `The beginning was summarized: ${(e.tokensAfter ?? 0).toLocaleString("en")} tokens instead of ${(e.tokensBefore ?? 0).toLocaleString("en")}`, detail: e.text }
         : { title: "The summary was not used; the oldest turns are left out" };
     case "session.status":
       return { title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
