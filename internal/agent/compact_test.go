@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -45,12 +47,17 @@ func onNarrow(t *testing.T, summary string, reply sessiontest.Script) *narrow {
 		}
 		reply(ctx, m, call, yield)
 	}))
+	n.Gateway.Catalog.Store(narrowCatalog())
+	return n
+}
+
+// narrowCatalog returns a catalog in which narrowModel has a window of 8,000 tokens.
+func narrowCatalog() *catalog.Catalog {
 	cat, err := catalog.New(catalog.Options{Sandbox: "always", Models: map[string]stoa.ModelChange{narrowModel: {ContextTokens: 8_000, DefaultOutput: 1_000}}})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	n.Gateway.Catalog.Store(cat)
-	return n
+	return cat
 }
 
 // compacting is the configuration of a service that summarizes at 70 percent.
@@ -322,4 +329,82 @@ func TestASummaryThatFailsIsFree(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	n.CheckBooks(r, got)
+}
+
+// crashSummaries makes the children of the crash test run long turns that are summarized.
+const crashSummaries = "STOA_RUNNER_CRASH_SUMMARIES"
+
+// crashSummaryModel reads twenty parts of a file, one in each step, and then answers.
+func crashSummaryModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+	fmt.Println("call")
+	if summarized(call) {
+		sessiontest.Say(yield, "Parts were read.")
+		return
+	}
+	next := 1
+	for _, m := range call.Messages {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				fmt.Sscanf(p.Call.ID, "c%d", &next)
+				next++
+			}
+		}
+	}
+	if next > 20 {
+		sessiontest.Say(yield, "done")
+		return
+	}
+	sessiontest.Say(yield, "", stoa.ToolCall{ID: fmt.Sprint("c", next), Name: "drive_read", Arguments: fmt.Sprintf(`{"path":"long.md","fromLine":%d,"toLine":%d}`, next, next+30)})
+}
+
+// TestASummaryIsChargedOnceThroughKills kills processes at random moments while sessions take a
+// turn of twenty long steps: each has one summary with one receipt, and continues after it.
+func TestASummaryIsChargedOnceThroughKills(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	const sessions = 8
+	home := storetest.New(t)
+	dir := cmp.Or(home.Config.Dir, t.TempDir())
+	h, err := sessiontest.Open(home.Config, sessiontest.Script(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.T = t
+	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
+	a := h.Agent(func(a *stoa.Agent) { a.Model = narrowModel })
+	h.File(a, "long.md", strings.Repeat("A row of a table with some figures.\n", 200))
+	all := startMany(h, h.Service(), a, 0, sessions)
+	account := h.Account
+	h.Close()
+	kills := 0
+	for !runAndKill(t.Context(), t, home, dir, 1+rand.IntN(40), crashSummaries+"=1", nil) {
+		kills++
+	}
+	if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
+		t.Fatal(err)
+	}
+	h.T, h.Account = t, account
+	defer h.Close()
+	r := h.Service()
+	lost := 0
+	for _, s := range all {
+		got, err := r.Get(t.Context(), account.ID, a.ID, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.CheckBooks(r, got)
+		if got.Turn.Reason == "worker_lost" {
+			lost++
+		} else if n := strings.Count(h.Log(r, s), session.EventCompacted); n != 1 || got.Status != stoa.SessionCompleted || got.Steps != 21 {
+			t.Errorf("%d summaries, %s after %d steps", n, got.Status, got.Steps)
+		}
+	}
+	if lost > sessions/2 || kills < 3 {
+		t.Errorf("%d sessions were given up, %d kills", lost, kills)
+	}
+	if differences, err := h.Ledger.Verify(t.Context()); err != nil || len(differences) > 0 {
+		t.Errorf("the books differ: %+v, %v", differences, err)
+	}
 }

@@ -80,6 +80,9 @@ func crashChild(dir string) int {
 	if os.Getenv(crashServers) != "" {
 		model = crashServerModel
 	}
+	if os.Getenv(crashSummaries) != "" {
+		model = crashSummaryModel
+	}
 	h, err := sessiontest.Open(store.Config{Dir: dir, PostgresURL: os.Getenv(crashPostgres)}, model)
 	if err != nil {
 		fmt.Println(err)
@@ -87,6 +90,10 @@ func crashChild(dir string) int {
 	}
 	cfg := h.Config()
 	cfg.KnowledgeSize = 1
+	if os.Getenv(crashSummaries) != "" {
+		cfg.CompactAt = 70
+		h.Gateway.Catalog.Store(narrowCatalog())
+	}
 	if os.Getenv(crashServers) != "" {
 		cfg.Workers = 4 // so that a process makes progress with each of its sessions
 	}
