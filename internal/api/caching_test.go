@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 )
@@ -121,6 +123,62 @@ func TestMarksOfCallersReachTheVendor(t *testing.T) {
 	for _, s := range f.Served() {
 		if s.Refused != "" {
 			t.Errorf("the vendor refused %s", s.Refused)
+		}
+	}
+}
+
+// TestReceiptsSayWhoMarked makes calls whose input the caller marks, the service, or nobody, and
+// calls whose marks cannot be sent as they are.
+func TestReceiptsSayWhoMarked(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	parts := func(n int, ttl string) []body {
+		var list []body
+		for range n {
+			mark := body{"mode": "explicit"}
+			if ttl != "" {
+				mark["ttl"] = ttl
+			}
+			list = append(list, body{"type": "input_text", "text": "say: x", "prompt_cache_breakpoint": mark})
+		}
+		return append(list, body{"type": "input_text", "text": "say: y"})
+	}
+	user := func(content any) []body { return []body{{"role": "user", "content": content}} }
+	tool := func(name string, marked bool) body {
+		v := body{"type": "function", "name": name, "parameters": body{"type": "object"}}
+		if marked {
+			v["cache_control"] = body{"type": "ephemeral"}
+		}
+		return v
+	}
+	for _, test := range []struct {
+		name, marks string
+		changed     bool
+		call        body
+	}{
+		{"one call", "none", false, body{"model": "alpha-haiku-4-5", "input": "say: x"}},
+		{"a conversation", "stoa", false, body{"model": "alpha-haiku-4-5", "input": []body{{"role": "user", "content": "say: x"}, {"role": "assistant", "content": "x"}, {"role": "user", "content": "say: y"}}}},
+		{"a caller's marks", "caller", false, body{"model": "alpha-haiku-4-5", "input": user(parts(2, ""))}},
+		{"a long mark", "caller", false, body{"model": "alpha-haiku-4-5", "input": user(parts(1, "1h"))}},
+		{"too many marks", "caller", true, body{"model": "alpha-haiku-4-5", "input": user(parts(5, ""))}},
+		{"the last tool", "caller", false, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", false), tool("b", true)}}},
+		{"the first tool", "caller", true, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", true), tool("b", false)}}},
+		{"the last system text", "caller", false, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")[:1]}}, user("say: x")...)}},
+		{"an earlier system text", "caller", true, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")}}, user("say: x")...)}},
+		{"a vendor that caches by itself", "vendor", false, body{"model": "beta-3.8-flash", "input": "say: x"}},
+		{"marks for a vendor without marks", "vendor", true, body{"model": "delta-v4-flash", "input": user(parts(1, ""))}},
+	} {
+		test.call["instructions"] = "For " + test.name // seen once
+		if strings.Contains(test.name, "system") {
+			delete(test.call, "instructions")
+		}
+		var reply struct{ ID string }
+		c.Want(200, "POST", responses, test.call).JSON(&reply)
+		var r contract.Receipt
+		c.Want(200, "GET", "/api/v1/receipts/"+reply.ID, nil).JSON(&r)
+		if marks, changed := orNone(r.Cache.Marks), slices.Contains(r.Adjustments, "cache_marks_changed"); marks != test.marks || changed != test.changed {
+			t.Errorf("%s: marks %q, changed %v; want %q, %v: %s", test.name, marks, changed, test.marks, test.changed, f.Served()[len(f.Served())-1].Body)
 		}
 	}
 }

@@ -132,6 +132,7 @@ func viewReceipt() view {
 		{"Output tokens", "usage.outputTokens", count},
 		{"of which reasoning", "usage.reasoningTokens", count},
 		{"Credits", "creditsMicro", credits},
+		{"Cache marked by", "cache.marks", plain},
 		{"Saved by the cache", "cache.savedMicro", credits},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
@@ -196,7 +197,7 @@ func viewUsage(by []string) view {
 	}
 	v.columns = append(v.columns,
 		column{"Calls", "calls", count}, column{"In", "inputTokens", count},
-		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits})
+		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits}, column{"Saved by caches", "savedMicro", credits})
 	return v
 }
 

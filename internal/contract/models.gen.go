@@ -2938,6 +2938,7 @@ type Receipt struct {
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
+	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`
@@ -3001,6 +3002,9 @@ type ReceiptUsage struct {
 
 // ReceiptCache defines model for ReceiptCache.
 type ReceiptCache struct {
+	// Marks Who marked the input for the provider's cache: the caller, the service (`stoa`), or nobody: `vendor` means that the provider caches by itself, `none` that it caches marked input only. Null for calls before this was recorded.
+	Marks nullable.Nullable[string] `json:"marks"`
+
 	// SavedMicro The difference between the cost of the input at the full rate and its cost with the provider's cache; negative if writing to the cache cost more than reading from it saved.
 	SavedMicro int64 `json:"savedMicro"`
 }
@@ -4366,9 +4370,12 @@ type UsageRow struct {
 	KeyID        string                    `json:"keyId,omitempty,omitzero"`
 	Model        string                    `json:"model,omitempty,omitzero"`
 	OutputTokens int64                     `json:"outputTokens"`
-	SessionID    nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
-	SpaceID      nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
-	TotalTokens  int64                     `json:"totalTokens"`
+
+	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
+	SavedMicro  int64                     `json:"savedMicro"`
+	SessionID   nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
+	SpaceID     nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+	TotalTokens int64                     `json:"totalTokens"`
 }
 
 // UsageSums defines model for UsageSums.
@@ -4378,7 +4385,10 @@ type UsageSums struct {
 	CreditsMicro      int64 `json:"creditsMicro"`
 	InputTokens       int64 `json:"inputTokens"`
 	OutputTokens      int64 `json:"outputTokens"`
-	TotalTokens       int64 `json:"totalTokens"`
+
+	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
+	SavedMicro  int64 `json:"savedMicro"`
+	TotalTokens int64 `json:"totalTokens"`
 }
 
 // User The account behind the key.

@@ -215,7 +215,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
 	price := m.Price
-	if _, long := call.Marked(); long {
+	if _, long := call.Marks(); long {
 		price.CacheWrite = max(price.CacheWrite, price.CacheWriteLong)
 	}
 	least, most := price.Most(s.inputEstimate, min(leastOutput, limit)), price.Most(s.inputEstimate, limit)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -325,6 +326,7 @@ func (s *Stream) Due() stoa.Charge {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Adjustments = s.adjustments(c.Estimated)
+	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
 	c.Amount = c.Price.Cost(c.Usage)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
 		if most := r.Price.Cost(c.Usage); most < c.Amount {
@@ -341,6 +343,9 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	}
 	if a |= s.trail.Cut; s.trail.LeftOut {
 		a |= stoa.ReasoningLeftOut
+	}
+	if s.trail.MarksChanged {
+		a |= stoa.CacheMarksChanged
 	}
 	if estimated && s.media {
 		a |= stoa.MediaEstimated

@@ -32,7 +32,7 @@ type Call struct {
 	// take such a key. It differs between accounts; see [CacheKey].
 	CacheKey string
 	// Caching says where the service marks the input for the vendor's cache. Marks of the
-	// caller take precedence; see [Call.Marked].
+	// caller take precedence; see [Call.Marks].
 	Caching Caching
 
 	// What follows is about the call and never sent to a vendor.
@@ -77,6 +77,11 @@ type Trail struct {
 	// LeftOut means that the provider received less reasoning than the call has, because it
 	// cannot read the reasoning of others.
 	LeftOut bool
+	// MarkedBy says who marked the input that the provider received for its cache; empty if
+	// the provider has no format. MarksChanged means that a mark of the caller was dropped,
+	// moved or shortened.
+	MarkedBy     MarkedBy
+	MarksChanged bool
 }
 
 // Forget releases the input of a call that will not be repeated: it may be megabytes, and
@@ -197,9 +202,26 @@ const (
 	CacheConversation                    // the conversation will go on
 )
 
-// Marked reports whether the call has marks for the vendor's cache, and whether one is long.
-func (c *Call) Marked() (marked, long bool) {
-	see := func(m Mark) { marked, long = marked || m != MarkNone, long || m == MarkLong }
+// MarkedBy names the party that marked the input of a call for the vendor's cache.
+type MarkedBy string
+
+// The parties.
+const (
+	MarkedByNone   MarkedBy = "none"   // the input is not marked, and the vendor caches marked input only
+	MarkedByCaller MarkedBy = "caller" // none but the caller's marks were sent
+	MarkedByStoa   MarkedBy = "stoa"
+	MarkedByVendor MarkedBy = "vendor" // the vendor caches by itself
+)
+
+// Marks returns the number of the caller's marks for the vendor's cache, and reports whether one
+// is long.
+func (c *Call) Marks() (n int, long bool) {
+	see := func(m Mark) {
+		if m != MarkNone {
+			n++
+		}
+		long = long || m == MarkLong
+	}
 	for i := range c.Tools {
 		see(c.Tools[i].Mark)
 	}
@@ -208,7 +230,7 @@ func (c *Call) Marked() (marked, long bool) {
 			see(c.Messages[i].Parts[j].Mark)
 		}
 	}
-	return marked, long
+	return n, long
 }
 
 // CacheKey returns the key of an account's conversations for a vendor: it is never the same

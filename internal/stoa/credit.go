@@ -157,6 +157,7 @@ type Charge struct {
 	WrittenOff Credits // given up by clamping
 
 	Adjustments Adjustments // the changes to the call
+	MarkedBy    MarkedBy    // who marked the input for the vendor's cache; empty if that is unknown
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId

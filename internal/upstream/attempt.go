@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -279,6 +280,10 @@ func (a *attempt) encode() *wire.Failure {
 	a.pool.complete(request.Header, to)
 	if call.Trail != nil {
 		call.Trail.LeftOut = a.plain || request.Reasoning < call.Reasoning()
+		call.Trail.MarkedBy, call.Trail.MarksChanged = cmp.Or(request.MarkedBy, stoa.MarkedByVendor), request.MarksChanged
+		if marks, _ := call.Marks(); request.MarkedBy == "" && marks > 0 {
+			call.Trail.MarksChanged = true
+		}
 	}
 	a.codec, a.request, a.url = codec, request, to
 	return nil

@@ -112,6 +112,7 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	}
 	if c.call.Trail != nil {
 		c.call.Trail.Provider, c.call.Trail.LeftOut = pr.Name, false
+		c.call.Trail.MarkedBy, c.call.Trail.MarksChanged = "", false
 	}
 	deadline := c.began.Add(pr.timeouts.Total)
 	if !time.Now().Before(deadline) {

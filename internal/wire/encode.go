@@ -22,6 +22,23 @@ type builder struct {
 	b         []byte
 	reasoning int       // number of reasoning segments in it
 	tools     stoa.Mark // of the tools, which follow the messages
+	marks     int       // number of marks in it
+	moved     bool      // a mark of the caller has another place or another life than requested
+}
+
+// marked completes a request of a wire whose vendor caches the marked input.
+func (w *builder) marked(r Request, call *stoa.Call) Request {
+	marks, _ := call.Marks()
+	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks)
+	switch {
+	case w.marks == 0:
+		r.MarkedBy = stoa.MarkedByNone
+	case marks > 0:
+		r.MarkedBy = stoa.MarkedByCaller
+	default:
+		r.MarkedBy = stoa.MarkedByStoa
+	}
+	return r
 }
 
 func newBuilder(call stoa.Call) *builder {

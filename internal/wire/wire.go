@@ -43,7 +43,7 @@ type Want struct {
 
 // WantOf returns what the reply to a call may contain.
 func WantOf(call *stoa.Call) Want {
-	_, long := call.Marked()
+	_, long := call.Marks()
 	return Want{
 		Long: long, Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
 		After: lastMark(call),
@@ -59,6 +59,10 @@ type Request struct {
 	// Reasoning is the number of reasoning segments in the body; the call may have more, of
 	// other models or before a gap.
 	Reasoning int
+	// MarkedBy says who marked the body for the vendor's cache; empty if the wire has no marks.
+	// MarksChanged means that the body lacks a mark of the caller, or has it in another place.
+	MarkedBy     stoa.MarkedBy
+	MarksChanged bool
 }
 
 // A Failure describes the failure of an upstream call: the error for the caller, and the

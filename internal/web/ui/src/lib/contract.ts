@@ -1783,7 +1783,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed")[];
   agentId: string | null;
   cache: ReceiptCache;
   capped: boolean;
@@ -1819,6 +1819,7 @@ export interface Receipt {
 }
 
 export interface ReceiptCache {
+  marks: "none" | "caller" | "stoa" | "vendor" | null;
   savedMicro: number;
 }
 
@@ -2817,6 +2818,7 @@ export interface UsageRow {
   keyId?: string;
   model?: string;
   outputTokens: number;
+  savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
   totalTokens: number;
@@ -2828,6 +2830,7 @@ export interface UsageSums {
   creditsMicro: number;
   inputTokens: number;
   outputTokens: number;
+  savedMicro: number;
   totalTokens: number;
 }
 
