@@ -166,6 +166,9 @@ func TestReceiptsSayWhoMarked(t *testing.T) {
 		{"the first tool", "caller", true, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", true), tool("b", false)}}},
 		{"the last system text", "caller", false, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")[:1]}}, user("say: x")...)}},
 		{"an earlier system text", "caller", true, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")}}, user("say: x")...)}},
+		{"one call of OpenAI", "vendor", false, body{"model": "gamma-6-luna", "input": "say: x"}},
+		{"a caller's marks for OpenAI", "caller", false, body{"model": "gamma-6-luna", "input": user(parts(2, ""))}},
+		{"a long mark for OpenAI", "caller", true, body{"model": "gamma-6-luna", "input": user(parts(1, "1h"))}},
 		{"a vendor that caches by itself", "vendor", false, body{"model": "beta-3.8-flash", "input": "say: x"}},
 		{"marks for a vendor without marks", "vendor", true, body{"model": "delta-v4-flash", "input": user(parts(1, ""))}},
 	} {
@@ -183,24 +186,70 @@ func TestReceiptsSayWhoMarked(t *testing.T) {
 	}
 }
 
-// TestCacheKeysDifferBetweenAccounts sends the same prompt_cache_key for two accounts.
+// TestOpenAICachesWhatIsSentAgain makes calls that share nothing, a conversation, and calls with the
+// same instructions: by default OpenAI writes each prompt, and frugally only what may be read.
+func TestOpenAICachesWhatIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, caching := range []string{"auto", "frugal"} {
+		f := fakeup.Start(t, fakeup.Options{Cache: true})
+		p := f.Provider("responses")
+		p.Caching = caching
+		h := start(t, apitest.Config{Providers: []stoa.Provider{p}, Families: map[string][]stoa.Route{"gamma": {{Provider: p.Name}}}})
+		c := h.Client(t)
+		frugal := caching == "frugal"
+		long := func(s string) string { return strings.Repeat(s+" is a subject. ", 500) }
+		usage := func(instructions string, input any) fakeup.Usage {
+			c.Want(200, "POST", responses, body{"model": "gamma-6-luna", "instructions": instructions, "input": input})
+			all := f.Served()
+			if s := all[len(all)-1]; s.Refused != "" {
+				t.Errorf("%s: the vendor refused %s", caching, s.Refused)
+			}
+			return all[len(all)-1].Usage
+		}
+		if u := usage("Be brief.", long("Tea")); u.Cached != 0 || (u.Written == 0) != frugal {
+			t.Errorf("%s: of one call %+v", caching, u)
+		}
+		talk := []body{{"role": "user", "content": long("Coffee")}, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}}
+		first := usage("Be kind.", talk)
+		second := usage("Be kind.", append(talk, body{"role": "assistant", "content": "So."}, body{"role": "user", "content": "Why?"}))
+		if first.Written == 0 || second.Cached < first.Written {
+			t.Errorf("%s: of a conversation %+v, then %+v", caching, first, second)
+		}
+		instructions := long("Water")
+		usage(instructions, "say: a")
+		written, read := usage(instructions, long("Milk")), usage(instructions, long("Juice"))
+		if read.Cached < 1024 || frugal && (written.Written == 0 || read.Written != 0) || !frugal && (written.Written == 0 || read.Written == 0) {
+			t.Errorf("%s: of the same instructions %+v, then %+v", caching, written, read)
+		}
+	}
+}
+
+// TestCacheKeysDifferBetweenAccounts sends the same prompt_cache_key for two accounts, to OpenAI and to
+// DeepSeek.
 func TestCacheKeysDifferBetweenAccounts(t *testing.T) {
 	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
+	model := "gamma-6.1-sol"
 	sent := func(c *apitest.Client, key string) string {
-		c.Want(200, "POST", responses, body{"model": "gamma-6.1-sol", "input": "say: x", "prompt_cache_key": key})
+		c.Want(200, "POST", responses, body{"model": model, "input": "say: x", "prompt_cache_key": key})
 		var v struct {
-			Key string `json:"prompt_cache_key"`
+			Key    string `json:"prompt_cache_key"`
+			UserID string `json:"user_id"`
 		}
 		all := f.Served()
 		if err := json.Unmarshal(all[len(all)-1].Body, &v); err != nil {
 			t.Fatal(err)
 		}
+		if model == "delta-v4-flash" {
+			return v.UserID
+		}
 		return v.Key
 	}
 	first, other := h.Client(t), h.ClientWith(t, newCustomer(t, h).Key)
-	a, b, again, none := sent(first, "k"), sent(other, "k"), sent(first, "k"), sent(first, "")
-	if a == "" || a == b || a != again || none != "" || len(a) > 64 || a != stoa.CacheKey(h.Account.ID, "k") {
-		t.Errorf("the keys are %q, %q, %q and %q", a, b, again, none)
+	for _, model = range []string{"gamma-6.1-sol", "delta-v4-flash"} {
+		a, b, again, none := sent(first, "k"), sent(other, "k"), sent(first, "k"), sent(first, "")
+		if a == "" || a == b || a != again || none != "" || len(a) > 64 || a != stoa.CacheKey(h.Account.ID, "k") {
+			t.Errorf("%s: the keys are %q, %q, %q and %q", model, a, b, again, none)
+		}
 	}
 }

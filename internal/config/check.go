@@ -392,8 +392,8 @@ func (c *checker) providers() {
 		if p.WholeReplies != "" && !slices.Contains([]string{"auto", "always", "never"}, p.WholeReplies) {
 			c.problem(path+".wholeReplies", "%q is not one of auto, always, never", p.WholeReplies)
 		}
-		if p.Caching != "" && !slices.Contains([]string{"auto", "caller", "off"}, p.Caching) {
-			c.problem(path+".caching", "%q is not one of auto, caller, off", p.Caching)
+		if p.Caching != "" && !slices.Contains([]string{"auto", "frugal", "caller", "off"}, p.Caching) {
+			c.problem(path+".caching", "%q is not one of auto, frugal, caller, off", p.Caching)
 		}
 		for _, t := range []struct {
 			name  string

@@ -34,6 +34,9 @@ type Call struct {
 	// Caching says where the service marks the input for the vendor's cache. Marks of the
 	// caller take precedence; see [Call.Marks].
 	Caching Caching
+	// Frugal means that a vendor whose cache writes cost more than input is asked not to write, on its
+	// own, input that will probably not be sent again.
+	Frugal bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id

@@ -99,6 +99,9 @@ type Traits struct {
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
 	// Binding means that, on the wire messages, thinking is bound to the content before it.
 	Binding bool `json:"binding,omitempty" yaml:"binding"`
+	// PaidCache: on the wire responses, the vendor's cache writes cost more than input, and breakpoints
+	// for its cache are accepted.
+	PaidCache bool `json:"paidCache,omitempty" yaml:"paidCache"`
 	// Vision: images are accepted; ImageURL: also as an address.
 	Vision   bool `json:"vision,omitempty" yaml:"vision"`
 	ImageURL bool `json:"imageURL,omitempty" yaml:"imageURL"`
@@ -125,7 +128,7 @@ type Provider struct {
 	// not stream: auto, always or never; empty means auto.
 	WholeReplies string
 	// Caching says whose marks for the vendor's cache are sent: auto (the caller's, or else the
-	// service's), caller or off; empty means auto.
+	// service's), frugal, caller or off; empty means auto. See [Call.Frugal].
 	Caching  string
 	Timeouts Timeouts
 }

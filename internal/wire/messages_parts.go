@@ -123,17 +123,24 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	return m
 }
 
+// endMark returns the mark of a system message, whose parts are sent as one text.
+func endMark(m *stoa.Message) (mark stoa.Mark) {
+	for i := range m.Parts {
+		mark = max(mark, m.Parts[i].Mark)
+	}
+	return mark
+}
+
 // ofSystem marks the end of the system text if the caller marks one of its texts.
 func (m *messagesMarks) ofSystem(call *stoa.Call) {
-	first := true // all messages so far are system messages, whose text is the beginning of the system text
+	plain := isPlain(call)
 	for i := range call.Messages {
-		if call.Messages[i].Role != stoa.RoleSystem {
-			first = false
-			continue
-		}
-		for _, p := range call.Messages[i].Parts {
-			m.moved = m.moved || m.system != stoa.MarkNone || !first && p.Mark != stoa.MarkNone
-			m.system = max(m.system, p.Mark)
+		switch {
+		case call.Messages[i].Role == stoa.RoleSystem:
+			m.moved = m.moved || m.system != stoa.MarkNone // the mark of an earlier message
+			m.system = max(m.system, endMark(&call.Messages[i]))
+		case !plain: // later system messages are not part of the system text
+			return
 		}
 	}
 }
@@ -182,6 +189,7 @@ func (m *messagesMarks) limit(list []turn) {
 func (w *builder) mark(m stoa.Mark) {
 	if m != stoa.MarkNone {
 		w.marks++
+		w.long = w.long || m == stoa.MarkLong
 	}
 	switch m {
 	case stoa.MarkShort:
