@@ -126,6 +126,8 @@ func viewReceipt() view {
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
 		{"Fallback reason", "model.fallbackReason", plain},
+		{"Provider", "route.provider", plain},
+		{"Provider chosen by", "route.reason", plain},
 		{"Input tokens", "usage.inputTokens", count},
 		{"of which cached", "usage.cachedInputTokens", count},
 		{"written to cache", "usage.cacheWriteTokens", count},

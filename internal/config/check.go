@@ -527,6 +527,9 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 		if len(r.Model) > 512 {
 			c.problem(p+".model", "%d bytes are more than the API allows; use up to 512", len(r.Model))
 		}
+		if r.Weight < 0 || r.Weight > 1000 {
+			c.problem(p+".weight", "%d is not a weight; use 1 to 1000, or leave it out", r.Weight)
+		}
 		if r.Override != nil {
 			c.traits(*r.Override, p+".traits")
 		}

@@ -2963,6 +2963,7 @@ type Receipt struct {
 
 	// Price Micro-credits per million tokens.
 	Price     Price                     `json:"price"`
+	Route     ReceiptRoute              `json:"route"`
 	SessionID nullable.Nullable[string] `json:"sessionId"`
 	SpaceID   nullable.Nullable[string] `json:"spaceId"`
 	StartedAt Time                      `json:"startedAt"`
@@ -3016,6 +3017,15 @@ type ReceiptList struct {
 
 	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// ReceiptRoute defines model for ReceiptRoute.
+type ReceiptRoute struct {
+	// Provider The name of the provider that served the call.
+	Provider string `json:"provider"`
+
+	// Reason Why this provider served: it is the first in the configured `order`; it made the `reasoning` in the input; of equal providers, it is the one whose `cache` has the conversation; or it is a `failover`, because another one failed, was full or had an open circuit. Null for calls before this was recorded.
+	Reason nullable.Nullable[string] `json:"reason"`
 }
 
 // RecentCalls defines model for RecentCalls.

@@ -44,6 +44,7 @@ type Call struct {
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
 	KeepsParts   bool   // the reader keeps and pays the part of a reply whose content breaks after its first text
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
+	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
 }
@@ -64,10 +65,22 @@ func (c *Call) TextFormat() Format {
 	return *c.Format
 }
 
+// A RouteReason says why a route served a call.
+type RouteReason string
+
+// The reasons.
+const (
+	RouteByOrder     RouteReason = "order"     // it is the first one that is configured
+	RouteByReasoning RouteReason = "reasoning" // it made the reasoning in the input, which no other one can read
+	RouteByCache     RouteReason = "cache"     // of equal routes, it is the one whose cache has the conversation
+	RouteByFailover  RouteReason = "failover"  // another one failed, was full or had an open circuit
+)
+
 // A Trail records the attempts of a call.
 type Trail struct {
-	Provider string // of the route that was taken last
-	Attempts int    // requests to providers
+	Provider string      // of the route that was taken last
+	Reason   RouteReason // for that route
+	Attempts int         // requests to providers
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool

@@ -51,8 +51,11 @@ type AliasRule struct {
 // A Route is one way to serve a model: a provider and its name for the model. Settings
 // contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {
-	Provider string  `yaml:"provider"`         // a [Provider]'s Name
-	Model    string  `yaml:"model,omitempty"`  // upstream name; empty in settings: the usual one
+	Provider string `yaml:"provider"`        // a [Provider]'s Name
+	Model    string `yaml:"model,omitempty"` // upstream name; empty in settings: the usual one
+	// Weight is the share of the route in the calls of its neighbours with a weight; 0 means that it
+	// comes before or after them.
+	Weight   int64   `yaml:"weight,omitempty"`
 	Override *Traits `yaml:"traits,omitempty"` // replaces the known traits; nil means the known ones
 	Wire     string  `yaml:"-"`                // the provider's
 	Dialect  string  `yaml:"-"`                // the provider's

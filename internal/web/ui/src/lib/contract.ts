@@ -1801,6 +1801,7 @@ export interface Receipt {
     served: string;
   };
   price: Price;
+  route: ReceiptRoute;
   sessionId: string | null;
   spaceId: string | null;
   startedAt: string;
@@ -1827,6 +1828,11 @@ export interface ReceiptList {
   data: Receipt[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface ReceiptRoute {
+  provider: string;
+  reason: "order" | "reasoning" | "cache" | "failover" | null;
 }
 
 export interface RecentCalls {
