@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 )
@@ -125,24 +127,129 @@ func TestMarksOfCallersReachTheVendor(t *testing.T) {
 	}
 }
 
-// TestCacheKeysDifferBetweenAccounts sends the same prompt_cache_key for two accounts.
+// TestReceiptsSayWhoMarked makes calls whose input the caller marks, the service, or nobody, and
+// calls whose marks cannot be sent as they are.
+func TestReceiptsSayWhoMarked(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	parts := func(n int, ttl string) []body {
+		var list []body
+		for range n {
+			mark := body{"mode": "explicit"}
+			if ttl != "" {
+				mark["ttl"] = ttl
+			}
+			list = append(list, body{"type": "input_text", "text": "say: x", "prompt_cache_breakpoint": mark})
+		}
+		return append(list, body{"type": "input_text", "text": "say: y"})
+	}
+	user := func(content any) []body { return []body{{"role": "user", "content": content}} }
+	tool := func(name string, marked bool) body {
+		v := body{"type": "function", "name": name, "parameters": body{"type": "object"}}
+		if marked {
+			v["cache_control"] = body{"type": "ephemeral"}
+		}
+		return v
+	}
+	for _, test := range []struct {
+		name, marks string
+		changed     bool
+		call        body
+	}{
+		{"one call", "none", false, body{"model": "alpha-haiku-4-5", "input": "say: x"}},
+		{"a conversation", "stoa", false, body{"model": "alpha-haiku-4-5", "input": []body{{"role": "user", "content": "say: x"}, {"role": "assistant", "content": "x"}, {"role": "user", "content": "say: y"}}}},
+		{"a caller's marks", "caller", false, body{"model": "alpha-haiku-4-5", "input": user(parts(2, ""))}},
+		{"a long mark", "caller", false, body{"model": "alpha-haiku-4-5", "input": user(parts(1, "1h"))}},
+		{"too many marks", "caller", true, body{"model": "alpha-haiku-4-5", "input": user(parts(5, ""))}},
+		{"the last tool", "caller", false, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", false), tool("b", true)}}},
+		{"the first tool", "caller", true, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", true), tool("b", false)}}},
+		{"the last system text", "caller", false, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")[:1]}}, user("say: x")...)}},
+		{"an earlier system text", "caller", true, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")}}, user("say: x")...)}},
+		{"one call of OpenAI", "vendor", false, body{"model": "gamma-6-luna", "input": "say: x"}},
+		{"a caller's marks for OpenAI", "caller", false, body{"model": "gamma-6-luna", "input": user(parts(2, ""))}},
+		{"a long mark for OpenAI", "caller", true, body{"model": "gamma-6-luna", "input": user(parts(1, "1h"))}},
+		{"a vendor that caches by itself", "vendor", false, body{"model": "beta-3.8-flash", "input": "say: x"}},
+		{"marks for a vendor without marks", "vendor", true, body{"model": "delta-v4-flash", "input": user(parts(1, ""))}},
+	} {
+		test.call["instructions"] = "For " + test.name // seen once
+		if strings.Contains(test.name, "system") {
+			delete(test.call, "instructions")
+		}
+		var reply struct{ ID string }
+		c.Want(200, "POST", responses, test.call).JSON(&reply)
+		var r contract.Receipt
+		c.Want(200, "GET", "/api/v1/receipts/"+reply.ID, nil).JSON(&r)
+		if marks, changed := orNone(r.Cache.Marks), slices.Contains(r.Adjustments, "cache_marks_changed"); marks != test.marks || changed != test.changed {
+			t.Errorf("%s: marks %q, changed %v; want %q, %v: %s", test.name, marks, changed, test.marks, test.changed, f.Served()[len(f.Served())-1].Body)
+		}
+	}
+}
+
+// TestOpenAICachesWhatIsSentAgain makes calls that share nothing, a conversation, and calls with the
+// same instructions: by default OpenAI writes each prompt, and frugally only what may be read.
+func TestOpenAICachesWhatIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, caching := range []string{"auto", "frugal"} {
+		f := fakeup.Start(t, fakeup.Options{Cache: true})
+		p := f.Provider("responses")
+		p.Caching = caching
+		h := start(t, apitest.Config{Providers: []stoa.Provider{p}, Families: map[string][]stoa.Route{"gamma": {{Provider: p.Name}}}})
+		c := h.Client(t)
+		frugal := caching == "frugal"
+		long := func(s string) string { return strings.Repeat(s+" is a subject. ", 500) }
+		usage := func(instructions string, input any) fakeup.Usage {
+			c.Want(200, "POST", responses, body{"model": "gamma-6-luna", "instructions": instructions, "input": input})
+			all := f.Served()
+			if s := all[len(all)-1]; s.Refused != "" {
+				t.Errorf("%s: the vendor refused %s", caching, s.Refused)
+			}
+			return all[len(all)-1].Usage
+		}
+		if u := usage("Be brief.", long("Tea")); u.Cached != 0 || (u.Written == 0) != frugal {
+			t.Errorf("%s: of one call %+v", caching, u)
+		}
+		talk := []body{{"role": "user", "content": long("Coffee")}, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}}
+		first := usage("Be kind.", talk)
+		second := usage("Be kind.", append(talk, body{"role": "assistant", "content": "So."}, body{"role": "user", "content": "Why?"}))
+		if first.Written == 0 || second.Cached < first.Written {
+			t.Errorf("%s: of a conversation %+v, then %+v", caching, first, second)
+		}
+		instructions := long("Water")
+		usage(instructions, "say: a")
+		written, read := usage(instructions, long("Milk")), usage(instructions, long("Juice"))
+		if read.Cached < 1024 || frugal && (written.Written == 0 || read.Written != 0) || !frugal && (written.Written == 0 || read.Written == 0) {
+			t.Errorf("%s: of the same instructions %+v, then %+v", caching, written, read)
+		}
+	}
+}
+
+// TestCacheKeysDifferBetweenAccounts sends the same prompt_cache_key for two accounts, to OpenAI and to
+// DeepSeek.
 func TestCacheKeysDifferBetweenAccounts(t *testing.T) {
 	t.Parallel()
 	h, f := vendors(t, apitest.Config{})
+	model := "gamma-6.1-sol"
 	sent := func(c *apitest.Client, key string) string {
-		c.Want(200, "POST", responses, body{"model": "gamma-6.1-sol", "input": "say: x", "prompt_cache_key": key})
+		c.Want(200, "POST", responses, body{"model": model, "input": "say: x", "prompt_cache_key": key})
 		var v struct {
-			Key string `json:"prompt_cache_key"`
+			Key    string `json:"prompt_cache_key"`
+			UserID string `json:"user_id"`
 		}
 		all := f.Served()
 		if err := json.Unmarshal(all[len(all)-1].Body, &v); err != nil {
 			t.Fatal(err)
 		}
+		if model == "delta-v4-flash" {
+			return v.UserID
+		}
 		return v.Key
 	}
 	first, other := h.Client(t), h.ClientWith(t, newCustomer(t, h).Key)
-	a, b, again, none := sent(first, "k"), sent(other, "k"), sent(first, "k"), sent(first, "")
-	if a == "" || a == b || a != again || none != "" || len(a) > 64 || a != stoa.CacheKey(h.Account.ID, "k") {
-		t.Errorf("the keys are %q, %q, %q and %q", a, b, again, none)
+	for _, model = range []string{"gamma-6.1-sol", "delta-v4-flash"} {
+		a, b, again, none := sent(first, "k"), sent(other, "k"), sent(first, "k"), sent(first, "")
+		if a == "" || a == b || a != again || none != "" || len(a) > 64 || a != stoa.CacheKey(h.Account.ID, "k") {
+			t.Errorf("%s: the keys are %q, %q, %q and %q", model, a, b, again, none)
+		}
 	}
 }

@@ -71,13 +71,14 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 	return contract.Receipt{
 		ID:    r.ID,
 		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: nullIfZero(r.Reason)},
+		Route: contract.ReceiptRoute{Provider: r.Provider, Reason: nullIfZero(string(r.Route))},
 		Usage: contract.ReceiptUsage{
 			InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
 			CacheWriteLongTokens: r.Usage.CacheWriteLongTokens,
 			OutputTokens:         r.Usage.OutputTokens, ReasoningTokens: r.Usage.ReasoningTokens, TotalTokens: r.Usage.Total(),
 		},
 		Price:        contractPrice(r.Price),
-		Cache:        contract.ReceiptCache{SavedMicro: int64(r.Price.Saved(r.Usage))},
+		Cache:        contract.ReceiptCache{Marks: nullIfZero(string(r.MarkedBy)), SavedMicro: int64(r.Price.Saved(r.Usage))},
 		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),

@@ -123,7 +123,7 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 	}
 	r := c.Want(200, "GET", "/api/v1/usage?groupBy=endUser&format=csv", nil)
 	lines := strings.Split(strings.TrimSpace(string(r.Body)), "\n")
-	if len(lines) != 4 || lines[0] != "endUser,calls,inputTokens,cachedInputTokens,outputTokens,totalTokens,creditsMicro" || !strings.HasPrefix(lines[2], "ann,2,") {
+	if len(lines) != 4 || lines[0] != "endUser,calls,inputTokens,cachedInputTokens,outputTokens,totalTokens,creditsMicro,savedMicro" || !strings.HasPrefix(lines[2], "ann,2,") {
 		t.Errorf("as CSV it is\n%s", r.Body)
 	}
 	c.Want(200, "GET", "/api/v1/usage?from=2001-01-01T00:00:00Z&to=2001-02-01T00:00:00Z", nil).JSON(&report)

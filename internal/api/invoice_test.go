@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/contract"
 	"stoa/internal/stoa"
 )
 
@@ -66,7 +67,37 @@ func TestEveryChargeIsTheInvoice(t *testing.T) {
 			}
 		}
 	}
+	saved, receipts := usageSaved(t, c)
+	if saved != receipts || saved == 0 {
+		t.Errorf("the usage says that caches saved %d, the receipts %d", saved, receipts)
+	}
 	if diffs, err := h.Ledger.Verify(t.Context()); err != nil || len(diffs) != 0 {
 		t.Errorf("the books differ: %+v, %v", diffs, err)
 	}
+}
+
+// usageSaved returns the credits that caches saved, by the usage of an account and by its receipts.
+func usageSaved(t *testing.T, c *apitest.Client) (usage, receipts int64) {
+	t.Helper()
+	var report contract.UsageReport
+	c.Want(200, "GET", "/api/v1/usage?groupBy=model,day", nil).JSON(&report)
+	var sum int64
+	for _, row := range report.Data {
+		sum += row.SavedMicro
+	}
+	if sum != report.Totals.SavedMicro {
+		t.Errorf("the groups saved %d, all of them %d", sum, report.Totals.SavedMicro)
+	}
+	path := "/api/v1/receipts?limit=100"
+	for next := path; next != ""; {
+		var page contract.ReceiptList
+		c.Want(200, "GET", next, nil).JSON(&page)
+		for _, r := range page.Data {
+			receipts += r.Cache.SavedMicro
+		}
+		if next = ""; page.HasMore {
+			next = path + "&cursor=" + page.NextCursor.MustGet()
+		}
+	}
+	return report.Totals.SavedMicro, receipts
 }

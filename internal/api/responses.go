@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -108,7 +109,22 @@ func (s *Server) readCall(w http.ResponseWriter, in *rest.Request[rest.None, res
 
 func (s *Server) newCall(in *rest.Request[rest.None, rest.None], req *responses.Request) *responses.Call {
 	in.Log.ResponseID = stoa.NewID("resp")
-	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.Stopping(), Log: callLog{in.Log}}
+	return &responses.Call{
+		ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, ClientSession: clientSession(in.HTTP.Header), Stopping: s.Stopping(),
+		Log: callLog{in.Log},
+	}
+}
+
+// maxClientSession is the maximum length of a client's id of a conversation; longer ones are ignored.
+const maxClientSession = 512
+
+// clientSession returns the id of the conversation that Claude Code or Codex sends, or an empty text.
+func clientSession(h http.Header) string {
+	id := cmp.Or(h.Get("X-Claude-Code-Session-Id"), h.Get("Session-Id"))
+	if len(id) > maxClientSession {
+		return ""
+	}
+	return id
 }
 
 // A callLog records data about a call for the request's log line.

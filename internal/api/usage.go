@@ -65,7 +65,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	for _, u := range sums {
 		row := contract.UsageRow{
 			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
-			TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount),
+			TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount), SavedMicro: int64(u.Saved),
 		}
 		for i, word := range by {
 			setGroup(&row, word, u.Group[i])
@@ -77,6 +77,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		out.Totals.OutputTokens += row.OutputTokens
 		out.Totals.TotalTokens += row.TotalTokens
 		out.Totals.CreditsMicro += row.CreditsMicro
+		out.Totals.SavedMicro += row.SavedMicro
 	}
 	return rest.Answer(w, rest.Reply[contract.UsageReport]{Body: out}, nil)
 }
@@ -116,13 +117,13 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	for _, word := range by {
 		names = append(names, groupNames[word])
 	}
-	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro")) // writes to a buffer cannot fail
+	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro", "savedMicro")) // writes to a buffer cannot fail
 	for _, u := range sums {
 		var row []string
 		for i := range by {
 			row = append(row, plainCell(u.Group[i]))
 		}
-		for _, n := range []int64{u.Calls, u.Usage.InputTokens, u.Usage.CachedTokens, u.Usage.OutputTokens, u.Usage.Total(), int64(u.Amount)} {
+		for _, n := range []int64{u.Calls, u.Usage.InputTokens, u.Usage.CachedTokens, u.Usage.OutputTokens, u.Usage.Total(), int64(u.Amount), int64(u.Saved)} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
 		_ = w.Write(row)

@@ -353,7 +353,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
 		return stoa.Route{}, false
 	}
-	route := stoa.Route{Provider: p.Name, Model: name, Wire: p.Wire, Dialect: p.Dialect}
+	route := stoa.Route{Provider: p.Name, Model: name, Weight: r.Weight, Wire: p.Wire, Dialect: p.Dialect}
 	switch k, isKnown := b.upstream[name]; {
 	case r.Override != nil:
 		route.Traits = *r.Override

@@ -126,12 +126,15 @@ func viewReceipt() view {
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
 		{"Fallback reason", "model.fallbackReason", plain},
+		{"Provider", "route.provider", plain},
+		{"Provider chosen by", "route.reason", plain},
 		{"Input tokens", "usage.inputTokens", count},
 		{"of which cached", "usage.cachedInputTokens", count},
 		{"written to cache", "usage.cacheWriteTokens", count},
 		{"Output tokens", "usage.outputTokens", count},
 		{"of which reasoning", "usage.reasoningTokens", count},
 		{"Credits", "creditsMicro", credits},
+		{"Cache marked by", "cache.marks", plain},
 		{"Saved by the cache", "cache.savedMicro", credits},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
@@ -196,7 +199,7 @@ func viewUsage(by []string) view {
 	}
 	v.columns = append(v.columns,
 		column{"Calls", "calls", count}, column{"In", "inputTokens", count},
-		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits})
+		column{"Out", "outputTokens", count}, column{"Credits", "creditsMicro", credits}, column{"Saved by caches", "savedMicro", credits})
 	return v
 }
 

@@ -395,8 +395,8 @@ func (c *checker) providers() {
 		if p.WholeReplies != "" && !slices.Contains([]string{"auto", "always", "never"}, p.WholeReplies) {
 			c.problem(path+".wholeReplies", "%q is not one of auto, always, never", p.WholeReplies)
 		}
-		if p.Caching != "" && !slices.Contains([]string{"auto", "caller", "off"}, p.Caching) {
-			c.problem(path+".caching", "%q is not one of auto, caller, off", p.Caching)
+		if p.Caching != "" && !slices.Contains([]string{"auto", "frugal", "caller", "off"}, p.Caching) {
+			c.problem(path+".caching", "%q is not one of auto, frugal, caller, off", p.Caching)
 		}
 		for _, t := range []struct {
 			name  string
@@ -529,6 +529,9 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 		}
 		if len(r.Model) > 512 {
 			c.problem(p+".model", "%d bytes are more than the API allows; use up to 512", len(r.Model))
+		}
+		if r.Weight < 0 || r.Weight > 1000 {
+			c.problem(p+".weight", "%d is not a weight; use 1 to 1000, or leave it out", r.Weight)
 		}
 		if r.Override != nil {
 			c.traits(*r.Override, p+".traits")

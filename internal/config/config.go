@@ -148,7 +148,7 @@ type Provider struct {
 	// not stream: auto (default), always or never.
 	WholeReplies string `yaml:"wholeReplies,omitempty"`
 	// Caching says whose marks for the vendor's cache are sent: auto (default: the caller's, or
-	// else the service's), caller or off.
+	// else the service's), frugal, caller or off; see [stoa.Call.Frugal].
 	Caching  string        `yaml:"caching,omitempty"`
 	Timeouts stoa.Timeouts `yaml:"timeouts"`
 

@@ -2952,6 +2952,7 @@ type Receipt struct {
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
+	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`
@@ -2976,6 +2977,7 @@ type Receipt struct {
 
 	// Price Micro-credits per million tokens.
 	Price     Price                     `json:"price"`
+	Route     ReceiptRoute              `json:"route"`
 	SessionID nullable.Nullable[string] `json:"sessionId"`
 	SpaceID   nullable.Nullable[string] `json:"spaceId"`
 	StartedAt Time                      `json:"startedAt"`
@@ -3015,6 +3017,9 @@ type ReceiptUsage struct {
 
 // ReceiptCache defines model for ReceiptCache.
 type ReceiptCache struct {
+	// Marks Who marked the input for the provider's cache: the caller, the service (`stoa`), or nobody: `vendor` means that the provider caches by itself, `none` that it caches marked input only. Null for calls before this was recorded.
+	Marks nullable.Nullable[string] `json:"marks"`
+
 	// SavedMicro The difference between the cost of the input at the full rate and its cost with the provider's cache; negative if writing to the cache cost more than reading from it saved.
 	SavedMicro int64 `json:"savedMicro"`
 }
@@ -3026,6 +3031,15 @@ type ReceiptList struct {
 
 	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// ReceiptRoute defines model for ReceiptRoute.
+type ReceiptRoute struct {
+	// Provider The name of the provider that served the call.
+	Provider string `json:"provider"`
+
+	// Reason Why this provider served: it is the first in the configured `order`; it made the `reasoning` in the input; of equal providers, it is the one whose `cache` has the conversation; or it is a `failover`, because another one failed, was full or had an open circuit. Null for calls before this was recorded.
+	Reason nullable.Nullable[string] `json:"reason"`
 }
 
 // RecentCalls defines model for RecentCalls.
@@ -4415,9 +4429,12 @@ type UsageRow struct {
 	KeyID        string                    `json:"keyId,omitempty,omitzero"`
 	Model        string                    `json:"model,omitempty,omitzero"`
 	OutputTokens int64                     `json:"outputTokens"`
-	SessionID    nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
-	SpaceID      nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
-	TotalTokens  int64                     `json:"totalTokens"`
+
+	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
+	SavedMicro  int64                     `json:"savedMicro"`
+	SessionID   nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
+	SpaceID     nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+	TotalTokens int64                     `json:"totalTokens"`
 }
 
 // UsageSums defines model for UsageSums.
@@ -4427,7 +4444,10 @@ type UsageSums struct {
 	CreditsMicro      int64 `json:"creditsMicro"`
 	InputTokens       int64 `json:"inputTokens"`
 	OutputTokens      int64 `json:"outputTokens"`
-	TotalTokens       int64 `json:"totalTokens"`
+
+	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
+	SavedMicro  int64 `json:"savedMicro"`
+	TotalTokens int64 `json:"totalTokens"`
 }
 
 // User The account behind the key.

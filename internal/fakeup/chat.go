@@ -29,6 +29,9 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 		return a, bad("you must provide a model parameter")
 	}
 	deepseek, openai := strings.HasPrefix(a.model, "deepseek"), strings.HasPrefix(a.model, "gpt-")
+	if deepseek {
+		a.chatBlocks(body)
+	}
 	a.stream, _ = body["stream"].(bool)
 	if options, ok := body["stream_options"].(object); ok {
 		if !a.stream {

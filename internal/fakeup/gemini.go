@@ -28,6 +28,7 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 	}
 	model, method, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1beta/models/"), ":")
 	a.model = model
+	a.geminiBlocks(body)
 	switch {
 	case method == "streamGenerateContent" && r.URL.Query().Get("alt") == "sse":
 		a.stream = true

@@ -56,7 +56,7 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	default:
 		return a, bad("system: Input should be a valid string or list")
 	}
-	if no := a.readBlocks(body); no != nil {
+	if no := a.messagesBlocks(body); no != nil {
 		return a, no
 	}
 	names, no := a.messagesTools(body)

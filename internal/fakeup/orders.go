@@ -226,14 +226,14 @@ type ask struct {
 	maxTokens int64  // 0 if not given
 	bytes     int    // of the whole request, for the usage
 	tools     bool
-	results   bool    // the last turn contains tool results
-	rounds    int     // number of turns with results after the prompt
-	none      bool    // the choice allows no calls
-	before    prefix  // of Messages: the prefix that thinking is bound to
-	dropped   int     // number of dropped thinking blocks
-	blocks    []block // of Messages
-	cached    *Usage  // of the input, if there is a cache
-	usage     bool    // the usage was requested: chat's stream_options.include_usage
+	results   bool   // the last turn contains tool results
+	rounds    int    // number of turns with results after the prompt
+	none      bool   // the choice allows no calls
+	before    prefix // of Messages: the prefix that thinking is bound to
+	dropped   int    // number of dropped thinking blocks
+	blocks    blocks // for the cache; none of chat completions other than DeepSeek's
+	cached    *Usage // of the input, if there is a cache
+	usage     bool   // the usage was requested: chat's stream_options.include_usage
 	stops     []string
 }
 

@@ -39,7 +39,7 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	if no := bearer(r, key); no != nil {
 		return a, no
 	}
-	known := []string{"model", "input", "instructions", "stream", "store", "max_output_tokens", "temperature", "top_p", "reasoning", "text", "tools", "tool_choice", "parallel_tool_calls", "include", "metadata", "user", "safety_identifier", "prompt_cache_key", "stream_options", "truncation", "service_tier"}
+	known := []string{"model", "input", "instructions", "stream", "store", "max_output_tokens", "temperature", "top_p", "reasoning", "text", "tools", "tool_choice", "parallel_tool_calls", "include", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_options", "stream_options", "truncation", "service_tier"}
 	for k := range body {
 		if !slices.Contains(known, k) {
 			return a, bad("Unknown parameter: '%s'.", k)
@@ -47,6 +47,9 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	}
 	if a.model, _ = body["model"].(string); a.model == "" {
 		return a, bad("you must provide a model parameter")
+	}
+	if no := a.responsesBlocks(body); no != nil {
+		return a, no
 	}
 	a.stream, _ = body["stream"].(bool)
 	if v, ok := body["max_output_tokens"]; ok {

@@ -30,8 +30,10 @@ type Options struct {
 	// Bound makes thinking after a changed history an error of the format Messages, as for
 	// accounts created since 2026-08-31. Otherwise it is dropped; see [Served].
 	Bound bool
-	// Cache gives the format Messages a cache as the vendor's; the usage is what it charges.
+	// Cache gives Anthropic's, OpenAI's Responses, Gemini's and DeepSeek's formats a cache like the
+	// vendor's; the usage is what it charges.
 	Cache bool
+	Now   func() time.Time // the clock of the cache; nil means [time.Now]
 	// Null makes it fast: every request is answered immediately with this many prepared
 	// deltas, or an equally long whole reply, in one write; nothing is checked or recorded.
 	Null int
@@ -80,6 +82,9 @@ type Served struct {
 func NewHandler(opts Options) *Handler {
 	if opts.Key == "" {
 		opts.Key = Key
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
 	h := &Handler{opts: opts, formats: []format{messages{}, gemini{}, responses{}, chat{}}, attempts: map[string]int{}, null: map[string][]byte{}, wholes: map[string][]byte{}}
 	h.changed = sync.NewCond(&h.mu)
@@ -321,8 +326,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if no == nil {
 		no = h.tooLong(a)
 	}
-	if no == nil && h.opts.Cache && f.name() == "messages" {
-		usage := h.cached(a, time.Now())
+	if no == nil && h.opts.Cache && len(a.blocks.list) > 0 {
+		usage := h.cached(a.blocks, h.opts.Now())
 		a.cached = &usage
 	}
 	o := ParseOrders(a.prompt)

@@ -23,9 +23,9 @@ func (g *Gateway) cache(account string, req *Request) {
 		call.CacheKey = stoa.CacheKey(account, key)
 	}
 	seen := g.prefixes.seen(account, call, time.Now())
-	marked, _ := call.Marked()
+	marks, _ := call.Marks()
 	switch {
-	case marked:
+	case marks > 0:
 		call.Caching = stoa.CacheNothing
 	case req.SessionID != "", call.Stateful, len(call.Tools) > 0, slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return m.Role == stoa.RoleAssistant }):
 		call.Caching = stoa.CacheConversation

@@ -72,6 +72,8 @@ type Request struct {
 	// CacheKey is the caller's key of calls that share a prefix; see [stoa.Call.CacheKey]. The
 	// calls of an agent have its id as their key.
 	CacheKey string
+	// ClientSession is the client's id of the conversation; it may be empty.
+	ClientSession string
 	// MaxCredits limits the charge of this call; 0 means that only the balance limits it.
 	MaxCredits stoa.Credits
 }
@@ -167,6 +169,9 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
 	s.media, s.files = req.Call.Media()
 	g.cache(c.Account.ID, &s.req)
+	if isSpread(res.Models) {
+		s.req.Call.Thread = thread(c.Account.ID, &s.req)
+	}
 	return s, nil
 }
 
@@ -215,7 +220,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
 	}
 	price := m.Price
-	if _, long := call.Marked(); long {
+	if _, long := call.Marks(); long {
 		price.CacheWrite = max(price.CacheWrite, price.CacheWriteLong)
 	}
 	least, most := price.Most(s.inputEstimate, min(leastOutput, limit)), price.Most(s.inputEstimate, limit)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -316,7 +317,7 @@ func (s *Stream) count(err error, charge *stoa.Charge) {
 func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
-		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider,
+		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider, Route: s.trail.Reason,
 		Usage: s.usage, Price: s.model.Price, State: s.state(),
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started),
@@ -325,6 +326,7 @@ func (s *Stream) Due() stoa.Charge {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Adjustments = s.adjustments(c.Estimated)
+	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
 	c.Amount = c.Price.Cost(c.Usage)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
 		if most := r.Price.Cost(c.Usage); most < c.Amount {
@@ -341,6 +343,9 @@ func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
 	}
 	if a |= s.trail.Cut; s.trail.LeftOut {
 		a |= stoa.ReasoningLeftOut
+	}
+	if s.trail.MarksChanged {
+		a |= stoa.CacheMarksChanged
 	}
 	if estimated && s.media {
 		a |= stoa.MediaEstimated

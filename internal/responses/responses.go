@@ -46,6 +46,8 @@ type Call struct {
 	RequestID string // req_…
 	Caller    stoa.Caller
 	Request   *Request
+	// ClientSession is the client's id of the conversation; it may be empty.
+	ClientSession string
 	// Stopping ends when the service shuts down. The call then fails and is free.
 	Stopping context.Context
 	Claim    Claim // of the Idempotency-Key; nil if none exists

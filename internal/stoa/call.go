@@ -32,8 +32,11 @@ type Call struct {
 	// take such a key. It differs between accounts; see [CacheKey].
 	CacheKey string
 	// Caching says where the service marks the input for the vendor's cache. Marks of the
-	// caller take precedence; see [Call.Marked].
+	// caller take precedence; see [Call.Marks].
 	Caching Caching
+	// Frugal means that a vendor whose cache writes cost more than input is asked not to write, on its
+	// own, input that will probably not be sent again.
+	Frugal bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
@@ -41,6 +44,7 @@ type Call struct {
 	Buffered     bool   // the reply is not visible before Finished, so it may restart after its first text
 	KeepsParts   bool   // the reader keeps and pays the part of a reply whose content breaks after its first text
 	Whole        bool   // the reply is requested from the vendor whole instead of streamed
+	Thread       uint64 // hash of the account and the conversation: equal routes are chosen by it
 	Prefer       *State // without its data: its route is tried first; nil means the configured order
 	Trail        *Trail // records the attempts of the call; may be nil
 }
@@ -61,10 +65,22 @@ func (c *Call) TextFormat() Format {
 	return *c.Format
 }
 
+// A RouteReason says why a route served a call.
+type RouteReason string
+
+// The reasons.
+const (
+	RouteByOrder     RouteReason = "order"     // it is the first one that is configured
+	RouteByReasoning RouteReason = "reasoning" // it made the reasoning in the input, which no other one can read
+	RouteByCache     RouteReason = "cache"     // of equal routes, it is the one whose cache has the conversation
+	RouteByFailover  RouteReason = "failover"  // another one failed, was full or had an open circuit
+)
+
 // A Trail records the attempts of a call.
 type Trail struct {
-	Provider string // of the route that was taken last
-	Attempts int    // requests to providers
+	Provider string      // of the route that was taken last
+	Reason   RouteReason // for that route
+	Attempts int         // requests to providers
 	// Void means that the latest request failed because of its provider, so its outcome
 	// does not count.
 	Void bool
@@ -77,6 +93,11 @@ type Trail struct {
 	// LeftOut means that the provider received less reasoning than the call has, because it
 	// cannot read the reasoning of others.
 	LeftOut bool
+	// MarkedBy says who marked the input that the provider received for its cache; empty if
+	// the provider has no format. MarksChanged means that a mark of the caller was dropped,
+	// moved or shortened.
+	MarkedBy     MarkedBy
+	MarksChanged bool
 }
 
 // Forget releases the input of a call that will not be repeated: it may be megabytes, and
@@ -197,9 +218,26 @@ const (
 	CacheConversation                    // the conversation will go on
 )
 
-// Marked reports whether the call has marks for the vendor's cache, and whether one is long.
-func (c *Call) Marked() (marked, long bool) {
-	see := func(m Mark) { marked, long = marked || m != MarkNone, long || m == MarkLong }
+// MarkedBy names the party that marked the input of a call for the vendor's cache.
+type MarkedBy string
+
+// The parties.
+const (
+	MarkedByNone   MarkedBy = "none"   // the input is not marked, and the vendor caches marked input only
+	MarkedByCaller MarkedBy = "caller" // none but the caller's marks were sent
+	MarkedByStoa   MarkedBy = "stoa"
+	MarkedByVendor MarkedBy = "vendor" // the vendor caches by itself
+)
+
+// Marks returns the number of the caller's marks for the vendor's cache, and reports whether one
+// is long.
+func (c *Call) Marks() (n int, long bool) {
+	see := func(m Mark) {
+		if m != MarkNone {
+			n++
+		}
+		long = long || m == MarkLong
+	}
 	for i := range c.Tools {
 		see(c.Tools[i].Mark)
 	}
@@ -208,7 +246,7 @@ func (c *Call) Marked() (marked, long bool) {
 			see(c.Messages[i].Parts[j].Mark)
 		}
 	}
-	return marked, long
+	return n, long
 }
 
 // CacheKey returns the key of an account's conversations for a vendor: it is never the same

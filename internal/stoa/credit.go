@@ -142,10 +142,11 @@ type Charge struct {
 	AccountID string
 	KeyID     string
 
-	Asked    string // the model as requested
-	Served   string // the identifier that served
-	Reason   string // the reason for a difference: alias, auto, plan; empty if they are equal
-	Provider string // that served it
+	Asked    string      // the model as requested
+	Served   string      // the identifier that served
+	Reason   string      // the reason for a difference: alias, auto, plan; empty if they are equal
+	Provider string      // that served it
+	Route    RouteReason // why that provider served it; empty if that is unknown
 
 	Usage  Usage
 	Price  Price // the rates the amount was computed with
@@ -157,6 +158,7 @@ type Charge struct {
 	WrittenOff Credits // given up by clamping
 
 	Adjustments Adjustments // the changes to the call
+	MarkedBy    MarkedBy    // who marked the input for the vendor's cache; empty if that is unknown
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId

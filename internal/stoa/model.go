@@ -51,8 +51,11 @@ type AliasRule struct {
 // A Route is one way to serve a model: a provider and its name for the model. Settings
 // contain the fields that have a YAML name; package catalog fills in the others.
 type Route struct {
-	Provider string  `yaml:"provider"`         // a [Provider]'s Name
-	Model    string  `yaml:"model,omitempty"`  // upstream name; empty in settings: the usual one
+	Provider string `yaml:"provider"`        // a [Provider]'s Name
+	Model    string `yaml:"model,omitempty"` // upstream name; empty in settings: the usual one
+	// Weight is the share of the route in the calls of its neighbours with a weight; 0 means that it
+	// comes before or after them.
+	Weight   int64   `yaml:"weight,omitempty"`
 	Override *Traits `yaml:"traits,omitempty"` // replaces the known traits; nil means the known ones
 	Wire     string  `yaml:"-"`                // the provider's
 	Dialect  string  `yaml:"-"`                // the provider's
@@ -99,6 +102,9 @@ type Traits struct {
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
 	// Binding means that, on the wire messages, thinking is bound to the content before it.
 	Binding bool `json:"binding,omitempty" yaml:"binding"`
+	// PaidCache: on the wire responses, the vendor's cache writes cost more than input, and breakpoints
+	// for its cache are accepted.
+	PaidCache bool `json:"paidCache,omitempty" yaml:"paidCache"`
 	// Vision: images are accepted; ImageURL: also as an address.
 	Vision   bool `json:"vision,omitempty" yaml:"vision"`
 	ImageURL bool `json:"imageURL,omitempty" yaml:"imageURL"`
@@ -125,7 +131,7 @@ type Provider struct {
 	// not stream: auto, always or never; empty means auto.
 	WholeReplies string
 	// Caching says whose marks for the vendor's cache are sent: auto (the caller's, or else the
-	// service's), caller or off; empty means auto.
+	// service's), frugal, caller or off; empty means auto. See [Call.Frugal].
 	Caching  string
 	Timeouts Timeouts
 }

@@ -68,6 +68,7 @@ type UsageRow struct {
 	Usage      stoa.Usage
 	Amount     stoa.Credits
 	WrittenOff stoa.Credits
+	Saved      stoa.Credits // by the vendors' caches; the sum of [stoa.Price.Saved]
 }
 
 // maxUsageRows limits the groups of one usage query.
@@ -93,7 +94,8 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, b
 	}
 	query := `SELECT ` + columns + `COUNT(*), CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
 		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT),
-		CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT)
+		CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT),
+		CAST(COALESCE(SUM(` + saved + `), 0) AS BIGINT)
 		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
 	for i := range by {
 		if i == 0 {
@@ -115,7 +117,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, b
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		r := UsageRow{Group: make([]string, len(by))}
 		var day int64
-		dest := make([]any, 0, len(by)+8)
+		dest := make([]any, 0, len(by)+9)
 		for i := range by {
 			if isDay[i] {
 				dest = append(dest, &day)
@@ -124,7 +126,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, b
 			}
 		}
 		u := &r.Usage
-		dest = append(dest, &r.Calls, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens, &r.Amount, &r.WrittenOff)
+		dest = append(dest, &r.Calls, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens, &r.Amount, &r.WrittenOff, &r.Saved)
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}

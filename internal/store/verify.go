@@ -91,6 +91,11 @@ const priced = `((input_tokens - cached_tokens - cache_write_tokens) * price_inp
 	(cache_write_tokens - cache_write_long_tokens) * COALESCE(price_cache_write, price_input) + cache_write_long_tokens * COALESCE(price_cache_write_long, price_input) +
 	output_tokens * price_output + 999999) / 1000000`
 
+// saved is [stoa.Price.Saved] in SQL.
+const saved = `(cached_tokens * (price_input - price_cached_input)
+	- (cache_write_tokens - cache_write_long_tokens) * CASE WHEN price_cache_write > price_input THEN price_cache_write - price_input ELSE 0 END
+	- cache_write_long_tokens * CASE WHEN price_cache_write_long > price_input THEN price_cache_write_long - price_input ELSE 0 END) / 1000000`
+
 // Differences computes the books again from their rows and returns the rows that
 // differ, for one account or, with an empty id, for all.
 func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, error) {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -177,6 +178,7 @@ func (a *attempt) events(body io.Reader) iter.Seq2[*stoa.Event, error] {
 // want describes what the reply may contain.
 func (a *attempt) want() wire.Want {
 	want := wire.WantOf(&a.call)
+	want.Long = a.request.Long
 	if a.request.Reasoning > 0 { // otherwise a vendor has nothing to drop
 		want.Note = func(detail string) {
 			a.pool.cfg.Logger.InfoContext(context.WithoutCancel(a.ctx), "a vendor changed the input of a call", "provider", a.provider.Name, "model", a.spec.Model,
@@ -260,6 +262,8 @@ func (a *attempt) encode() *wire.Failure {
 	switch a.provider.Caching {
 	case "off":
 		call.Caching = stoa.CacheOff
+	case "frugal":
+		call.Frugal = true
 	case "caller":
 		call.Caching = min(call.Caching, stoa.CacheNothing)
 	}
@@ -279,6 +283,10 @@ func (a *attempt) encode() *wire.Failure {
 	a.pool.complete(request.Header, to)
 	if call.Trail != nil {
 		call.Trail.LeftOut = a.plain || request.Reasoning < call.Reasoning()
+		call.Trail.MarkedBy, call.Trail.MarksChanged = cmp.Or(request.MarkedBy, stoa.MarkedByVendor), request.MarksChanged
+		if marks, _ := call.Marks(); request.MarkedBy == "" && marks > 0 {
+			call.Trail.MarksChanged = true
+		}
 	}
 	a.codec, a.request, a.url = codec, request, to
 	return nil

@@ -4,14 +4,13 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
 )
 
-// Stream makes the call on the model's routes, in order, and yields the reply. Each time an
+// Stream makes the call on the model's routes, in the order of [Pool.order], and yields the reply. Each time an
 // upstream accepts the call it yields Started with the provider's name, then that reply's
 // events, the last of them Finished. An error ends the stream: ctx's own error when ctx
 // ended, otherwise a [*wire.Failure], which wraps the [*stoa.Error] for the caller.
@@ -27,7 +26,7 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 	return func(yield func(*stoa.Event, error) bool) {
 		p.active.Add(1)
 		defer p.active.Add(-1)
-		p.exchange(ctx, m.ID, &call, yield).run(p.ordered(m.Routes, call.Prefer))
+		p.exchange(ctx, m.ID, &call, yield).run(p.order(m.Routes, &call))
 	}
 }
 
@@ -58,31 +57,19 @@ type exchange struct {
 	worst       *wire.Failure // the most useful failure so far; see [usefulness]
 }
 
-// ordered returns the routes, starting with the one that made a state.
-func (p *Pool) ordered(routes []stoa.Route, made *stoa.State) []stoa.Route {
-	if made == nil || len(routes) < 2 {
-		return routes
-	}
-	for i, r := range routes {
-		pr := p.provider(r.Provider)
-		if pr == nil {
-			continue
-		}
-		r.Wire, r.Fingerprint = pr.Wire, pr.fingerprint
-		if made.Fits(r) {
-			return slices.Concat(routes[i:i+1], routes[:i], routes[i+1:])
-		}
-	}
-	return routes
-}
-
-// run tries the routes in turn until one serves.
-func (c *exchange) run(routes []stoa.Route) {
+// run tries the routes in turn until one serves; reason says why the first one is first.
+func (c *exchange) run(routes []stoa.Route, reason stoa.RouteReason) {
 	if err := c.ctx.Err(); err != nil {
 		c.yield(nil, err)
 		return
 	}
 	for i := range routes {
+		if i > 0 {
+			reason = stoa.RouteByFailover
+		}
+		if c.call.Trail != nil {
+			c.call.Trail.Reason = reason
+		}
 		fail, err := c.tryRoute(&routes[i])
 		switch {
 		case c.stopped, fail == nil && err == nil:
@@ -112,6 +99,7 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	}
 	if c.call.Trail != nil {
 		c.call.Trail.Provider, c.call.Trail.LeftOut = pr.Name, false
+		c.call.Trail.MarkedBy, c.call.Trail.MarksChanged = "", false
 	}
 	deadline := c.began.Add(pr.timeouts.Total)
 	if !time.Now().Before(deadline) {

@@ -288,13 +288,13 @@ func stubReplies() map[string]string {
 			}
 			micro := 20000 + (day*31+i*17)%40*4000 + i*9000
 			sum += micro
-			rows = append(rows, fmt.Sprintf(`{"day":%q,"model":%q,"calls":%d,"inputTokens":%d,"cachedInputTokens":0,"outputTokens":%d,"totalTokens":%d,"creditsMicro":%d}`,
+			rows = append(rows, fmt.Sprintf(`{"day":%q,"model":%q,"calls":%d,"inputTokens":%d,"cachedInputTokens":0,"outputTokens":%d,"totalTokens":%d,"creditsMicro":%d,"savedMicro":412}`,
 				today.AddDate(0, 0, -day).Format(time.DateOnly), m, 3+day, 900+day*10, 400+day*5, 1300+day*15, micro))
 		}
 	}
 	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"cacheWriteMicroPerMillion":1500000,"cacheWriteLongMicroPerMillion":1500000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
 	receipt := func(id, asked, served, why string, micro int) string {
-		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
+		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"route":{"provider":"claude","reason":"order"},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"marks":"stoa","savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
 			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
 	}
 	key := func(id, name, status, scopes, revoked, used string) string {
@@ -304,7 +304,7 @@ func stubReplies() map[string]string {
 		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`
 	}
 	usage := func(rows []string, sum int) string {
-		return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d}}`, strings.Join(rows, ","), len(rows), sum)
+		return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d,"savedMicro":412}}`, strings.Join(rows, ","), len(rows), sum)
 	}
 	secret := strings.TrimSuffix(key("key_01k9zqd3m8w5x7y2c4b6n8p0rz", "website", "active", `"responses"`, "null", "null"), "}") + `,"replaces":null,"secret":"sk_shownonce00000000000000000000000001a2b3c"}`
 	account := `"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","name":"Acme","email":"it@acme.example","plan":"free","suspended":false,"defaultSpaceId":null,"createdAt":"2026-09-01T08:00:00.000Z"`

@@ -61,8 +61,11 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	if openai {
+	switch {
+	case openai:
 		w.optional("prompt_cache_key", call.CacheKey)
+	case deepseek:
+		w.optional("user_id", call.CacheKey)
 	}
 	if err := encodeChatOptions(w, call, route); err != nil {
 		return Request{}, err

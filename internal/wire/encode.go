@@ -22,6 +22,41 @@ type builder struct {
 	b         []byte
 	reasoning int       // number of reasoning segments in it
 	tools     stoa.Mark // of the tools, which follow the messages
+	lists     bool      // of Responses: texts are parts, which can be marked
+	marks     int       // number of marks in it
+	long      bool      // one of them is long
+	moved     bool      // a mark of the caller has another place or another life than requested
+}
+
+// marked completes a request of a wire whose vendor caches the marked input.
+func (w *builder) marked(r Request, call *stoa.Call) Request {
+	marks, _ := call.Marks()
+	r.Long = w.long
+	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks || movesInSystem(call))
+	switch {
+	case w.marks == 0:
+		r.MarkedBy = stoa.MarkedByNone
+	case marks > 0:
+		r.MarkedBy = stoa.MarkedByCaller
+	default:
+		r.MarkedBy = stoa.MarkedByStoa
+	}
+	return r
+}
+
+// movesInSystem reports whether the caller marks a text of a system message that another one of the
+// message follows: they are sent as one, which can be marked at its end only.
+func movesInSystem(call *stoa.Call) bool {
+	for i := range call.Messages {
+		if m := &call.Messages[i]; m.Role == stoa.RoleSystem {
+			for j := range len(m.Parts) - 1 {
+				if m.Parts[j].Mark != stoa.MarkNone {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func newBuilder(call stoa.Call) *builder {

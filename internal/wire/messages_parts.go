@@ -33,7 +33,7 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	reasoning = keepRun(list, off)
 	w.reasoning = reasoningIn(list)
 	marks := marksOf(call, system, list)
-	w.tools = marks.tools
+	w.tools, w.moved = marks.tools, marks.moved
 	if strings.TrimSpace(system) != "" {
 		if w.key("system"); marks.any {
 			w.open('[')
@@ -81,6 +81,7 @@ const maxMarks = 4
 // messagesMarks are the marks of a request besides those of its pieces.
 type messagesMarks struct {
 	any           bool // whether the request may have marks: then all texts are blocks
+	moved         bool // a mark of the caller has another place or another life
 	tools, system stoa.Mark
 }
 
@@ -88,25 +89,20 @@ type messagesMarks struct {
 // or the ends of the instructions, of the first part of the conversation, such as the files of
 // an agent or a long document, of the previous request and of this one.
 func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
-	marked, _ := call.Marked()
-	if call.Caching == stoa.CacheOff || !marked && call.Caching == stoa.CacheNothing {
+	marks, _ := call.Marks()
+	if call.Caching == stoa.CacheOff || marks == 0 && call.Caching == stoa.CacheNothing {
 		return m
 	}
 	m.any = true
 	for _, t := range call.Tools {
+		m.moved = m.moved || m.tools != stoa.MarkNone // the mark of an earlier tool
 		m.tools = max(m.tools, t.Mark)
 	}
-	for i := range call.Messages {
-		if call.Messages[i].Role == stoa.RoleSystem {
-			for _, p := range call.Messages[i].Parts {
-				m.system = max(m.system, p.Mark)
-			}
-		}
-	}
+	m.ofSystem(&call)
 	previous := -1 // the turn at whose end the previous request ended
 	for i, t := range list {
 		for j, p := range t.parts {
-			t.mark(j, p.Mark)
+			m.moved = !t.mark(j, p.Mark) || m.moved
 		}
 		if t.role == stoa.RoleAssistant && i < len(list)-1 {
 			previous = i - 1
@@ -127,16 +123,42 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	return m
 }
 
+// endMark returns the mark of a system message, whose parts are sent as one text.
+func endMark(m *stoa.Message) (mark stoa.Mark) {
+	for i := range m.Parts {
+		mark = max(mark, m.Parts[i].Mark)
+	}
+	return mark
+}
+
+// ofSystem marks the end of the system text if the caller marks one of its texts.
+func (m *messagesMarks) ofSystem(call *stoa.Call) {
+	plain := isPlain(call)
+	for i := range call.Messages {
+		switch {
+		case call.Messages[i].Role == stoa.RoleSystem:
+			m.moved = m.moved || m.system != stoa.MarkNone // the mark of an earlier message
+			m.system = max(m.system, endMark(&call.Messages[i]))
+		case !plain: // later system messages are not part of the system text
+			return
+		}
+	}
+}
+
 // mark marks a piece of the turn, or the one before it that is not reasoning, which cannot be
-// marked.
-func (t turn) mark(at int, m stoa.Mark) {
-	at = min(at, len(t.parts)-1)
-	for at >= 0 && t.parts[at].Kind == stoa.PartReasoning {
-		at--
+// marked. It reports whether the mark is at the piece.
+func (t turn) mark(at int, m stoa.Mark) bool {
+	if m == stoa.MarkNone {
+		return true
 	}
-	if at >= 0 && t.role != stoa.RoleSystem {
-		t.parts[at].mark = max(t.parts[at].mark, m)
+	to := min(at, len(t.parts)-1)
+	for to >= 0 && t.parts[to].Kind == stoa.PartReasoning {
+		to--
 	}
+	if to >= 0 && t.role != stoa.RoleSystem {
+		t.parts[to].mark = max(t.parts[to].mark, m)
+	}
+	return to == at
 }
 
 // limit keeps the last marks that the vendor accepts. A long mark after a short one, which the
@@ -149,21 +171,26 @@ func (m *messagesMarks) limit(list []turn) {
 		}
 	}
 	marks = slices.DeleteFunc(marks, func(m *stoa.Mark) bool { return *m == stoa.MarkNone })
-	short := false
+	short, changed := false, false
 	for i, m := range marks {
 		if i < len(marks)-maxMarks {
 			*m = stoa.MarkNone
 			continue
 		}
-		if short {
-			*m = stoa.MarkShort
+		if short && *m == stoa.MarkLong {
+			*m, changed = stoa.MarkShort, true
 		}
 		short = *m == stoa.MarkShort
 	}
+	m.moved = m.moved || changed
 }
 
 // mark writes a mark of the vendor's format, if there is one.
 func (w *builder) mark(m stoa.Mark) {
+	if m != stoa.MarkNone {
+		w.marks++
+		w.long = w.long || m == stoa.MarkLong
+	}
 	switch m {
 	case stoa.MarkShort:
 		w.key("cache_control").raw(`{"type":"ephemeral"}`)

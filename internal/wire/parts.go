@@ -62,9 +62,10 @@ type shape struct {
 // a conversation that continues begins with the same bytes.
 //
 // A plain call (see [isPlain]) has all its system messages in the system text, and, if turns
-// alternate, consecutive turns of one author are one text.
+// alternate, consecutive turns of one author are one text unless the caller marks the input.
 func turnsOf(call stoa.Call, route stoa.Route, want shape) (system string, list []turn) {
-	p := parter{want: want, route: route, plain: isPlain(&call), list: make([]turn, 0, len(call.Messages)+1)}
+	marks, _ := call.Marks()
+	p := parter{want: want, route: route, plain: isPlain(&call), marked: marks > 0, list: make([]turn, 0, len(call.Messages)+1)}
 	var head []string
 	var space [8]piece // for the parts of one message, to avoid an allocation
 	for i := range call.Messages {
@@ -112,10 +113,13 @@ type parter struct {
 	want  shape
 	route stoa.Route
 	plain bool
-	ids   callIDs
-	list  []turn
-	open  []openCall // calls of the last turn that have no result yet
-	later []piece    // texts of system messages that wait for their position
+	// marked means that the caller marks the input for a cache: its parts stay separate, because the
+	// next call marks other ones of them.
+	marked bool
+	ids    callIDs
+	list   []turn
+	open   []openCall // calls of the last turn that have no result yet
+	later  []piece    // texts of system messages that wait for their position
 }
 
 type openCall struct{ given, sent string }
@@ -126,12 +130,14 @@ func (p *parter) system(m *stoa.Message) {
 	if p.isBlank(text) {
 		return
 	}
+	one := textPiece(text)
+	one.Mark = endMark(m)
 	inPlace := p.want.system || p.route.Traits.MidSystem
 	if len(p.open) > 0 || inPlace && p.want.alternate { // results directly follow their calls
-		p.later = append(p.later, textPiece(text))
+		p.later = append(p.later, one)
 		return
 	}
-	p.addSystem(textPiece(text))
+	p.addSystem(one)
 }
 
 func (p *parter) addSystem(texts ...piece) {
@@ -256,11 +262,11 @@ func (p *parter) end() {
 	if n == 0 || p.route.Traits.NoPrefill && p.list[n-1].role == stoa.RoleAssistant {
 		p.filler(n)
 	}
-	if !p.plain {
+	if !p.plain || p.marked {
 		return
 	}
 	for i, t := range p.list {
-		if len(t.parts) > 1 && !slices.ContainsFunc(t.parts, func(p piece) bool { return p.Mark != stoa.MarkNone }) {
+		if len(t.parts) > 1 {
 			p.list[i].parts = []piece{textPiece(joinTexts(t.parts))}
 		}
 	}

@@ -27,6 +27,7 @@ var partRoutes = []struct {
 	{"contents", stoa.Route{Wire: "gemini", Model: "m", Traits: stoa.Traits{NoPrefill: true}}},
 	{"contents", stoa.Route{Wire: "gemini", Model: "gemini-2.5-pro"}},
 	{"input", stoa.Route{Wire: "responses", Model: "m"}},
+	{"input", stoa.Route{Wire: "responses", Model: "m", Traits: stoa.Traits{PaidCache: true}}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "openai", Traits: stoa.Traits{MidSystem: true}}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "deepseek"}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "compatible"}},

@@ -68,9 +68,9 @@ func aConversation(random *rand.Rand, route stoa.Route) (messages []stoa.Message
 // them, and their caches compare them.
 func TestWhatWasSentIsSentAgain(t *testing.T) {
 	t.Parallel()
-	for _, wire := range []string{"messages", "messages mid", "gemini", "responses", "chat openai", "chat deepseek", "chat compatible"} {
+	for _, wire := range []string{"messages", "messages mid", "gemini", "responses", "responses paid", "chat openai", "chat deepseek", "chat compatible"} {
 		name, dialect, _ := strings.Cut(wire, " ")
-		route := stoa.Route{Wire: name, Model: "m", Dialect: dialect, Traits: stoa.Traits{MidSystem: dialect == "mid", NoPrefill: dialect == "mid"}}
+		route := stoa.Route{Wire: name, Model: "m", Dialect: dialect, Traits: stoa.Traits{MidSystem: dialect == "mid", NoPrefill: dialect == "mid", PaidCache: dialect == "paid"}}
 		for seed := range uint64(200) {
 			messages, asked := aConversation(rand.New(rand.NewPCG(seed, 7)), route)
 			before := ""
@@ -107,4 +107,28 @@ func conversationOf(t *testing.T, call stoa.Call, route stoa.Route) string {
 	}
 	t.Fatalf("no messages in %s", req.Body)
 	return ""
+}
+
+// TestAMovingMarkKeepsThePrefix continues conversations whose caller marks the end of the latest
+// message only: without marks, each request begins with the one before.
+func TestAMovingMarkKeepsThePrefix(t *testing.T) {
+	t.Parallel()
+	marks := strings.NewReplacer(`,"cache_control":{"type":"ephemeral"}`, "", `,"prompt_cache_breakpoint":{"mode":"explicit"}`, "")
+	for _, wire := range []string{"messages", "responses"} {
+		var call stoa.Call
+		before := ""
+		for turn := range 4 {
+			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{
+				{Kind: stoa.PartText, Text: fmt.Sprint("note ", turn)}, {Kind: stoa.PartText, Text: fmt.Sprint("question ", turn), Mark: stoa.MarkShort},
+			}})
+			sent := conversationOf(t, call, stoa.Route{Wire: wire, Model: "m", Traits: stoa.Traits{PaidCache: true}})
+			got := marks.Replace(sent)
+			if got == sent || !strings.HasPrefix(got, before) {
+				t.Errorf("%s: turn %d is sent as\n%s and before as\n%s", wire, turn, sent, before)
+			}
+			before = got
+			call.Messages[len(call.Messages)-1].Parts[1].Mark = stoa.MarkNone
+			call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleAssistant, "yes"))
+		}
+	}
 }

@@ -24,7 +24,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	if call.Instructions != "" {
+	if call.Instructions != "" && !takesBreakpoints(&call, route) {
 		w.member("instructions", call.Instructions)
 	}
 	encodeResponsesTurns(w, call, route)
@@ -36,6 +36,10 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	}
 	w.key("store").raw("false")
 	w.optional("prompt_cache_key", call.CacheKey)
+	explicit := withoutOwnCache(&call, route)
+	if explicit {
+		w.key("prompt_cache_options").raw(`{"mode":"explicit"}`)
+	}
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
 	w.number("top_p", topP)
@@ -46,7 +50,13 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		return Request{}, err
 	}
 	w.close('}')
-	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
+	req := Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}
+	if takesBreakpoints(&call, route) {
+		if req = w.marked(req, &call); req.MarkedBy == stoa.MarkedByNone && !explicit {
+			req.MarkedBy = stoa.MarkedByVendor
+		}
+	}
+	return req, nil
 }
 
 // vendor implements [fitting].

@@ -14,6 +14,12 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	_, list := turnsOf(call, route, shape{system: true})
 	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
+	w.lists = takesBreakpoints(&call, route)
+	if w.lists {
+		if mark := w.setBreakpoints(&call, list); call.Instructions != "" {
+			encodeResponsesMessage(w, "developer", piece{Part: &stoa.Part{Kind: stoa.PartText, Text: call.Instructions}, mark: mark})
+		}
+	}
 	for _, t := range list {
 		switch t.role {
 		case stoa.RoleAssistant:
@@ -21,18 +27,14 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 				encodeResponsesOutput(w, p)
 			}
 		case stoa.RoleSystem:
-			w.open('{')
-			w.member("type", "message")
-			w.member("role", "developer")
-			w.member("content", joinTexts(t.parts))
-			w.close('}')
+			encodeResponsesMessage(w, "developer", t.parts...)
 		default:
 			n := 0
 			for n < len(t.parts) && t.parts[n].Kind == stoa.PartResult {
 				encodeResponsesResult(w, t.parts[n])
 				n++
 			}
-			encodeResponsesUser(w, t.parts[n:])
+			encodeResponsesMessage(w, "user", t.parts[n:]...)
 		}
 	}
 	w.close(']')
@@ -53,21 +55,22 @@ func joinTexts(parts []piece) string {
 	return joined(text, more)
 }
 
-// encodeResponsesUser writes the user's content as one message: a string, if it is one text.
-func encodeResponsesUser(w *builder, parts []piece) {
+// encodeResponsesMessage writes content as one message: a string, if it is one text and no text of
+// the request can be marked.
+func encodeResponsesMessage(w *builder, role string, parts ...piece) {
 	if len(parts) == 0 {
 		return
 	}
 	w.open('{')
 	w.member("type", "message")
-	w.member("role", "user")
+	w.member("role", role)
 	w.key("content")
-	if len(parts) == 1 && parts[0].Kind == stoa.PartText {
+	if len(parts) == 1 && parts[0].Kind == stoa.PartText && !w.lists {
 		w.text(parts[0].Text)
 	} else {
 		w.open('[')
 		for _, p := range parts {
-			encodeResponsesInput(w, p.Part)
+			encodeResponsesInput(w, p.Part, p.mark)
 		}
 		w.close(']')
 	}
@@ -75,7 +78,7 @@ func encodeResponsesUser(w *builder, parts []piece) {
 }
 
 // encodeResponsesInput writes a text, an image or a file.
-func encodeResponsesInput(w *builder, p *stoa.Part) {
+func encodeResponsesInput(w *builder, p *stoa.Part, mark stoa.Mark) {
 	w.open('{')
 	switch m := p.Media; p.Kind {
 	case stoa.PartImage:
@@ -96,6 +99,7 @@ func encodeResponsesInput(w *builder, p *stoa.Part) {
 		w.member("type", "input_text")
 		w.member("text", p.Text)
 	}
+	w.breakpoint(mark)
 	w.close('}')
 }
 
@@ -148,11 +152,11 @@ func encodeResponsesResult(w *builder, p piece) {
 	}
 	w.open('[')
 	if p.Result.IsError {
-		encodeResponsesInput(w, &stoa.Part{Text: strings.TrimSpace(failedPrefix)})
+		encodeResponsesInput(w, &stoa.Part{Text: strings.TrimSpace(failedPrefix)}, stoa.MarkNone)
 	}
 	for i := range p.Result.Parts {
 		if part := &p.Result.Parts[i]; part.Kind != stoa.PartText || part.Text != "" {
-			encodeResponsesInput(w, part)
+			encodeResponsesInput(w, part, stoa.MarkNone)
 		}
 	}
 	w.close(']')

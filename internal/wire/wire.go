@@ -34,7 +34,7 @@ type Want struct {
 	JSON    bool   // the call requested a format: a refusal is distinguished from text
 	Summary bool   // [stoa.Call.Summary]
 	Limit   int64  // [stoa.Call.MaxOutputTokens]
-	Long    bool   // the call has a long mark: cache writes without a lifetime count as long
+	Long    bool   // the request has a long mark: cache writes without a lifetime count as long
 	After   string // of the wire messages: mark of the last segment of reasoning in the call
 	// Note, if not nil, is called with the vendor's changes to the input of the call, such as
 	// dropped reasoning, bounded, for the log.
@@ -43,9 +43,8 @@ type Want struct {
 
 // WantOf returns what the reply to a call may contain.
 func WantOf(call *stoa.Call) Want {
-	_, long := call.Marked()
 	return Want{
-		Long: long, Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
+		Tools: len(call.Tools) > 0, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens,
 		After: lastMark(call),
 	}
 }
@@ -59,6 +58,11 @@ type Request struct {
 	// Reasoning is the number of reasoning segments in the body; the call may have more, of
 	// other models or before a gap.
 	Reasoning int
+	// MarkedBy says who marked the body for the vendor's cache; empty if the wire has no marks.
+	// MarksChanged means that the body lacks a mark of the caller, or has it in another place.
+	MarkedBy     stoa.MarkedBy
+	MarksChanged bool
+	Long         bool // the body has a long mark
 }
 
 // A Failure describes the failure of an upstream call: the error for the caller, and the

@@ -1786,7 +1786,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed")[];
   agentId: string | null;
   cache: ReceiptCache;
   capped: boolean;
@@ -1804,6 +1804,7 @@ export interface Receipt {
     served: string;
   };
   price: Price;
+  route: ReceiptRoute;
   sessionId: string | null;
   spaceId: string | null;
   startedAt: string;
@@ -1822,6 +1823,7 @@ export interface Receipt {
 }
 
 export interface ReceiptCache {
+  marks: "none" | "caller" | "stoa" | "vendor" | null;
   savedMicro: number;
 }
 
@@ -1829,6 +1831,11 @@ export interface ReceiptList {
   data: Receipt[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface ReceiptRoute {
+  provider: string;
+  reason: "order" | "reasoning" | "cache" | "failover" | null;
 }
 
 export interface RecentCalls {
@@ -2836,6 +2843,7 @@ export interface UsageRow {
   keyId?: string;
   model?: string;
   outputTokens: number;
+  savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
   totalTokens: number;
@@ -2847,6 +2855,7 @@ export interface UsageSums {
   creditsMicro: number;
   inputTokens: number;
   outputTokens: number;
+  savedMicro: number;
   totalTokens: number;
 }
 

@@ -140,6 +140,9 @@ function Receipts() {
 
 const reasons: Record<string, string> = { alias: "the name is an alias", auto: "chosen by auto", plan: "the plan does not include the model" };
 
+const routes: Record<string, string> = { reasoning: "which made the reasoning of the request", cache: "whose cache has the conversation", failover: "because another one failed or was full" };
+const marks: Record<string, string> = { caller: "by the request", stoa: "by this service", vendor: "no: the provider caches by itself" };
+
 const adjustments: Record<string, string> = {
   tool_choice_auto: "The model cannot be made to call a tool, so it decided itself.",
   strict_dropped: "A function with “strict” was sent without: the model cannot be held to its schema.",
@@ -153,6 +156,7 @@ const adjustments: Record<string, string> = {
   invalid_json: "A format was asked for, and the text is no JSON.",
   reply_cut: "A limit of this service ended the reply, or the client read it too slowly.",
   stop_cut_here: "The provider has no stop sequences: the text was cut here, and all of its output was charged.",
+  cache_marks_changed: "A mark of the request for the provider’s cache was dropped, moved or given a shorter life.",
   media_left_out: "Images or files in the outputs of tools were left out: the model does not support them.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
@@ -176,8 +180,10 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
               )}
             </>,
           ],
+          ["Provider", <>{r.route.provider}{r.route.reason !== null && r.route.reason !== "order" && <span class="muted">, {routes[r.route.reason]}</span>}</>],
           ["Input", `${count(r.usage.inputTokens)} tokens, ${count(r.usage.cachedInputTokens)} read from the cache, ${count(r.usage.cacheWriteTokens)} written to it, at ${perMillion(r.price.inputMicroPerMillion)} per million`],
           ...(r.cache.savedMicro === 0 ? [] : [[r.cache.savedMicro > 0 ? "Saved by the cache" : "Added by the cache", <><Amount of={Math.abs(r.cache.savedMicro)} as="exact" /> credits</>] as [string, ComponentChildren]]),
+          r.cache.marks !== null && r.cache.marks !== "none" && ["Marked for the cache", marks[r.cache.marks]!],
           ["Output", `${count(r.usage.outputTokens)} tokens, ${count(r.usage.reasoningTokens)} for reasoning, at ${perMillion(r.price.outputMicroPerMillion)} per million`],
           [
             "Charged",

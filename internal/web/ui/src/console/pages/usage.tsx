@@ -61,6 +61,7 @@ interface Answer {
   all: number;
   before: Map<string, number>;
   allBefore?: number; // absent if unknown
+  saved?: number; // micro-credits that the providers' caches saved; absent if unknown
   cut: boolean; // the log has more rows than were read
 }
 
@@ -150,7 +151,7 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
   const cells = now.data.map((r) => ({ bar: bars.findIndex((b) => b.name === r.day), group: groupOf(r), value: value(r) }));
   const by = new Map<string, number>();
   for (const c of cells) by.set(c.group, (by.get(c.group) ?? 0) + c.value);
-  return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), cut: false };
+  return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), saved: f.metric ? undefined : now.totals.savedMicro, cut: false };
 }
 
 export function Usage() {
@@ -229,6 +230,11 @@ export function Usage() {
                     </b>{" "}
                     <span class="muted">{a.allBefore === undefined ? "" : compare(a.all, a.allBefore, amount)}</span>
                   </p>
+                  {!!a.saved && (
+                    <p class="muted">
+                      Caches of the providers {a.saved > 0 ? "saved" : "added"} {credits(Math.abs(a.saved))} credits.
+                    </p>
+                  )}
                   {a.cut && (
                     <Notice meaning="waiting">
                       Of this time only the latest {of(most, "request")} were looked at. Choose a shorter time{at.log || metric.log ? "" : " or another group"} for all of them.
