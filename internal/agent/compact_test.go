@@ -15,6 +15,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 	"stoa/internal/storetest"
 )
 
@@ -172,6 +173,19 @@ func TestASessionIsSummarized(t *testing.T) {
 		}
 	}
 	got, err := r.Get(t.Context(), n.Account.ID, a.ID, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipts, _, err := r.Receipts(t.Context(), n.Account.ID, a.ID, s.ID, store.Page{Limit: 20, Asc: true})
+	for i, c := range receipts {
+		want := stoa.Broke("")
+		if i == at+1 {
+			want = stoa.BrokeCompacted
+		}
+		if c.Broke != want {
+			t.Errorf("receipt %s says %q", c.ID, c.Broke)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

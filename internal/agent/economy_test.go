@@ -409,3 +409,61 @@ func TestAChangedFileIsSentOnce(t *testing.T) {
 		t.Error("the sixth call has other instructions or tools")
 	}
 }
+
+// TestReceiptsSayWhyThePrefixBroke changes the parts of a session's calls one after the other, and
+// has the vendor read nothing.
+func TestReceiptsSayWhyThePrefixBroke(t *testing.T) {
+	t.Parallel()
+	cached := int64(4_000)
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
+		call.Trail.MarkedBy = stoa.MarkedByVendor
+		yield(&stoa.Event{Kind: stoa.Delta, Text: "noted"}, nil)
+		yield(&stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5_000, CachedTokens: cached, OutputTokens: 2}}, nil)
+	}))
+	a := h.Agent()
+	h.File(a, "a.md", "first\n")
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, strings.Repeat("one ", 2_000)), stoa.SessionCompleted)
+	say := func(message string) {
+		t.Helper()
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	upgrade := func(fn func(a *stoa.Agent)) {
+		t.Helper()
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
+			if err == nil {
+				_, err = r.Upgrade(ctx, tx, h.Caller(), a.ID, s.ID)
+			}
+			return err
+		})
+	}
+	say("two")
+	upgrade(func(a *stoa.Agent) { a.Instructions += " Be brief." })
+	say("three")
+	upgrade(func(a *stoa.Agent) {
+		a.Tools = []stoa.AgentTool{{Type: stoa.ToolClient, Name: "look", Description: "Looks.", Parameters: `{"type":"object"}`, Effects: stoa.EffectsRead, TimeoutSeconds: 60}}
+	})
+	say("four")
+	h.File(a, "b.md", strings.Repeat("a long text\n", 800))
+	say("five")
+	cached = 0
+	say("six")
+	list, _, err := r.Receipts(t.Context(), h.Account.ID, a.ID, s.ID, store.Page{Limit: 10, Asc: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []stoa.Broke
+	for _, c := range list {
+		got = append(got, c.Broke)
+	}
+	want := []stoa.Broke{"", "", stoa.BrokeInstructions, stoa.BrokeTools, stoa.BrokeKnowledge, stoa.BrokeExpired}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}

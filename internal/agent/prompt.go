@@ -30,6 +30,8 @@ type prompt struct {
 	newest       *store.Compaction // the newest one, even if its summary is not used
 	message      stoa.Message      // of the user, in this turn
 	steps        []stoa.Step       // of this turn
+	prefix       string            // fingerprint of the call of this step
+	pastPrefix   string            // fingerprint of the last call of the earlier turns
 	sees         bool              // the model accepts images
 	shown        bool              // the last request had images
 	refused      bool              // a request with images was refused: later ones have no images
@@ -400,6 +402,9 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			return err
 		}
 		for _, m := range page {
+			if n := len(steps); p.pastPrefix == "" && n > 0 {
+				p.pastPrefix = steps[n-1].Prefix
+			}
 			own, skip := slices.DeleteFunc(slices.Clone(steps), func(s stoa.Step) bool { return s.Turn != m.Number }), 0
 			if m.Number == p.from {
 				skip = int(p.skip)

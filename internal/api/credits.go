@@ -78,7 +78,7 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 			OutputTokens:         r.Usage.OutputTokens, ReasoningTokens: r.Usage.ReasoningTokens, TotalTokens: r.Usage.Total(),
 		},
 		Price:        contractPrice(r.Price),
-		Cache:        contract.ReceiptCache{Marks: nullIfZero(string(r.MarkedBy)), SavedMicro: int64(r.Price.Saved(r.Usage))},
+		Cache:        contract.ReceiptCache{Marks: nullIfZero(string(r.MarkedBy)), SavedMicro: int64(r.Price.Saved(r.Usage)), Broke: nullIfZero(string(r.Broke))},
 		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),

@@ -135,6 +135,7 @@ func viewReceipt() view {
 		{"of which reasoning", "usage.reasoningTokens", count},
 		{"Credits", "creditsMicro", credits},
 		{"Cache marked by", "cache.marks", plain},
+		{"Cache not read because of", "cache.broke", plain},
 		{"Saved by the cache", "cache.savedMicro", credits},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},

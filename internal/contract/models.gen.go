@@ -3017,6 +3017,9 @@ type ReceiptUsage struct {
 
 // ReceiptCache defines model for ReceiptCache.
 type ReceiptCache struct {
+	// Broke Of a step of a session: the first part that differs from the call before, so that the provider could not read it from its cache. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or left out. `expired`: no part differs, and the provider read nothing. Null otherwise.
+	Broke nullable.Nullable[string] `json:"broke"`
+
 	// Marks Who marked the input for the provider's cache: the caller, the service (`stoa`), or nobody: `vendor` means that the provider caches by itself, `none` that it caches marked input only. Null for calls before this was recorded.
 	Marks nullable.Nullable[string] `json:"marks"`
 

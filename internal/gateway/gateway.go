@@ -72,6 +72,10 @@ type Request struct {
 	// CacheKey is the caller's key of calls that share a prefix; see [stoa.Call.CacheKey]. The
 	// calls of an agent have its id as their key.
 	CacheKey string
+	// Broke is the part of a session's call that differs from the call before. Continues means
+	// that there was one.
+	Broke     stoa.Broke
+	Continues bool
 	// ClientSession is the client's id of the conversation; it may be empty.
 	ClientSession string
 	// MaxCredits limits the charge of this call; 0 means that only the balance limits it.

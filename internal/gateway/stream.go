@@ -327,6 +327,7 @@ func (s *Stream) Due() stoa.Charge {
 	}
 	c.Adjustments = s.adjustments(c.Estimated)
 	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
+	c.Broke = s.broke(&c)
 	c.Amount = c.Price.Cost(c.Usage)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
 		if most := r.Price.Cost(c.Usage); most < c.Amount {
@@ -334,6 +335,17 @@ func (s *Stream) Due() stoa.Charge {
 		}
 	}
 	return c
+}
+
+// minCached is the number of tokens from which every vendor with a cache uses it.
+const minCached = 4_096
+
+// broke returns why the call of a session was not read from the vendor's cache.
+func (s *Stream) broke(c *stoa.Charge) stoa.Broke {
+	if s.req.Broke == "" && s.req.Continues && !c.Estimated && c.Usage.CachedTokens == 0 && c.Usage.InputTokens >= minCached && c.MarkedBy != stoa.MarkedByNone {
+		return stoa.BrokeExpired
+	}
+	return s.req.Broke
 }
 
 // adjustments returns the changes made to the call.

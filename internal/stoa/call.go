@@ -218,6 +218,19 @@ const (
 	CacheConversation                    // the conversation will go on
 )
 
+// Broke names the first part of a session's call that differs from the call before, so that a
+// vendor cannot read what follows from its cache.
+type Broke string
+
+// The parts, in the order in which vendors read them.
+const (
+	BrokeTools        Broke = "tools"
+	BrokeInstructions Broke = "instructions"
+	BrokeKnowledge    Broke = "knowledge" // the files of the drive were read again
+	BrokeCompacted    Broke = "compacted" // the beginning was summarized or left out
+	BrokeExpired      Broke = "expired"   // no part differs, and the vendor read nothing
+)
+
 // MarkedBy names the party that marked the input of a call for the vendor's cache.
 type MarkedBy string
 

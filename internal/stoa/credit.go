@@ -158,6 +158,7 @@ type Charge struct {
 	WrittenOff Credits // given up by clamping
 
 	Adjustments Adjustments // the changes to the call
+	Broke       Broke       // why a session's call was not read from the vendor's cache; empty if it was, or is the first
 	MarkedBy    MarkedBy    // who marked the input for the vendor's cache; empty if that is unknown
 
 	State      string // completed, incomplete or cancelled

@@ -31,7 +31,7 @@ type Agent struct {
 	VisitorDrive VisitorDrive `db:"visitor_drive"`
 	Tools        []AgentTool  `db:"tools,optional"`
 	Limits       TurnLimits
-	Timezone     string            `db:"timezone"` // in which it is told the time: an IANA name
+	Timezone     string            `db:"timezone"`   // in which it is told the time: an IANA name
 	CompactAt    int               `db:"compact_at"` // the part of a model's window, in percent, above which its sessions are summarized; 0 means the operator's, -1 never
 	EmbedEnabled bool              `db:"embed_enabled"`
 	Metadata     map[string]string `db:"metadata,json"`

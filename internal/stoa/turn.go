@@ -93,6 +93,7 @@ type Step struct {
 	Reasoning    []Segment     // in order; of one reply, so all by one route
 	Stop         Stop          // empty means broken off by a cancel or deadline
 	Results      []*ToolResult // as long as Calls; nil until they arrive
+	Prefix       string        // hashes of the parts with which the call began
 	CreatedAt    time.Time
 }
 

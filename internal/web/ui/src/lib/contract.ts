@@ -1823,6 +1823,7 @@ export interface Receipt {
 }
 
 export interface ReceiptCache {
+  broke: "tools" | "instructions" | "knowledge" | "compacted" | "expired" | null;
   marks: "none" | "caller" | "stoa" | "vendor" | null;
   savedMicro: number;
 }

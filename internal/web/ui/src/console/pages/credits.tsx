@@ -141,6 +141,7 @@ function Receipts() {
 const reasons: Record<string, string> = { alias: "the name is an alias", auto: "chosen by auto", plan: "the plan does not include the model" };
 
 const routes: Record<string, string> = { reasoning: "which made the reasoning of the request", cache: "whose cache has the conversation", failover: "because another one failed or was full" };
+const broke: Record<string, string> = { tools: "changed tools", instructions: "changed instructions", knowledge: "changed files of the drive", compacted: "a summary, or turns that were left out", expired: "its age" };
 const marks: Record<string, string> = { caller: "by the request", stoa: "by this service", vendor: "no: the provider caches by itself" };
 
 const adjustments: Record<string, string> = {
@@ -183,6 +184,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
           ["Provider", <>{r.route.provider}{r.route.reason !== null && r.route.reason !== "order" && <span class="muted">, {routes[r.route.reason]}</span>}</>],
           ["Input", `${count(r.usage.inputTokens)} tokens, ${count(r.usage.cachedInputTokens)} read from the cache, ${count(r.usage.cacheWriteTokens)} written to it, at ${perMillion(r.price.inputMicroPerMillion)} per million`],
           ...(r.cache.savedMicro === 0 ? [] : [[r.cache.savedMicro > 0 ? "Saved by the cache" : "Added by the cache", <><Amount of={Math.abs(r.cache.savedMicro)} as="exact" /> credits</>] as [string, ComponentChildren]]),
+          r.cache.broke !== null && ["Not read from the cache because of", broke[r.cache.broke] ?? r.cache.broke],
           r.cache.marks !== null && r.cache.marks !== "none" && ["Marked for the cache", marks[r.cache.marks]!],
           ["Output", `${count(r.usage.outputTokens)} tokens, ${count(r.usage.reasoningTokens)} for reasoning, at ${perMillion(r.price.outputMicroPerMillion)} per million`],
           [
