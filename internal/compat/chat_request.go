@@ -116,12 +116,56 @@ func (c *chatRequest) tools(o object) error {
 	err := eachIn(v, "tools", func(_ int, tool object) error {
 		c.element().raw("{")
 		c.copy(tool, "type")
-		err := c.function(tool.path, tool, "name", "description", "parameters", "strict")
+		var err error
+		if string(tool.get("type")) == `"custom"` {
+			err = c.custom(tool)
+		} else {
+			err = c.function(tool.path, tool, "name", "description", "parameters", "strict")
+		}
 		c.raw("}")
 		return err
 	})
 	c.raw("]")
 	return err
+}
+
+// custom writes the members of a custom tool, whose grammar is nested one level deeper too.
+func (c *chatRequest) custom(tool object) error {
+	custom, err := c.inner(tool, "custom")
+	if err != nil {
+		return err
+	}
+	c.copyTo(tool.path, custom, "name", "description")
+	v := custom.get("format")
+	if v == nil {
+		return nil
+	}
+	format, err := readObject(v, custom.at("format"))
+	if err != nil {
+		return err
+	}
+	path := join(tool.path, "format")
+	c.from(path, format.path)
+	c.key("format").raw("{")
+	c.copy(format, "type")
+	if format.get("grammar") != nil {
+		grammar, err := c.inner(format, "grammar")
+		if err != nil {
+			return err
+		}
+		c.copyTo(path, grammar, "syntax", "definition")
+	}
+	c.raw("}")
+	return nil
+}
+
+// inner returns an object that a member of another one requires.
+func (c *chatRequest) inner(o object, name string) (object, error) {
+	v := o.get(name)
+	if v == nil {
+		return object{}, missing(o.at(name), "Send an object with the \"name\".")
+	}
+	return readObject(v, o.at(name))
 }
 
 // choice translates tool_choice, whose functions are nested one level deeper too.
@@ -345,10 +389,23 @@ func (c *chatRequest) assistant(m object) error {
 
 // call translates a tool call.
 func (c *chatRequest) call(call object) error {
-	if kind, err := call.word("type"); err != nil {
+	kind, err := call.word("type")
+	switch {
+	case err != nil:
 		return err
-	} else if kind != "" && kind != "function" {
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "Only calls of functions are supported.").At(call.at("type"))
+	case kind == "custom":
+		custom, err := c.inner(call, kind)
+		if err != nil {
+			return err
+		}
+		path := c.item(call.path)
+		c.key("type").raw(`"custom_tool_call"`)
+		c.move(path, "call_id", call, "id")
+		c.copyTo(path, custom, "name", "input")
+		c.raw("}")
+		return nil
+	case kind != "" && kind != "function":
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "Only calls of functions and of custom tools are supported.").At(call.at("type"))
 	}
 	path := c.item(call.path)
 	c.key("type").raw(`"function_call"`)

@@ -31,8 +31,8 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`,
 		},
 		{
-			"a tool of another kind", `{"model":"a","tools":[{"type":"custom","custom":{"name":"n","format":{}}},{"type":"x","x":[]}],"tool_choice":{"type":"custom","custom":{"name":"n"}},"messages":[]}`,
-			`{"model":"a","tools":[{"type":"custom","name":"n"},{"type":"x"}],"tool_choice":{"type":"custom","name":"n"},"input":[]}`,
+			"tools of other kinds", `{"model":"a","tools":[{"type":"custom","custom":{"name":"n","description":"d","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}},{"type":"x","x":[]}],"tool_choice":{"type":"custom","custom":{"name":"n"}},"messages":[]}`,
+			`{"model":"a","tools":[{"type":"custom","name":"n","description":"d","format":{"type":"grammar","syntax":"lark","definition":"x"}},{"type":"x"}],"tool_choice":{"type":"custom","name":"n"},"input":[]}`,
 		},
 		{
 			"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
@@ -175,7 +175,11 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{chat, `{"messages":[{"role":"user"}]}`, "messages[0].content", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"user","content":["x"]}]}`, "messages[0].content[0]", stoa.CodeInvalidType},
-		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"x"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].custom", stoa.CodeMissingParameter},
+		{chat, `{"messages":[],"tools":[{"type":"custom"}]}`, "tools[0].custom", stoa.CodeMissingParameter},
+		{chat, `{"messages":[],"tools":[{"type":"custom","custom":{"name":"n","format":1}}]}`, "tools[0].custom.format", stoa.CodeInvalidType},
+		{chat, `{"messages":[],"tools":[{"type":"custom","custom":{"name":"n","format":{"type":"grammar","grammar":1}}}]}`, "tools[0].custom.format.grammar", stoa.CodeInvalidType},
 		{chat, `{"messages":[],"tools":[{"type":"function"}]}`, "tools[0].function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[],"tool_choice":{"type":"function","name":"f"}}`, "tool_choice.function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function"}]}]}`, "messages[0].tool_calls[0].function", stoa.CodeMissingParameter},

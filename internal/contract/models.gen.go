@@ -2931,13 +2931,15 @@ type Receipt struct {
 	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
 	// - `media_estimated`: the tokens were counted here, with the maximum for each image and file.
 	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were omitted from the reply, but charged.
-	// - `invalid_arguments`: the arguments of a tool call are not a JSON object.
+	// - `invalid_arguments`: the arguments of a tool call are not a JSON object, or the input of a custom tool does not have its format.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
-	// - `tools_left_out`: tools other than functions were omitted from the call.
+	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
+	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.
+	// - `items_left_out`: items of the input that another service made, such as `web_search_call`, were omitted from the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`

@@ -109,10 +109,7 @@ func (r *run) adjusted() stoa.Adjustments {
 	if r.Request.unread > 0 {
 		a |= stoa.ReasoningUnread
 	}
-	if r.Request.fewer {
-		a |= stoa.ToolsLeftOut
-	}
-	return a
+	return a | r.Request.adjusted
 }
 
 // seal returns the sealed state of a segment, for the caller.

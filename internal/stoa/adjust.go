@@ -2,7 +2,7 @@ package stoa
 
 // Adjustments are the changes to a call that could not be made as requested, and the
 // defects of its reply. They are stored as these bits: append new ones at the end.
-type Adjustments uint16
+type Adjustments uint32
 
 // The adjustments, in the order of [Adjustments.Names].
 const (
@@ -21,12 +21,14 @@ const (
 	ReplyBroken                              // the provider stalled, or what it sent became invalid, after the first text
 	MediaLeftOut                             // images or files in the outputs of tools were left out, because the model does not support them
 	StopCutHere                              // the text was cut at a stop sequence by this service, and the provider ran to its end
+	GrammarInWords                           // the grammar of a custom tool is part of its description, because the provider has no such tools
+	ItemsLeftOut                             // items of the input that another service made, such as searches, were left out
 )
 
 var adjustmentNames = [...]string{
 	"tool_choice_auto", "strict_dropped", "schema_rewritten", "format_in_words", "reasoning_unread", "reasoning_left_out",
 	"media_estimated", "calls_dropped", "invalid_arguments", "invalid_json",
-	"tools_left_out", "reply_cut", "reply_broken", "media_left_out", "stop_cut_here",
+	"tools_left_out", "reply_cut", "reply_broken", "media_left_out", "stop_cut_here", "grammar_in_words", "items_left_out",
 }
 
 // Names returns the names of the adjustments for receipts and the log, or nil.
