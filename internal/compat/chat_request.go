@@ -97,12 +97,14 @@ func (c *chatRequest) options(o object) error {
 		return err
 	}
 	if v = options.get("include_usage"); v == nil {
+		c.done(options)
 		return nil
 	}
 	if v.Kind() != 't' && v.Kind() != 'f' {
 		return wrongType("stream_options.include_usage", "true or false")
 	}
 	c.includeUsage = v.Kind() == 't'
+	c.done(options)
 	return nil
 }
 
@@ -123,6 +125,9 @@ func (c *chatRequest) tools(o object) error {
 			err = c.function(tool.path, tool, "name", "description", "parameters", "strict")
 		}
 		c.raw("}")
+		if kind := string(tool.get("type")); kind == `"function"` || kind == `"custom"` {
+			c.done(tool)
+		}
 		return err
 	})
 	c.raw("]")
@@ -137,6 +142,7 @@ func (c *chatRequest) custom(tool object) error {
 	}
 	c.copyTo(tool.path, custom, "name", "description")
 	v := custom.get("format")
+	c.done(custom)
 	if v == nil {
 		return nil
 	}
@@ -154,7 +160,9 @@ func (c *chatRequest) custom(tool object) error {
 			return err
 		}
 		c.copyTo(path, grammar, "syntax", "definition")
+		c.done(grammar)
 	}
+	c.done(format)
 	c.raw("}")
 	return nil
 }
@@ -191,6 +199,7 @@ func (c *chatRequest) choice(o object) error {
 	if err := c.allowed(choice); err != nil {
 		return err
 	}
+	c.done(choice)
 	c.raw("}")
 	return nil
 }
@@ -217,6 +226,9 @@ func (c *chatRequest) function(path string, o object, names ...string) error {
 		return err
 	}
 	c.copyTo(path, f, names...)
+	if kind == "function" {
+		c.done(f)
+	}
 	return nil
 }
 
@@ -270,7 +282,9 @@ func (c *chatRequest) format(o object) error {
 				return err
 			}
 			c.copyTo("text.format", schema, "name", "description", "schema", "strict")
+			c.done(schema)
 		}
+		c.done(f)
 		c.raw("}")
 	}
 	c.raw("}")
@@ -285,11 +299,17 @@ func (c *chatRequest) message(m object) error {
 	}
 	switch role {
 	case "system", "developer", "user":
-		return c.plain(m, role)
+		err = c.plain(m, role)
+		c.done(m)
+		return err
 	case "assistant":
-		return c.assistant(m)
+		err = c.assistant(m)
+		c.done(m, "annotations", "audio")
+		return err
 	case "tool":
-		return c.result(m)
+		err = c.result(m)
+		c.done(m, "name")
+		return err
 	case "":
 		return missing(m.at("role"), "Send system, developer, user, assistant or tool.")
 	case "function":
@@ -352,6 +372,8 @@ func (c *chatRequest) part(part object, path string) error {
 		c.raw(`{"type":"input_file"`)
 		c.copyTo(path, o, "file_data", "filename", "file_id")
 	}
+	c.done(o)
+	c.done(part)
 	c.raw("}")
 	return nil
 }
@@ -402,6 +424,8 @@ func (c *chatRequest) call(call object) error {
 		c.key("type").raw(`"custom_tool_call"`)
 		c.move(path, "call_id", call, "id")
 		c.copyTo(path, custom, "name", "input")
+		c.done(custom)
+		c.done(call, "index", "extra_content")
 		c.raw("}")
 		return nil
 	case kind != "" && kind != "function":
@@ -413,6 +437,7 @@ func (c *chatRequest) call(call object) error {
 	if err := c.function(path, call, "name", "arguments"); err != nil {
 		return err
 	}
+	c.done(call, "index", "extra_content")
 	c.raw("}")
 	return nil
 }

@@ -2958,9 +2958,12 @@ type Receipt struct {
 	Estimated bool `json:"estimated"`
 
 	// ID Example: resp_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID    string       `json:"id"`
-	KeyID string       `json:"keyId"`
-	Model ReceiptModel `json:"model"`
+	ID string `json:"id"`
+
+	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. Of members that differ only in the elements of arrays, it has the first. A name that is not an identifier is `*`. Absent if there are none.
+	Ignored []string     `json:"ignored,omitempty,omitzero"`
+	KeyID   string       `json:"keyId"`
+	Model   ReceiptModel `json:"model"`
 
 	// Price Micro-credits per million tokens.
 	Price     Price                     `json:"price"`

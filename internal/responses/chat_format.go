@@ -27,6 +27,14 @@ func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request,
 		return nil, t.Error(err)
 	}
 	req.format, req.from = m, t
+	own := ignored{}
+	for _, path := range req.ignored.paths {
+		own.add(t.Source(path))
+	}
+	for _, path := range t.Ignored {
+		own.add(path)
+	}
+	req.ignored = own
 	return req, nil
 }
 

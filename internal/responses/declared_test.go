@@ -203,8 +203,47 @@ func TestIgnoredMembersAreListed(t *testing.T) {
 	if err != nil || plain.ignored.paths != nil {
 		t.Errorf("without extensions: %v %q", err, plain.ignored.paths)
 	}
-	odd, err := Parse([]byte(`{"model":"m","input":"q","a\nb`+strings.Repeat("é", 200)+`":1,"c\u0000":1}`), foreignIgnored)
-	if err != nil || len(odd.ignored.paths) != 2 || strings.ContainsAny(strings.Join(odd.ignored.paths, ""), "\n\x00") || len(odd.ignored.paths[0]) > maxIgnoredPath+3 {
+	odd, err := Parse([]byte(`{"model":"m","input":[{"role":"user","content":"q","my secret":1}],"a\nb":1,"`+strings.Repeat("x", 65)+`":1}`), foreignIgnored)
+	if err != nil || strings.Join(odd.ignored.paths, " ") != "input[0].* *" {
 		t.Errorf("%v %q", err, odd.ignored.paths)
+	}
+}
+
+// TestServersOfAVendorAreLeftOut has what Anthropic runs, next to a function or alone.
+func TestServersOfAVendorAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const head = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"server_tool_use","id":"s"},{"type":"text","text":"b"}]},{"role":"user","content":"c"}],`
+	const plain = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}],`
+	const f = `"tools":[{"name":"f"},{"type":"web_search_20250305","name":"web_search"}]`
+	req, err := ParseMessages([]byte(head+f+`,"mcp_servers":[{"name":"docs"}],"container":"x","speed":"fast"}`), foreignIgnored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := outline(req.call.Messages); got != "u[a] a[b] u[c]" || len(req.call.Tools) != 1 || req.adjusted != stoa.ToolsLeftOut|stoa.ItemsLeftOut || strings.Join(req.ignored.paths, " ") != "speed" {
+		t.Errorf("%s %+v %v %q", got, req.call.Tools, req.adjusted.Names(), req.ignored.paths)
+	}
+	for _, c := range []struct {
+		head, more string
+		o          Options
+		code       stoa.Code
+		param      string
+	}{
+		{plain, `"mcp_servers":[{"name":"docs"}]`, foreignIgnored, stoa.CodeUnsupportedValue, "mcp_servers"},
+		{plain, `"container":{"id":"x"}`, foreignIgnored, stoa.CodeUnsupportedValue, "container"},
+		{plain, `"mcp_servers":[{"name":"docs"}]`, Options{}, stoa.CodeUnsupported, "mcp_servers"},
+		{plain, `"container":"x"`, Options{}, stoa.CodeUnsupported, "container"},
+		{plain, f + `,"container":"x"`, Options{Tools: true}, stoa.CodeUnsupportedValue, "tools[1].type"},
+		{plain, `"tools":[{"name":"f"}],"container":"x"`, Options{Tools: true}, stoa.CodeUnsupportedValue, "container"},
+		{plain, f + `,"tool_choice":{"type":"tool","name":"web_search"}`, foreignIgnored, stoa.CodeUnsupportedValue, "tool_choice.name"},
+		{head, `"tools":[{"name":"f"}]`, Options{Tools: true}, stoa.CodeUnsupportedValue, "messages[1].content[0].type"},
+	} {
+		_, err := ParseMessages([]byte(c.head+c.more+"}"), c.o)
+		if e := stoa.AsError(err); err == nil || e.Code != c.code || e.Param != c.param {
+			t.Errorf("%s: %v at %q, want %s at %q", c.more, err, e.Param, c.code, c.param)
+		}
+	}
+	chat, err := ParseChat([]byte(`{"model":"m","seed":1,"service_tier":"flex","tools":[{"type":"function","function":{"name":"f","x":1}},{"type":"web_search"}],"messages":[{"role":"user","content":[{"type":"text","text":"q","odd":1}]}]}`), foreignIgnored)
+	if err != nil || strings.Join(chat.ignored.paths, " ") != "service_tier messages[0].content[0].odd tools[0].function.x seed" {
+		t.Errorf("%v %q", err, chat.ignored.paths)
 	}
 }

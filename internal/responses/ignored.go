@@ -3,13 +3,12 @@ package responses
 import (
 	"slices"
 	"strings"
+
+	"stoa/internal/compat"
 )
 
-// Limits of the list of ignored members.
-const (
-	maxIgnored     = 16
-	maxIgnoredPath = 128 // bytes
-)
+// maxIgnored is the maximum number of paths in a receipt.
+const maxIgnored = 16
 
 // ignored lists the paths of members of a request that have no effect. Of members that differ
 // only in the elements of arrays, it has the first.
@@ -23,22 +22,10 @@ func (l *ignored) add(path string) {
 	if len(l.paths) == maxIgnored {
 		return
 	}
-	path = strings.Map(printable, path)
-	if len(path) > maxIgnoredPath {
-		path = strings.ToValidUTF8(path[:maxIgnoredPath], "") + "…"
-	}
 	kind := withoutIndexes(path)
 	if !slices.Contains(l.kinds, kind) {
 		l.paths, l.kinds = append(l.paths, path), append(l.kinds, kind)
 	}
-}
-
-// printable replaces characters that a list of paths cannot contain.
-func printable(r rune) rune {
-	if r < ' ' {
-		return '\uFFFD'
-	}
-	return r
 }
 
 // withoutIndexes returns a path without the numbers in its brackets.
@@ -68,20 +55,23 @@ func (p *parser) ignore(path, name string) error {
 	return p.skip()
 }
 
-// ignoreIf records a member of the body that has no effect, if its value would have one.
-func (p *parser) ignoreIf(yes bool, name string) {
-	if yes {
-		p.ignoreAll("", []string{name})
+// ignoreIf records the path of a known member that has no effect, if its value requests one.
+func (p *parser) ignoreIf(yes bool, path string) {
+	if yes && p.notes() {
+		p.req.ignored.add(path)
 	}
 }
 
-// ignoreAll records members of the object at path that have no effect. Without extensions
-// there is no record.
+// notes reports whether ignored members are recorded: not without extensions.
+func (p *parser) notes() bool { return p.opts.Tools || p.opts.translated }
+
+// ignoreAll records members of the object at path that have no effect.
 func (p *parser) ignoreAll(path string, names []string) {
-	if !p.opts.Tools && !p.opts.translated {
+	if !p.notes() {
 		return
 	}
 	for _, name := range names {
+		name = compat.MemberName(name)
 		if path != "" {
 			name = path + "." + name
 		}

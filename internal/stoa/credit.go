@@ -157,6 +157,7 @@ type Charge struct {
 	WrittenOff Credits // given up by clamping
 
 	Adjustments Adjustments // the changes to the call
+	Ignored     string      // the paths of members of the request that had no effect, one per line
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId

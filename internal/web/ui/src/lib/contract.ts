@@ -1865,6 +1865,7 @@ export interface Receipt {
   endUser: string | null;
   estimated: boolean;
   id: string;
+  ignored?: string[];
   keyId: string;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
