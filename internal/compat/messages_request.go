@@ -72,12 +72,16 @@ func (m *messagesRequest) system(o object) error {
 	path := m.item("system")
 	m.from(path+".content", "system")
 	m.key("type").raw(`"message"`).key("role").raw(`"system"`).key("content")
-	var mark jsonx.Value
 	if v.Kind() != '[' {
 		m.value(v).raw("}")
 		return nil
 	}
-	var texts []string
+	type part struct {
+		text string
+		mark jsonx.Value
+	}
+	var parts []part
+	marked := false
 	if err := eachIn(v, "system", func(_ int, block object) error {
 		if kind, err := block.word("type"); err != nil {
 			return err
@@ -86,21 +90,32 @@ func (m *messagesRequest) system(o object) error {
 		}
 		text, err := block.word("text")
 		if err == nil && !strings.HasPrefix(text, attribution) {
-			texts = append(texts, text)
-			if v := block.get("cache_control"); v != nil {
-				mark = v
-			}
+			mark := block.get("cache_control")
+			marked = marked || mark != nil
+			parts = append(parts, part{text, mark})
 			m.done(block, "citations")
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	if text := strings.Join(texts, "\n\n"); mark == nil {
-		m.text(text).raw("}")
-	} else {
-		m.raw(`[{"type":"input_text"`).key("text").text(text).key("cache_control").value(mark).raw("}]}")
+	if !marked {
+		var texts []string
+		for _, p := range parts {
+			texts = append(texts, p.text)
+		}
+		m.text(strings.Join(texts, "\n\n")).raw("}")
+		return nil
 	}
+	m.raw("[")
+	for _, p := range parts { // the parts of a system message are joined by blank lines
+		m.element().raw(`{"type":"input_text"`).key("text").text(p.text)
+		if p.mark != nil {
+			m.key("cache_control").value(p.mark)
+		}
+		m.raw("}")
+	}
+	m.raw("]}")
 	return nil
 }
 

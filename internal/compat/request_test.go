@@ -98,7 +98,7 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 		},
 		{
 			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"top_k":3,"stop_sequences":["x","y"],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
-			`{"model":"a","temperature":1,"top_p":0.5,"top_k":3,"stream":true,"stop":["x","y"],"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s\n\nt","cache_control":{"type":"ephemeral"}}]}]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"top_k":3,"stream":true,"stop":["x","y"],"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"input_text","text":"t"}]}]}`,
 		},
 		{
 			"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,

@@ -37,11 +37,13 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	if strings.TrimSpace(system) != "" {
 		if w.key("system"); marks.any {
 			w.open('[')
-			w.open('{')
-			w.member("type", "text")
-			w.member("text", system)
-			w.mark(marks.system)
-			w.close('}')
+			for _, b := range marks.system {
+				w.open('{')
+				w.member("type", "text")
+				w.member("text", b.text)
+				w.mark(b.mark)
+				w.close('}')
+			}
 			w.close(']')
 		} else {
 			w.text(system)
@@ -80,8 +82,56 @@ const maxMarks = 4
 
 // messagesMarks are the marks of a request besides those of its pieces.
 type messagesMarks struct {
-	any           bool // whether the request may have marks: then all texts are blocks
-	tools, system stoa.Mark
+	any    bool // whether the request may have marks: then all texts are blocks
+	tools  stoa.Mark
+	system []systemBlock
+}
+
+// A systemBlock is a piece of the system text. All but the last end at a mark of the caller.
+type systemBlock struct {
+	text string
+	mark stoa.Mark
+}
+
+// systemBlocks divides the system text of a call at the marks of the caller, so that a mark
+// before a text that changes keeps its place.
+func systemBlocks(call *stoa.Call, system string) (blocks []systemBlock) {
+	plain := isPlain(call)
+	from, at := 0, len(call.Instructions)
+	var later stoa.Mark // of a system message that is elsewhere
+	for i, head := 0, true; i < len(call.Messages); i++ {
+		m := &call.Messages[i]
+		if m.Role != stoa.RoleSystem {
+			head = plain
+			continue
+		}
+		for _, p := range m.Parts {
+			if !head {
+				later = max(later, p.Mark)
+				continue
+			}
+			rest := system[at:]
+			if at > 0 && p.Text != "" {
+				rest = strings.TrimPrefix(rest, "\n\n")
+			}
+			if !strings.HasPrefix(rest, p.Text) { // it was changed on the way
+				later = max(later, p.Mark)
+				continue
+			}
+			at = len(system) - len(rest) + len(p.Text)
+			if text := system[from:at]; p.Mark != stoa.MarkNone && strings.TrimSpace(text) != "" {
+				blocks = append(blocks, systemBlock{text, p.Mark})
+				from = at
+			}
+		}
+	}
+	if rest := system[from:]; strings.TrimSpace(rest) != "" {
+		blocks = append(blocks, systemBlock{text: rest})
+	}
+	if n := len(blocks); n > 0 {
+		blocks[n-1].mark = max(blocks[n-1].mark, later)
+	}
+	return blocks
 }
 
 // marksOf marks the pieces of a request as the caller does, of whose marks the last four count,
@@ -96,13 +146,7 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 	for _, t := range call.Tools {
 		m.tools = max(m.tools, t.Mark)
 	}
-	for i := range call.Messages {
-		if call.Messages[i].Role == stoa.RoleSystem {
-			for _, p := range call.Messages[i].Parts {
-				m.system = max(m.system, p.Mark)
-			}
-		}
-	}
+	m.system = systemBlocks(&call, system)
 	previous := -1 // the turn at whose end the previous request ended
 	for i, t := range list {
 		for j, p := range t.parts {
@@ -112,8 +156,8 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 			previous = i - 1
 		}
 	}
-	if call.Caching != stoa.CacheNothing && strings.TrimSpace(system) != "" {
-		m.system = max(m.system, stoa.MarkShort)
+	if n := len(m.system); call.Caching != stoa.CacheNothing && n > 0 {
+		m.system[n-1].mark = max(m.system[n-1].mark, stoa.MarkShort)
 	}
 	if call.Caching == stoa.CacheConversation {
 		list[0].mark(0, stoa.MarkShort)
@@ -142,7 +186,10 @@ func (t turn) mark(at int, m stoa.Mark) {
 // limit keeps the last marks that the vendor accepts. A long mark after a short one, which the
 // vendor refuses, becomes short.
 func (m *messagesMarks) limit(list []turn) {
-	marks := []*stoa.Mark{&m.tools, &m.system}
+	marks := []*stoa.Mark{&m.tools}
+	for i := range m.system {
+		marks = append(marks, &m.system[i].mark)
+	}
 	for _, t := range list {
 		for j := range t.parts {
 			marks = append(marks, &t.parts[j].mark)
