@@ -253,3 +253,40 @@ func TestCacheKeysDifferBetweenAccounts(t *testing.T) {
 		}
 	}
 }
+
+// TestASystemTextIsReadUpToItsMark sends the system blocks of Claude Code in two sessions: an
+// attribution that changes with every request, a marked text that stays, and one of the session.
+// The second session reads the text that stays.
+func TestASystemTextIsReadUpToItsMark(t *testing.T) {
+	t.Parallel()
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	stays := strings.Repeat("You are a coding agent. ", 1000)
+	for i, of := range []string{"one", "one", "two"} {
+		c.Want(200, "POST", "/api/v1/messages", body{
+			"model": "alpha-haiku-4-5", "max_tokens": 100,
+			"system": []body{
+				{"type": "text", "text": fmt.Sprint("x-anthropic-billing-header: cc_version=1; cch=", i)},
+				{"type": "text", "text": stays, "cache_control": body{"type": "ephemeral"}},
+				{"type": "text", "text": "The folder of session " + of},
+			},
+			"messages": []body{{"role": "user", "content": fmt.Sprint("say: x", i)}},
+		})
+		all := f.Served()
+		last := all[len(all)-1]
+		if last.Refused != "" || strings.Contains(string(last.Body), "billing-header") || !strings.Contains(string(last.Body), `"text":"\n\nThe folder of session `+of) {
+			t.Errorf("the vendor was sent %s (%s)", last.Body, last.Refused)
+		}
+		if u := last.Usage; (u.Cached > 0) != (i > 0) || (u.Written > 0) != (i == 0) {
+			t.Errorf("request %d read %d and wrote %d", i, u.Cached, u.Written)
+		}
+	}
+	// Models of other vendors get the text as before.
+	c.Want(200, "POST", "/api/v1/messages", body{
+		"model": "delta-v4-flash", "max_tokens": 100, "messages": []body{{"role": "user", "content": "say: x"}},
+		"system": []body{{"type": "text", "text": "a", "cache_control": body{"type": "ephemeral"}}, {"type": "text", "text": "b"}},
+	})
+	if sent := lastBody(f); !strings.Contains(sent, `"content":"a\n\nb"`) {
+		t.Errorf("the vendor was sent %s", sent)
+	}
+}

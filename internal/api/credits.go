@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"stoa/internal/contract"
@@ -83,8 +84,16 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),
 		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: nullIfZero(milliseconds(r.FirstToken)),
-		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), CreatedAt: contract.Time(r.CreatedAt),
+		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), Ignored: lines(r.Ignored), CreatedAt: contract.Time(r.CreatedAt),
 	}
+}
+
+// lines returns the lines of a text; nil if it is empty.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
 }
 
 func contractPrice(p stoa.Price) contract.Price {

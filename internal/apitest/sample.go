@@ -139,7 +139,7 @@ func sampleOf(s *openapi3.Schema, example any, depth int) any {
 	case s.Type.Is(openapi3.TypeObject):
 		members := map[string]any{}
 		for _, name := range s.Required {
-			if depth < 6 {
+			if depth < 8 {
 				members[name] = sampleOf(s.Properties[name].Value, nil, depth+1)
 			}
 		}

@@ -12,17 +12,18 @@ import (
 
 // order is the grammar of a stream, one letter per event: items one after another, of which
 // only the last may be unfinished, in a failed stream.
-var order = regexp.MustCompile(`^CP(` + anItem + `)*((I(A[DR]*([TU]QA[DR]*)?|GS*|N*)?)?EF|[KX])$`)
+var order = regexp.MustCompile(`^CP(` + anItem + `)*((I(A[DR]*([TU]QA[DR]*)?|GS*|N*|V?)?)?EF|[KX])$`)
 
 // anItem is a whole message, reasoning or function call. The arguments of a call that a limit
 // cut off are not finished.
-const anItem = `I(A(D*T|R*U)Q(A(D*T|R*U)Q)?|(GS+YZ)?|N*J?)M`
+const anItem = `I(A(D*T|R*U)Q(A(D*T|R*U)Q)?|(GS+YZ)?|N*J?|V?W?)M`
 
 var letters = map[string]string{
 	contract.EventCreated: "C", contract.EventInProgress: "P", contract.EventOutputItemAdded: "I", contract.EventContentPartAdded: "A",
 	contract.EventOutputTextDelta: "D", contract.EventOutputTextDone: "T", contract.EventContentPartDone: "Q", contract.EventOutputItemDone: "M",
 	contract.EventCompleted: "K", contract.EventIncomplete: "X", contract.EventError: "E", contract.EventFailed: "F",
 	contract.EventSummaryAdded: "G", contract.EventSummaryDelta: "S", contract.EventSummaryTextDone: "Y", contract.EventSummaryDone: "Z",
+	contract.EventInputDelta: "V", contract.EventInputDone: "W",
 	contract.EventArgumentsDelta: "N", contract.EventArgumentsDone: "J", contract.EventRefusalDelta: "R", contract.EventRefusalDone: "U",
 }
 
@@ -117,7 +118,7 @@ func checkStory(events []contract.ResponseEvent) error {
 		switch ev.Type {
 		case contract.EventOutputItemAdded:
 			open, pieces = ev.Item, ""
-			if ev.Item.Arguments != "" || len(ev.Item.Content)+len(ev.Item.Summary) > 0 {
+			if ev.Item.Arguments+ev.Item.Input != "" || len(ev.Item.Content)+len(ev.Item.Summary) > 0 {
 				return fmt.Errorf("event %d adds an item that is not empty", i)
 			}
 			if ev.Item.Status != "in_progress" && ev.Item.Type != "reasoning" {
@@ -127,22 +128,24 @@ func checkStory(events []contract.ResponseEvent) error {
 		case contract.EventContentPartAdded, contract.EventSummaryAdded:
 			pieces = ""
 			continue
-		case contract.EventOutputTextDelta, contract.EventRefusalDelta, contract.EventSummaryDelta, contract.EventArgumentsDelta:
+		case contract.EventOutputTextDelta, contract.EventRefusalDelta, contract.EventSummaryDelta, contract.EventArgumentsDelta, contract.EventInputDelta:
 			pieces += ev.Delta
 			continue
 		case contract.EventOutputItemDone:
-			if ev.Item.ID != open.ID || ev.Item.Type != open.Type || ev.Item.CallID != open.CallID || ev.Item.Name != open.Name {
+			if ev.Item.ID != open.ID || ev.Item.Type != open.Type || ev.Item.CallID != open.CallID || ev.Item.Name != open.Name || ev.Item.Namespace != open.Namespace {
 				return fmt.Errorf("event %d ends %+v, and %+v is open", i, ev.Item, open)
 			}
 			items = append(items, *ev.Item)
-			if open = nil; ev.Item.Type != "function_call" {
+			if open = nil; ev.Item.CallID == "" {
 				continue
 			}
-			whole = ev.Item.Arguments
+			whole = ev.Item.Arguments + ev.Item.Input
 		case contract.EventArgumentsDone:
 			if whole = ev.Arguments; ev.Name != open.Name || whole == "" {
 				return fmt.Errorf("event %d ends a call of %s with %q", i, open.Name, whole)
 			}
+		case contract.EventInputDone:
+			whole = ev.Input
 		case contract.EventContentPartDone, contract.EventSummaryDone:
 			whole = ev.Part.Text + ev.Part.Refusal
 		default:

@@ -532,8 +532,8 @@ func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
 		"beta-3.1-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
 		"beta-3.7-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
 		"beta-3.8-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
-		"gamma-6.1-sol":    {ParallelSwitch: true, Schema: "native", StrictTools: true, MidSystem: true, PaidCache: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
-		"gamma-6-luna":     {ParallelSwitch: true, Schema: "native", StrictTools: true, MidSystem: true, PaidCache: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
+		"gamma-6.1-sol":    {ParallelSwitch: true, CustomTools: true, Schema: "native", StrictTools: true, MidSystem: true, PaidCache: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
+		"gamma-6-luna":     {ParallelSwitch: true, CustomTools: true, Schema: "native", StrictTools: true, MidSystem: true, PaidCache: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
 		"delta-v4-flash":   {ForcedTools: "unless_thinking", Schema: "json"},
 		"delta-v4-pro":     {ForcedTools: "unless_thinking", Schema: "json"},
 	} {

@@ -142,6 +142,7 @@ func viewReceipt() view {
 		{"Out / million", "price.outputMicroPerMillion", credits},
 		{"Estimated", "estimated", plain},
 		{"Adjustments", "adjustments", plain},
+		{"Ignored", "ignored", plain},
 		{"Key", "keyId", plain},
 		{"End user", "endUser", plain},
 		{"Agent", "agentId", plain},

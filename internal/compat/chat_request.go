@@ -97,12 +97,14 @@ func (c *chatRequest) options(o object) error {
 		return err
 	}
 	if v = options.get("include_usage"); v == nil {
+		c.done(options)
 		return nil
 	}
 	if v.Kind() != 't' && v.Kind() != 'f' {
 		return wrongType("stream_options.include_usage", "true or false")
 	}
 	c.includeUsage = v.Kind() == 't'
+	c.done(options)
 	return nil
 }
 
@@ -116,12 +118,62 @@ func (c *chatRequest) tools(o object) error {
 	err := eachIn(v, "tools", func(_ int, tool object) error {
 		c.element().raw("{")
 		c.copy(tool, "type")
-		err := c.function(tool.path, tool, "name", "description", "parameters", "strict")
+		var err error
+		if string(tool.get("type")) == `"custom"` {
+			err = c.custom(tool)
+		} else {
+			err = c.function(tool.path, tool, "name", "description", "parameters", "strict")
+		}
 		c.raw("}")
+		if kind := string(tool.get("type")); kind == `"function"` || kind == `"custom"` {
+			c.done(tool)
+		}
 		return err
 	})
 	c.raw("]")
 	return err
+}
+
+// custom writes the members of a custom tool, whose grammar is nested one level deeper too.
+func (c *chatRequest) custom(tool object) error {
+	custom, err := c.inner(tool, "custom")
+	if err != nil {
+		return err
+	}
+	c.copyTo(tool.path, custom, "name", "description")
+	v := custom.get("format")
+	c.done(custom)
+	if v == nil {
+		return nil
+	}
+	format, err := readObject(v, custom.at("format"))
+	if err != nil {
+		return err
+	}
+	path := join(tool.path, "format")
+	c.from(path, format.path)
+	c.key("format").raw("{")
+	c.copy(format, "type")
+	if format.get("grammar") != nil {
+		grammar, err := c.inner(format, "grammar")
+		if err != nil {
+			return err
+		}
+		c.copyTo(path, grammar, "syntax", "definition")
+		c.done(grammar)
+	}
+	c.done(format)
+	c.raw("}")
+	return nil
+}
+
+// inner returns an object that a member of another one requires.
+func (c *chatRequest) inner(o object, name string) (object, error) {
+	v := o.get(name)
+	if v == nil {
+		return object{}, missing(o.at(name), "Send an object with the \"name\".")
+	}
+	return readObject(v, o.at(name))
 }
 
 // choice translates tool_choice, whose functions are nested one level deeper too.
@@ -147,6 +199,7 @@ func (c *chatRequest) choice(o object) error {
 	if err := c.allowed(choice); err != nil {
 		return err
 	}
+	c.done(choice)
 	c.raw("}")
 	return nil
 }
@@ -173,6 +226,9 @@ func (c *chatRequest) function(path string, o object, names ...string) error {
 		return err
 	}
 	c.copyTo(path, f, names...)
+	if kind == "function" {
+		c.done(f)
+	}
 	return nil
 }
 
@@ -226,7 +282,9 @@ func (c *chatRequest) format(o object) error {
 				return err
 			}
 			c.copyTo("text.format", schema, "name", "description", "schema", "strict")
+			c.done(schema)
 		}
+		c.done(f)
 		c.raw("}")
 	}
 	c.raw("}")
@@ -241,11 +299,17 @@ func (c *chatRequest) message(m object) error {
 	}
 	switch role {
 	case "system", "developer", "user":
-		return c.plain(m, role)
+		err = c.plain(m, role)
+		c.done(m)
+		return err
 	case "assistant":
-		return c.assistant(m)
+		err = c.assistant(m)
+		c.done(m, "annotations", "audio")
+		return err
 	case "tool":
-		return c.result(m)
+		err = c.result(m)
+		c.done(m, "name")
+		return err
 	case "":
 		return missing(m.at("role"), "Send system, developer, user, assistant or tool.")
 	case "function":
@@ -308,6 +372,8 @@ func (c *chatRequest) part(part object, path string) error {
 		c.raw(`{"type":"input_file"`)
 		c.copyTo(path, o, "file_data", "filename", "file_id")
 	}
+	c.done(o)
+	c.done(part)
 	c.raw("}")
 	return nil
 }
@@ -345,10 +411,25 @@ func (c *chatRequest) assistant(m object) error {
 
 // call translates a tool call.
 func (c *chatRequest) call(call object) error {
-	if kind, err := call.word("type"); err != nil {
+	kind, err := call.word("type")
+	switch {
+	case err != nil:
 		return err
-	} else if kind != "" && kind != "function" {
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "Only calls of functions are supported.").At(call.at("type"))
+	case kind == "custom":
+		custom, err := c.inner(call, kind)
+		if err != nil {
+			return err
+		}
+		path := c.item(call.path)
+		c.key("type").raw(`"custom_tool_call"`)
+		c.move(path, "call_id", call, "id")
+		c.copyTo(path, custom, "name", "input")
+		c.done(custom)
+		c.done(call, "index", "extra_content")
+		c.raw("}")
+		return nil
+	case kind != "" && kind != "function":
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "Only calls of functions and of custom tools are supported.").At(call.at("type"))
 	}
 	path := c.item(call.path)
 	c.key("type").raw(`"function_call"`)
@@ -356,6 +437,7 @@ func (c *chatRequest) call(call object) error {
 	if err := c.function(path, call, "name", "arguments"); err != nil {
 		return err
 	}
+	c.done(call, "index", "extra_content")
 	c.raw("}")
 	return nil
 }

@@ -28,6 +28,9 @@ type Translation struct {
 	Body []byte // a JSON object in the Responses format
 	// IncludeUsage, for chat completions, ends a stream with a chunk that contains the usage.
 	IncludeUsage bool
+	// Ignored are the paths of members of the client's request that have no effect and are
+	// not in Body.
+	Ignored []string
 
 	renames []rename // ordered by from
 }
@@ -45,7 +48,7 @@ func (t *Translation) Error(err error) error {
 	if !ok || e.Param == "" {
 		return err
 	}
-	to := t.source(e.Param)
+	to := t.Source(e.Param)
 	if to == e.Param {
 		return err
 	}
@@ -58,9 +61,9 @@ func (t *Translation) Error(err error) error {
 	return &same
 }
 
-// source returns the path of the client's member that became the one at path: the source of
+// Source returns the path of the client's member that became the one at path: the source of
 // the longest renamed prefix, followed by the rest.
-func (t *Translation) source(path string) string {
+func (t *Translation) Source(path string) string {
 	for end := len(path); end > 0; end = strings.LastIndexAny(path[:end], ".[") {
 		prefix := path[:end]
 		at := sort.Search(len(t.renames), func(i int) bool { return t.renames[i].from >= prefix })
@@ -83,7 +86,8 @@ type translator struct {
 	out          []byte
 	items        int // of input
 	renames      []rename
-	includeUsage bool // [Translation.IncludeUsage]
+	includeUsage bool     // [Translation.IncludeUsage]
+	ignored      []string // [Translation.Ignored]
 }
 
 // translate decomposes a body and calls write for its members, up to and including the open
@@ -101,8 +105,9 @@ func translate(body []byte, write func(*translator, object) error) (*Translation
 	if err := write(t, o); err != nil {
 		return nil, err
 	}
+	t.done(o)
 	sort.SliceStable(t.renames, func(i, j int) bool { return t.renames[i].from < t.renames[j].from })
-	return &Translation{Body: append(t.out, ']', '}'), IncludeUsage: t.includeUsage, renames: t.renames}, nil
+	return &Translation{Body: append(t.out, ']', '}'), IncludeUsage: t.includeUsage, Ignored: t.ignored, renames: t.renames}, nil
 }
 
 // openInput begins the array input and returns the messages that become its items.
@@ -120,6 +125,28 @@ func (t *translator) openInput(o object) ([]jsonx.Value, error) {
 // from records that the member at path came from the client's member at source.
 func (t *translator) from(path, source string) {
 	t.renames = append(t.renames, rename{path, source})
+}
+
+// MemberName returns the name of an unknown member for a list that is stored. Texts of callers
+// are not stored, so a name that is not an identifier is only a *.
+func MemberName(name string) string {
+	if !stoa.IsName(name) {
+		return "*"
+	}
+	return name
+}
+
+// maxIgnored is the maximum number of paths in [Translation.Ignored].
+const maxIgnored = 64
+
+// done records the members of an object that were not read. Those of the given names are not
+// requests of the client.
+func (t *translator) done(o object, echoes ...string) {
+	for _, name := range o.order {
+		if !o.read[name] && !slices.Contains(echoes, name) && len(t.ignored) < maxIgnored {
+			t.ignored = append(t.ignored, o.at(MemberName(name)))
+		}
+	}
 }
 
 // key begins a member of the object that was written last.
@@ -195,10 +222,18 @@ type object struct {
 	path    string // empty for the body
 	value   jsonx.Value
 	members map[string]jsonx.Value
+	order   []string        // names of the members
+	read    map[string]bool // names of those that were read
 }
 
 // get returns a member; nil if none exists or if it is null.
-func (o object) get(name string) jsonx.Value { return o.members[name] }
+func (o object) get(name string) jsonx.Value {
+	v, ok := o.members[name]
+	if ok {
+		o.read[name] = true
+	}
+	return v
+}
 
 // at returns the path of a member.
 func (o object) at(name string) string { return join(o.path, name) }
@@ -209,7 +244,7 @@ func readObject(v jsonx.Value, path string) (object, error) {
 	if v.Kind() != '{' {
 		return o, wrongType(path, "an object")
 	}
-	o.members = map[string]jsonx.Value{}
+	o.members, o.read = map[string]jsonx.Value{}, map[string]bool{}
 	d := jsonx.NewDecoder(v)
 	if _, err := d.ReadToken(); err != nil {
 		return o, notJSON(err)
@@ -228,7 +263,7 @@ func readObject(v jsonx.Value, path string) (object, error) {
 			return o, stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", stoa.Subject(path), maxMembers).At(path)
 		}
 		if value.Kind() != 'n' {
-			o.members[key] = value
+			o.members[key], o.order = value, append(o.order, key)
 		}
 	}
 	return o, nil

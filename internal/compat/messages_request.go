@@ -21,9 +21,6 @@ type messagesRequest struct{ *translator }
 
 // write translates the body.
 func (m *messagesRequest) write(o object, counting bool) error {
-	if err := refuseOfMessages(o); err != nil {
-		return err
-	}
 	m.copy(o, "model", "temperature", "top_p", "top_k", "stream", "strict_model")
 	m.move("", "stop", o, "stop_sequences")
 	switch {
@@ -44,20 +41,12 @@ func (m *messagesRequest) write(o object, counting bool) error {
 	if err := m.system(o); err != nil {
 		return err
 	}
+	for _, name := range []string{"service_tier", "speed"} {
+		if v := string(o.members[name]); v == `"auto"` || v == `"standard_only"` || v == `"standard"` { // all calls are
+			o.read[name] = true
+		}
+	}
 	return each(messages, "messages", func(_ int, message object) error { return m.message(message) })
-}
-
-// refuseOfMessages returns an error for unsupported members that would change a reply.
-func refuseOfMessages(o object) error {
-	if err := o.refuse(
-		refusal{"container", "Containers are not supported. Leave \"container\" out."},
-	); err != nil {
-		return err
-	}
-	if isEmpty(o.get("mcp_servers"), '[') {
-		return nil
-	}
-	return o.refuse(refusal{"mcp_servers", "MCP servers are not supported. Leave \"mcp_servers\" out."})
 }
 
 func (m *messagesRequest) user(o object) error {
@@ -70,6 +59,7 @@ func (m *messagesRequest) user(o object) error {
 		return err
 	}
 	m.move("", "user", metadata, "user_id")
+	m.done(metadata)
 	return nil
 }
 
@@ -82,12 +72,16 @@ func (m *messagesRequest) system(o object) error {
 	path := m.item("system")
 	m.from(path+".content", "system")
 	m.key("type").raw(`"message"`).key("role").raw(`"system"`).key("content")
-	var mark jsonx.Value
 	if v.Kind() != '[' {
 		m.value(v).raw("}")
 		return nil
 	}
-	var texts []string
+	type part struct {
+		text string
+		mark jsonx.Value
+	}
+	var parts []part
+	marked := false
 	if err := eachIn(v, "system", func(_ int, block object) error {
 		if kind, err := block.word("type"); err != nil {
 			return err
@@ -96,20 +90,32 @@ func (m *messagesRequest) system(o object) error {
 		}
 		text, err := block.word("text")
 		if err == nil && !strings.HasPrefix(text, attribution) {
-			texts = append(texts, text)
-			if v := block.get("cache_control"); v != nil {
-				mark = v
-			}
+			mark := block.get("cache_control")
+			marked = marked || mark != nil
+			parts = append(parts, part{text, mark})
+			m.done(block, "citations")
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	if text := strings.Join(texts, "\n\n"); mark == nil {
-		m.text(text).raw("}")
-	} else {
-		m.raw(`[{"type":"input_text"`).key("text").text(text).key("cache_control").value(mark).raw("}]}")
+	if !marked {
+		var texts []string
+		for _, p := range parts {
+			texts = append(texts, p.text)
+		}
+		m.text(strings.Join(texts, "\n\n")).raw("}")
+		return nil
 	}
+	m.raw("[")
+	for _, p := range parts { // the parts of a system message are joined by blank lines
+		m.element().raw(`{"type":"input_text"`).key("text").text(p.text)
+		if p.mark != nil {
+			m.key("cache_control").value(p.mark)
+		}
+		m.raw("}")
+	}
+	m.raw("]}")
 	return nil
 }
 
@@ -117,17 +123,24 @@ func (m *messagesRequest) system(o object) error {
 // it may change with every request.
 const attribution = "x-anthropic-billing-header:"
 
-// tools translates the tools. Tools with another type, which the vendor runs, are copied, so
-// that the parser refuses them.
+// tools translates the tools. Those that the vendor runs are copied without their settings, so
+// that the parser leaves them out or refuses them.
 func (m *messagesRequest) tools(o object) error {
 	v := o.get("tools")
-	if v == nil {
-		return nil
+	others, err := m.otherTools(o)
+	if err != nil || v == nil && len(others) == 0 {
+		return err
 	}
 	m.key("tools").raw("[")
-	err := eachIn(v, "tools", func(_ int, tool object) error {
+	n := 0
+	if v == nil {
+		m.from("tools", others[0].path)
+	} else if err := eachIn(v, "tools", func(_ int, tool object) error {
+		n++
 		m.element().raw("{").key("type")
-		if kind := tool.get("type"); kind == nil || string(kind) == `"custom"` {
+		kind := tool.get("type")
+		own := kind == nil || string(kind) == `"custom"`
+		if own {
 			m.raw(`"function"`)
 		} else {
 			m.value(kind)
@@ -135,10 +148,43 @@ func (m *messagesRequest) tools(o object) error {
 		m.copy(tool, "name", "description", "strict", "defer_loading", "allowed_callers", "cache_control")
 		m.move(tool.path, "parameters", tool, "input_schema")
 		m.raw("}")
+		if own {
+			m.done(tool)
+		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	for i, other := range others {
+		m.from(at("tools", n+i)+".type", other.path)
+		m.element().raw("{").key("type").text(other.path)
+		if other.name != "" {
+			m.key("name").text(other.name)
+		}
+		m.raw("}")
+	}
 	m.raw("]")
-	return err
+	return nil
+}
+
+// An otherTool is what the vendor runs because of another member than tools.
+type otherTool struct{ path, name string }
+
+// otherTools returns the MCP servers and the container of a request.
+func (m *messagesRequest) otherTools(o object) (list []otherTool, err error) {
+	if v := o.get("mcp_servers"); v != nil {
+		if err := eachIn(v, "mcp_servers", func(_ int, server object) error {
+			name, err := server.word("name")
+			list = append(list, otherTool{"mcp_servers", name})
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if o.get("container") != nil {
+		list = append(list, otherTool{path: "container"})
+	}
+	return list, nil
 }
 
 // choice translates tool_choice.
@@ -177,6 +223,7 @@ func (m *messagesRequest) choice(o object) error {
 			return wrongType(choice.at("disable_parallel_tool_use"), "true or false")
 		}
 	}
+	m.done(choice)
 	return nil
 }
 
@@ -223,6 +270,7 @@ func (m *messagesRequest) reasoning(o object) error {
 		default:
 			return stoa.Errorf(stoa.CodeInvalidValue, "%q must be enabled, adaptive or disabled.", thinking.at("type")).At(thinking.at("type"))
 		}
+		m.done(thinking)
 	}
 	asked := jsonx.Value(nil)
 	if v := o.get("output_config"); v != nil {
@@ -261,7 +309,9 @@ func (m *messagesRequest) format(o object) error {
 	if err != nil {
 		return err
 	}
-	if v = config.get("format"); v == nil {
+	v = config.get("format")
+	m.done(config, "effort")
+	if v == nil {
 		return nil
 	}
 	format, err := readObject(v, config.at("format"))
@@ -271,6 +321,7 @@ func (m *messagesRequest) format(o object) error {
 	m.from("text.format", format.path)
 	m.key("text").raw(`{"format":{"name":"reply","strict":true`)
 	m.copy(format, "type", "schema")
+	m.done(format)
 	m.raw("}}")
 	return nil
 }
@@ -292,6 +343,7 @@ func (m *messagesRequest) message(o object) error {
 	if content == nil {
 		return missing(o.at("content"), "Send a string or an array of blocks.")
 	}
+	m.done(o, "id", "type", "model", "stop_reason", "stop_sequence", "usage") // of a reply
 	if content.Kind() != '[' {
 		item := m.item(o.path)
 		m.from(item+".content", o.at("content"))
@@ -331,7 +383,16 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 			if (kind == "tool_use") == (role == "user") && strings.HasPrefix(kind, "tool_") {
 				return stoa.Errorf(stoa.CodeInvalidValue, "Blocks of \"tool_use\" are only allowed in messages of the assistant, those of \"tool_result\" in messages of the user.").At(block.at("type"))
 			}
-			return m.ownItem(block, kind)
+			err := m.ownItem(block, kind)
+			m.done(block, "caller", "thinking", "data", "signature")
+			return err
+		}
+		if isVendorBlock(kind) {
+			end()
+			item := m.item(block.path)
+			m.from(item+".type", block.at("type"))
+			m.key("type").text(kind).raw("}")
+			return nil
 		}
 		if open == "" {
 			open = m.item(source)
@@ -347,6 +408,11 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 	}
 	end()
 	return nil
+}
+
+// isVendorBlock reports whether a block records a tool that the vendor has run.
+func isVendorBlock(kind string) bool {
+	return kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result")
 }
 
 // ownItem translates a block that becomes a separate item.
@@ -418,6 +484,7 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 		m.raw(`{"type":"input_text"`)
 		m.copy(block, "text", "cache_control")
 		m.raw("}")
+		m.done(block, "type", "citations")
 		return nil
 	case "image", "document":
 	default:
@@ -462,6 +529,8 @@ func (m *messagesRequest) part(block object, kind, path string) error {
 	}
 	m.copy(block, "cache_control")
 	m.key(member).text(value).raw("}")
+	m.done(source)
+	m.done(block, "citations")
 	return nil
 }
 

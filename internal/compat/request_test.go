@@ -31,8 +31,8 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`,
 		},
 		{
-			"a tool of another kind", `{"model":"a","tools":[{"type":"custom","custom":{"name":"n","format":{}}},{"type":"x","x":[]}],"tool_choice":{"type":"custom","custom":{"name":"n"}},"messages":[]}`,
-			`{"model":"a","tools":[{"type":"custom","name":"n"},{"type":"x"}],"tool_choice":{"type":"custom","name":"n"},"input":[]}`,
+			"tools of other kinds", `{"model":"a","tools":[{"type":"custom","custom":{"name":"n","description":"d","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}},{"type":"x","x":[]}],"tool_choice":{"type":"custom","custom":{"name":"n"}},"messages":[]}`,
+			`{"model":"a","tools":[{"type":"custom","name":"n","description":"d","format":{"type":"grammar","syntax":"lark","definition":"x"}},{"type":"x"}],"tool_choice":{"type":"custom","name":"n"},"input":[]}`,
 		},
 		{
 			"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
@@ -57,6 +57,10 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 		{
 			"state at the calls", `{"model":"a","messages":[{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"stoa1.AA stoa1.BB"}}},{"id":"c2","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"foreign"}}}]}]}`,
 			`{"model":"a","input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}]}`,
+		},
+		{
+			"a call of a custom tool", `{"model":"a","messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"custom","custom":{"name":"p","input":"x"}}]},{"role":"tool","tool_call_id":"1","content":"y"}]}`,
+			`{"model":"a","input":[{"type":"custom_tool_call","call_id":"1","name":"p","input":"x"},{"type":"function_call_output","call_id":"1","output":"y"}]}`,
 		},
 		{
 			"a refusal", `{"model":"a","messages":[{"role":"assistant","content":null,"refusal":"No."}]}`,
@@ -94,11 +98,19 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 		},
 		{
 			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"top_k":3,"stop_sequences":["x","y"],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
-			`{"model":"a","temperature":1,"top_p":0.5,"top_k":3,"stream":true,"stop":["x","y"],"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s\n\nt","cache_control":{"type":"ephemeral"}}]}]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"top_k":3,"stream":true,"stop":["x","y"],"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":[{"type":"input_text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"input_text","text":"t"}]}]}`,
 		},
 		{
 			"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
 			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"cache_control":{},"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`,
+		},
+		{
+			"servers of the vendor", `{"model":"a","max_tokens":9,"mcp_servers":[{"type":"url","url":"https://x","name":"docs"},{}],"container":"c","tools":[{"name":"f"}],"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f"},{"type":"mcp_servers","name":"docs"},{"type":"mcp_servers"},{"type":"container"}],"input":[]}`,
+		},
+		{
+			"tools that the vendor has run", `{"model":"a","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]},{"type":"mcp_tool_use"},{"type":"mcp_tool_result"},{"type":"text","text":"y"}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"assistant","content":[{"type":"input_text","text":"x"}]},{"type":"server_tool_use"},{"type":"web_search_tool_result"},{"type":"mcp_tool_use"},{"type":"mcp_tool_result"},{"type":"message","role":"assistant","content":[{"type":"input_text","text":"y"}]}]}`,
 		},
 		{
 			"one tool", `{"model":"a","max_tokens":9,"tool_choice":{"type":"tool","name":"f"},"messages":[]}`,
@@ -151,6 +163,42 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 	}
 }
 
+// TestIgnoredMembersAreListed has members without an effect in every place, next to those that
+// clients repeat from replies.
+func TestIgnoredMembersAreListed(t *testing.T) {
+	t.Parallel()
+	chat := `{"model":"a","service_tier":"flex","seed":1,"n":1,"logprobs":false,"max_tokens":1,"max_completion_tokens":2,"absent":null,
+		"stream_options":{"include_usage":true,"obfuscate":1},"response_format":{"type":"json_schema","json_schema":{"name":"n","x":1}},
+		"tools":[{"type":"function","function":{"name":"f","y":1}},{"type":"custom","custom":{"name":"p","format":{"type":"text","z":1}}},{"type":"web_search","sites":[]}],
+		"tool_choice":{"type":"function","function":{"name":"f"},"v":1},
+		"messages":[{"role":"user","name":"Ann","content":[{"type":"image_url","image_url":{"url":"u","w":1},"q":1}]},
+			{"role":"assistant","content":"x","annotations":[],"reasoning_content":"r","tool_calls":[{"id":"1","index":0,"type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{}}]},
+			{"role":"tool","name":"f","tool_call_id":"1","content":"y"}]}`
+	got, err := Chat([]byte(chat))
+	want := []string{
+		"stream_options.obfuscate", "tools[0].function.y", "tools[1].custom.format.z", "tool_choice.v", "response_format.json_schema.x",
+		"messages[0].content[0].image_url.w", "messages[0].content[0].q", "messages[0].name", "messages[1].reasoning_content", "seed", "max_tokens",
+	}
+	if diff := cmp.Diff(want, got.Ignored); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	messages := `{"model":"a","max_tokens":1,"context_management":{},"service_tier":"standard_only","speed":"fast","metadata":{"user_id":"u","x":1},
+		"thinking":{"type":"adaptive","y":1},"output_config":{"effort":"low","task_budget":{}},"system":[{"type":"text","text":"s","z":1}],
+		"tools":[{"name":"f","eager_input_streaming":true},{"type":"bash_20250124","name":"bash","max":1}],"tool_choice":{"type":"auto","v":1},
+		"messages":[{"role":"user","content":[{"type":"text","text":"t","w":1},{"type":"document","context":"c","source":{"type":"text","data":"d","q":1}}]},
+			{"role":"assistant","id":"m","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"t","citations":[]},{"type":"tool_use","id":"1","name":"f","input":{},"caller":{}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x","u":1}]}]}`
+	got, err = Messages([]byte(messages), false)
+	want = []string{
+		"metadata.x", "tools[0].eager_input_streaming", "tool_choice.v", "thinking.y", "output_config.task_budget", "system[0].z",
+		"messages[0].content[0].w", "messages[0].content[1].source.q", "messages[0].content[1].context", "messages[2].content[0].u",
+		"context_management", "speed",
+	}
+	if diff := cmp.Diff(want, got.Ignored); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestRefusedMembersAreNamed(t *testing.T) {
 	t.Parallel()
 	chat := func(b []byte) error { _, err := Chat(b); return err }
@@ -160,6 +208,9 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		body, param string
 		code        stoa.Code
 	}{
+		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":{}}`, "mcp_servers", stoa.CodeInvalidType},
+		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[1]}`, "mcp_servers[0]", stoa.CodeInvalidType},
+		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{"name":1}]}`, "mcp_servers[0].name", stoa.CodeInvalidType},
 		{chat, `{"messages":[],"n":2}`, "n", stoa.CodeUnsupported},
 		{chat, `{"messages":[],"logprobs":true}`, "logprobs", stoa.CodeUnsupported},
 		{chat, `{"messages":[],"logit_bias":{"1":2}}`, "logit_bias", stoa.CodeUnsupported},
@@ -175,16 +226,16 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{chat, `{"messages":[{"role":"user"}]}`, "messages[0].content", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"user","content":["x"]}]}`, "messages[0].content[0]", stoa.CodeInvalidType},
-		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"x"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].custom", stoa.CodeMissingParameter},
+		{chat, `{"messages":[],"tools":[{"type":"custom"}]}`, "tools[0].custom", stoa.CodeMissingParameter},
+		{chat, `{"messages":[],"tools":[{"type":"custom","custom":{"name":"n","format":1}}]}`, "tools[0].custom.format", stoa.CodeInvalidType},
+		{chat, `{"messages":[],"tools":[{"type":"custom","custom":{"name":"n","format":{"type":"grammar","grammar":1}}}]}`, "tools[0].custom.format.grammar", stoa.CodeInvalidType},
 		{chat, `{"messages":[],"tools":[{"type":"function"}]}`, "tools[0].function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[],"tool_choice":{"type":"function","name":"f"}}`, "tool_choice.function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function"}]}]}`, "messages[0].tool_calls[0].function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[],"stream_options":{"include_usage":1}}`, "stream_options.include_usage", stoa.CodeInvalidType},
 		{messages, `{"messages":[]}`, "max_tokens", stoa.CodeMissingParameter},
-		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"container":"x"}`, "container", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}],"container":"x"}`, "container", stoa.CodeUnsupported},
-		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}],"top_k":1}`, "mcp_servers", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"deep"}}`, "thinking.type", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"enabled"}}`, "thinking.budget_tokens", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"tool_choice":{"type":"some"}}`, "tool_choice.type", stoa.CodeInvalidValue},

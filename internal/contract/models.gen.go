@@ -2945,14 +2945,16 @@ type Receipt struct {
 	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
 	// - `media_estimated`: the tokens were counted here, with the maximum for each image and file.
 	// - `calls_dropped`: the model made tool calls that the request does not allow, or that its provider could not read. They were omitted from the reply, but charged.
-	// - `invalid_arguments`: the arguments of a tool call are not a JSON object.
+	// - `invalid_arguments`: the arguments of a tool call are not a JSON object, or the input of a custom tool does not have its format.
 	// - `invalid_json`: a format was requested, and the text is not JSON.
-	// - `tools_left_out`: tools other than functions were omitted from the call.
+	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
 	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
 	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
 	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
+	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.
+	// - `items_left_out`: items of the input that another service made, such as `web_search_call`, were omitted from the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 	Cache       ReceiptCache              `json:"cache"`
@@ -2971,9 +2973,12 @@ type Receipt struct {
 	Estimated bool `json:"estimated"`
 
 	// ID Example: resp_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID    string       `json:"id"`
-	KeyID string       `json:"keyId"`
-	Model ReceiptModel `json:"model"`
+	ID string `json:"id"`
+
+	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. Of members that differ only in the elements of arrays, it has the first. A name that is not an identifier is `*`. Absent if there are none.
+	Ignored []string     `json:"ignored,omitempty,omitzero"`
+	KeyID   string       `json:"keyId"`
+	Model   ReceiptModel `json:"model"`
 
 	// Price Micro-credits per million tokens.
 	Price     Price                     `json:"price"`

@@ -128,9 +128,11 @@ type OutputItem struct {
 	Phase   string       `json:"phase,omitzero"`   // of a message, with extensions
 	Content []OutputText `json:"content,omitzero"` // of a message
 
-	CallID    string `json:"call_id,omitzero"` // of a function call, as the members below
+	CallID    string `json:"call_id,omitzero"` // of a call, as the members below
+	Namespace string `json:"namespace,omitzero"`
 	Name      string `json:"name,omitzero"`
-	Arguments string `json:"arguments,omitzero"`
+	Arguments string `json:"arguments,omitzero"` // of a function
+	Input     string `json:"input,omitzero"`     // of a custom tool
 
 	Summary          []SummaryText `json:"summary,omitzero"` // of reasoning
 	EncryptedContent string        `json:"encrypted_content,omitzero"`
@@ -196,6 +198,8 @@ const (
 	EventSummaryDone      = "response.reasoning_summary_part.done"
 	EventArgumentsDelta   = "response.function_call_arguments.delta"
 	EventArgumentsDone    = "response.function_call_arguments.done"
+	EventInputDelta       = "response.custom_tool_call_input.delta"
+	EventInputDone        = "response.custom_tool_call_input.done"
 	EventRefusalDelta     = "response.refusal.delta"
 	EventRefusalDone      = "response.refusal.done"
 	EventCompleted        = "response.completed"
@@ -220,6 +224,7 @@ type ResponseEvent struct {
 	Refusal        string      `json:"refusal,omitzero"`
 	Name           string      `json:"name,omitzero"` // of a function, as Arguments
 	Arguments      string      `json:"arguments,omitzero"`
+	Input          string      `json:"input,omitzero"`   // of a custom tool
 	Code           string      `json:"code,omitzero"`    // error
 	Message        string      `json:"message,omitzero"` // error
 	Param          *string     `json:"param,omitzero"`   // error

@@ -178,6 +178,7 @@ type plan struct {
 	chunks     string
 	phase      string
 	finish     string // of Gemini
+	declared   []declared
 }
 
 type toolCall struct{ id, name, arguments string }
@@ -235,12 +236,13 @@ type ask struct {
 	cached    *Usage // of the input, if there is a cache
 	usage     bool   // the usage was requested: chat's stream_options.include_usage
 	stops     []string
+	declared  []declared // of Responses: the tools
 }
 
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
 	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
-	p.before, p.phase, p.finish = a.before, o.Phase, o.Finish
+	p.before, p.phase, p.finish, p.declared = a.before, o.Phase, o.Finish, a.declared
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:

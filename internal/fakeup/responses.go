@@ -74,21 +74,12 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 			return a, bad("Unsupported parameter: '%s' is not supported with this model.", k)
 		}
 	}
-	tools, _ := body["tools"].([]any)
-	a.tools = len(tools) > 0
-	var names []any
-	for i, t := range tools {
-		o, _ := t.(object)
-		if o["type"] != "function" || o["name"] == nil || o["parameters"] == nil {
-			return a, bad("Missing required parameter: 'tools[%d].name'.", i)
+	if tools, has := body["tools"]; has {
+		if list, _ := tools.([]any); len(list) > 0 {
+			if no := a.declare("tools", tools, ""); no != nil {
+				return a, no
+			}
 		}
-		if what := openAIStrict.misfit(o["parameters"], "parameters"); o["strict"] == true && what != "" {
-			return a, bad("Invalid schema for function '%v': %s.", o["name"], what)
-		}
-		names = append(names, o["name"])
-	}
-	if no := a.responsesChoice(body, names); no != nil {
-		return a, no
 	}
 	if text, ok := body["text"].(object); ok {
 		if f, ok := text["format"].(object); ok {
@@ -127,11 +118,11 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	default:
 		return a, bad("Missing required parameter: 'input'.")
 	}
-	return a, nil
+	return a, a.responsesChoice(body)
 }
 
 // responsesChoice checks the choice among tools.
-func (a *ask) responsesChoice(body object, names []any) *refusal {
+func (a *ask) responsesChoice(body object) *refusal {
 	choice := body["tool_choice"]
 	a.none = choice == "none"
 	switch c := choice.(type) {
@@ -146,7 +137,7 @@ func (a *ask) responsesChoice(body object, names []any) *refusal {
 			listed, _ = c["tools"].([]any)
 		}
 		for _, t := range listed {
-			if o, _ := t.(object); o["type"] != "function" || !slices.Contains(names, o["name"]) {
+			if o, _ := t.(object); !slices.ContainsFunc(a.declared, func(d declared) bool { return d.matches(o) }) {
 				return bad("Tool choice '%v' not found in 'tools' parameter.", o["name"])
 			}
 		}
@@ -187,16 +178,26 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		if role == "user" && text != stoa.LastStepNote {
 			a.prompt, a.results, a.rounds = stoa.WithoutNotes(text), false, 0
 		}
-	case "function_call":
-		if o["call_id"] == nil || o["name"] == nil || o["arguments"] == nil {
+	case "additional_tools":
+		if o["role"] != "developer" {
+			return bad("Invalid value: '%v'. Supported values for input[%d].role are: 'developer'.", o["role"], i)
+		}
+		return a.declare(fmt.Sprintf("input[%d].tools", i), o["tools"], "")
+	case "function_call", "custom_tool_call":
+		if o["call_id"] == nil || o["name"] == nil || o["arguments"] == nil && kind == "function_call" || o["input"] == nil && kind == "custom_tool_call" {
 			return bad("Missing required parameter: 'input[%d].call_id'.", i)
 		}
-		if id, _ := o["call_id"].(string); id == "" || len(id) > 64 {
+		id, _ := o["call_id"].(string)
+		if id == "" || len(id) > 64 {
 			return bad("Invalid 'input[%d].call_id': string too long. Expected a string with maximum length 64.", i)
 		}
 		calls[o["call_id"]] = true
-	case "function_call_output":
-		if !calls[o["call_id"]] {
+		if kind == "custom_tool_call" {
+			calls[customMark+id] = false
+		}
+	case "function_call_output", "custom_tool_call_output":
+		id, _ := o["call_id"].(string)
+		if _, custom := calls[customMark+id]; !calls[o["call_id"]] || custom != (kind == "custom_tool_call_output") {
 			return bad("No tool call found for function call output with call_id %v.", o["call_id"])
 		}
 		calls[o["call_id"]] = false
@@ -213,6 +214,9 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 	}
 	return nil
 }
+
+// customMark precedes the ids of calls of custom tools in a set.
+const customMark = "custom "
 
 const encryptedReasoning = "gAAAAABfake-reasoning"
 
@@ -282,7 +286,7 @@ func (f responses) output(p plan) []any {
 		if p.cut && i == len(p.calls)-1 {
 			status = "incomplete"
 		}
-		out = append(out, object{"id": "fc_" + c.id, "type": "function_call", "status": status, "call_id": c.id, "name": c.name, "arguments": c.arguments})
+		out = append(out, c.item(p.declared, status))
 	}
 	return out
 }
@@ -331,8 +335,22 @@ func (f responses) frames(p plan) []frame {
 				event("response.output_text.done", at(object{"text": part["text"], "logprobs": []any{}}))
 			}
 			event("response.content_part.done", at(object{"part": part}))
+		case "custom_tool_call":
+			begun["call_id"], begun["name"], begun["input"] = o["call_id"], o["name"], ""
+			if o["namespace"] != nil {
+				begun["namespace"] = o["namespace"]
+			}
+			event("response.output_item.added", object{"output_index": i, "item": begun})
+			for _, piece := range words(o["input"].(string)) {
+				event("response.custom_tool_call_input.delta", object{"item_id": o["id"], "output_index": i, "delta": piece})
+				out[len(out)-1].delta = true
+			}
+			event("response.custom_tool_call_input.done", object{"item_id": o["id"], "output_index": i, "input": o["input"]})
 		case "function_call":
 			begun["call_id"], begun["name"], begun["arguments"] = o["call_id"], o["name"], ""
+			if o["namespace"] != nil {
+				begun["namespace"] = o["namespace"]
+			}
 			event("response.output_item.added", object{"output_index": i, "item": begun})
 			if text := o["arguments"].(string); p.chunks != ChunksOnlyDone {
 				for _, piece := range []string{text[:len(text)/2], text[len(text)/2:]} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/billing"
@@ -71,7 +72,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
-		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession,
+		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession, Ignored: strings.Join(req.ignored.paths, "\n"),
 	}
 	if err := r.fetch(ctx); err != nil {
 		return err
@@ -109,10 +110,7 @@ func (r *run) adjusted() stoa.Adjustments {
 	if r.Request.unread > 0 {
 		a |= stoa.ReasoningUnread
 	}
-	if r.Request.fewer {
-		a |= stoa.ToolsLeftOut
-	}
-	return a
+	return a | r.Request.adjusted
 }
 
 // seal returns the sealed state of a segment, for the caller.

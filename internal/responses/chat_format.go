@@ -27,6 +27,14 @@ func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request,
 		return nil, t.Error(err)
 	}
 	req.format, req.from = m, t
+	own := ignored{}
+	for _, path := range req.ignored.paths {
+		own.add(t.Source(path))
+	}
+	for _, path := range t.Ignored {
+		own.add(path)
+	}
+	req.ignored = own
 	return req, nil
 }
 
@@ -109,11 +117,7 @@ func (f *chatFormat) appendCalls(b []byte, o *outcome, calls int) []byte {
 			}
 			b = append(b, `{"id":`...)
 			b = appendText(b, it.callID)
-			b = append(b, `,"type":"function","function":{"name":`...)
-			b = appendText(b, it.name)
-			b = append(b, `,"arguments":`...)
-			b = appendText(b, it.text.String())
-			b = append(b, '}')
+			b = appendCalled(b, it, it.text.String())
 			b = appendExtra(b, sealed)
 			b = append(b, '}')
 			flush(it.callID)
@@ -130,6 +134,19 @@ func (f *chatFormat) appendCalls(b []byte, o *outcome, calls int) []byte {
 		b = append(b, ']')
 	}
 	return b
+}
+
+// appendCalled appends the members of a call that say what is called: a function with its
+// arguments, or a custom tool with its input.
+func appendCalled(b []byte, it *item, text string) []byte {
+	if it.custom {
+		b = append(b, `,"type":"custom","custom":{"name":`...)
+		b = append(appendText(b, it.name), `,"input":`...)
+	} else {
+		b = append(b, `,"type":"function","function":{"name":`...)
+		b = append(appendText(b, it.name), `,"arguments":`...)
+	}
+	return append(appendText(b, text), '}')
 }
 
 // appendDetail appends sealed reasoning; call is the id of the call that follows it, or
@@ -236,9 +253,7 @@ func (f *chatFormat) open(b []byte, r *reply, it *item) []byte {
 	f.calls++
 	b = append(b, `,"id":`...)
 	b = appendText(b, it.callID)
-	b = append(b, `,"type":"function","function":{"name":`...)
-	b = appendText(b, it.name)
-	b = append(b, `,"arguments":""}`...)
+	b = appendCalled(b, it, "")
 	b = appendExtra(b, sealed)
 	b = append(b, `}]`...)
 	return f.last(b, "")
@@ -263,7 +278,7 @@ func (f *chatFormat) reasoned(b []byte, r *reply, call string) []byte {
 	return f.last(b, "")
 }
 
-func (f *chatFormat) piece(b []byte, r *reply, _ *item, kind pieceKind, text string) []byte {
+func (f *chatFormat) piece(b []byte, r *reply, it *item, kind pieceKind, text string) []byte {
 	switch kind {
 	case pieceText:
 		b = f.chunk(b, r)
@@ -277,7 +292,11 @@ func (f *chatFormat) piece(b []byte, r *reply, _ *item, kind pieceKind, text str
 		b = f.chunk(b, r)
 		b = append(b, `"tool_calls":[{"index":`...)
 		b = strconv.AppendInt(b, int64(f.calls-1), 10)
-		b = append(b, `,"function":{"arguments":`...)
+		if it.custom {
+			b = append(b, `,"custom":{"input":`...)
+		} else {
+			b = append(b, `,"function":{"arguments":`...)
+		}
 		b = appendText(b, text)
 		b = append(b, `}}]`...)
 	default: // the format has no summaries
@@ -338,6 +357,11 @@ func (f *chatFormat) restore(stored []byte) (*reply, *outcome, error) {
 						Name      string `json:"name"`
 						Arguments string `json:"arguments"`
 					} `json:"function"`
+					Type   string `json:"type"`
+					Custom struct {
+						Name  string `json:"name"`
+						Input string `json:"input"`
+					} `json:"custom"`
 				} `json:"tool_calls"`
 				Details []struct {
 					Data string `json:"data"`
@@ -392,6 +416,10 @@ func (f *chatFormat) restore(stored []byte) (*reply, *outcome, error) {
 		reasoned(c.ID)
 		it := &item{kind: itemCall, callID: c.ID, name: c.Function.Name, status: statusCompleted}
 		it.add(pieceArguments, c.Function.Arguments)
+		if c.Type == "custom" {
+			it = &item{kind: itemCall, callID: c.ID, name: c.Custom.Name, custom: true, status: statusCompleted}
+			it.add(pieceArguments, c.Custom.Input)
+		}
 		if i == len(m.Calls)-1 && o.status == statusIncomplete {
 			it.status = statusIncomplete
 		}

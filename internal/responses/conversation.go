@@ -34,11 +34,17 @@ type entry struct {
 	result  int    // of a call: the entry of its result; 0 if none
 	call    int    // of a result: the entry of its call, counted from 1; 0 if this is not a result
 	dropped bool
+	tools   []stoa.Tool // that a system message without parts adds
 }
 
 // message adds a message's texts, images and files.
 func (c *conversation) message(role stoa.Role, parts ...stoa.Part) {
 	c.entries = append(c.entries, entry{role: role, parts: parts})
+}
+
+// tools adds tools to those of the call.
+func (c *conversation) tools(tools []stoa.Tool) {
+	c.entries = append(c.entries, entry{role: stoa.RoleSystem, tools: tools})
 }
 
 // reasoning adds a segment of reasoning. An unusable segment has no wire: the codecs must
@@ -82,7 +88,8 @@ func (c *conversation) result(result stoa.ToolResult, path string) error {
 	}
 	delete(c.pending, result.CallID)
 	c.entries[i].result = len(c.entries)
-	result.Name = c.entries[i].parts[0].Call.Name
+	call := c.entries[i].parts[0].Call
+	result.Name, result.Custom = call.Name, isCustom(call.Form)
 	c.entries = append(c.entries, entry{
 		role: stoa.RoleUser, call: i + 1,
 		parts: []stoa.Part{{Kind: stoa.PartResult, Result: &result}},
@@ -109,7 +116,7 @@ func (c *conversation) messages() ([]stoa.Message, error) {
 	for i := 0; i < len(c.entries); {
 		if c.entries[i].role != stoa.RoleAssistant {
 			if c.entries[i].call == 0 { // results were added with their calls
-				out = append(out, stoa.Message{Role: c.entries[i].role, Parts: c.entries[i].parts})
+				out = append(out, stoa.Message{Role: c.entries[i].role, Parts: c.entries[i].parts, Tools: c.entries[i].tools})
 			}
 			i++
 			continue
@@ -156,7 +163,7 @@ func (c *conversation) turn(out []stoa.Message, i, end int) ([]stoa.Message, int
 		switch e := c.entries[end]; {
 		case e.call > 0:
 		case e.role == stoa.RoleSystem:
-			system = append(system, stoa.Message{Role: e.role, Parts: e.parts})
+			system = append(system, stoa.Message{Role: e.role, Parts: e.parts, Tools: e.tools})
 		default:
 			results = append(results, e.parts...)
 		}

@@ -79,7 +79,11 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 	case pieceSummary:
 		b = f.head(b, "response.reasoning_summary_text.delta")
 	default:
-		b = f.head(b, "response.function_call_arguments.delta")
+		event := "response.function_call_arguments.delta"
+		if it.custom {
+			event = "response.custom_tool_call_input.delta"
+		}
+		b = f.head(b, event)
 	}
 	b = appendPlace(b, it, kind)
 	b = append(b, `,"delta":`...)
@@ -121,11 +125,17 @@ func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
 		b = f.closePart(b, it)
 	}
 	if it.kind == itemCall && it.status == statusCompleted {
-		b = f.head(b, "response.function_call_arguments.done")
+		event, text := "response.function_call_arguments.done", `,"arguments":`
+		if it.custom {
+			event, text = "response.custom_tool_call_input.done", `,"input":`
+		}
+		b = f.head(b, event)
 		b = appendPlace(b, it, pieceArguments)
-		b = append(b, `,"name":`...)
-		b = appendText(b, it.name)
-		b = append(b, `,"arguments":`...)
+		if !it.custom {
+			b = append(b, `,"name":`...)
+			b = appendText(b, it.name)
+		}
+		b = append(b, text...)
 		b = appendText(b, it.text.String())
 		b = append(b, '}')
 		b = sse.AppendEnd(b)

@@ -57,6 +57,9 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 	sandbox := route.Wire == "sandbox"
 	limit := stoa.WireNamed(route.Wire).StrictTools
 	for _, t := range call.Tools {
+		if t.Form != nil && t.Form.Format != "" && !route.Traits.CustomTools && !sandbox {
+			e.adjusted |= stoa.GrammarInWords
+		}
 		if t.Strict == nil || !*t.Strict {
 			continue
 		}

@@ -1,6 +1,10 @@
 package responses
 
-import "stoa/internal/stoa"
+import (
+	"strings"
+
+	"stoa/internal/stoa"
+)
 
 // input parses the input member: a text, or messages.
 func (p *parser) input() error {
@@ -34,7 +38,8 @@ type inputItem struct {
 	hasContent bool
 	refused    error // a bad content is an error only if the item is a message
 
-	tool *toolItem // members of tool items; nil if none so far
+	tool    *toolItem // members of tool items; nil if none so far
+	unknown []string  // names of other members
 }
 
 // item parses one element of input. In version 1 only messages are used; reasoning
@@ -70,6 +75,9 @@ func (p *parser) item(path string) error {
 	if err != nil {
 		return err
 	}
+	if !p.leavesOut(it.kind) {
+		p.ignoreAll(path, it.unknown)
+	}
 	switch it.kind {
 	case "", "message":
 		return p.messageItem(path, &it)
@@ -80,19 +88,40 @@ func (p *parser) item(path string) error {
 		return nil
 	case "item_reference":
 		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(path)
-	case "function_call":
-		if p.opts.Tools {
-			return p.callItem(path, &it)
-		}
-	case "function_call_output":
-		if p.opts.Tools {
-			return p.outputItem(path, &it)
-		}
 	}
 	if p.opts.Tools {
-		return unsupportedValue(path+".type", "Only messages, reasoning, function calls and their outputs are supported here; other items are not.")
+		return p.otherItem(path, &it)
 	}
 	return unsupportedValue(path+".type", "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
+}
+
+// otherItem adds an item of the extension tools.
+func (p *parser) otherItem(path string, it *inputItem) error {
+	switch kind := it.kind; {
+	case kind == "function_call", kind == "custom_tool_call":
+		return p.callItem(path, it)
+	case kind == "function_call_output", kind == "custom_tool_call_output":
+		return p.outputItem(path, it)
+	case kind == "additional_tools":
+		return p.addedTools(path, it)
+	case p.leavesOut(kind):
+		p.req.adjusted |= stoa.ItemsLeftOut
+		return nil
+	}
+	return unsupportedValue(path+".type", "Only messages, reasoning, calls of functions and of custom tools, and their outputs are supported here; other items are not.")
+}
+
+// leavesOut reports whether items of that type are left out: records of tools that other
+// services have run, and notes of clients. An item of another type could be the conversation.
+func (p *parser) leavesOut(kind string) bool {
+	switch kind {
+	case "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output":
+		return false
+	case "compaction_trigger", "ghost_snapshot", "tool_search_output", "server_tool_use", "mcp_tool_use":
+		return p.opts.ForeignTools
+	}
+	return p.opts.ForeignTools && (strings.HasPrefix(kind, "mcp_") || strings.HasSuffix(kind, "_call") ||
+		strings.HasSuffix(kind, "_call_output") || strings.HasSuffix(kind, "_tool_result"))
 }
 
 // messageItem adds a message.
@@ -194,6 +223,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	var kind, refusal string
 	var hasText, hasRefusal bool
 	var members mediaMembers
+	var unknown []string
 	read := func(name string, into *string) error {
 		s, bad := p.text(path + "." + name)
 		bad, fatal := soft(bad)
@@ -217,13 +247,19 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		case isMark(name):
 			part.Mark, err = p.mark(path + "." + name)
 			return err
-		case p.opts.Images || p.opts.Files:
-			if into := members.member(name); into != nil {
+		case name == "annotations" || name == "logprobs":
+		default:
+			into := members.member(name)
+			switch {
+			case into == nil:
+				unknown = append(unknown, name)
+			case p.opts.Images || p.opts.Files:
 				return read(name, into)
 			}
 		}
 		return p.skip()
 	})
+	p.ignoreAll(path, unknown)
 	if err != nil || refused != nil {
 		return stoa.Part{}, refused, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
+	"stoa/internal/wire"
 )
 
 // A format is one of the forms in which callers read replies. It separates the common parts
@@ -121,13 +122,15 @@ const (
 type item struct {
 	kind      itemKind
 	index     int
-	id        string // msg_…, rs_…, fc_…
+	id        string // msg_…, rs_…, fc_…, ctc_…
 	phase     string // of a message: its purpose according to its vendor; may be empty
 	status    string // of a message and a call
-	text      joined // of a message; of reasoning, its summary; of a call, its arguments
+	text      joined // of a message; of reasoning, its summary; of a call, its arguments or input
 	refusal   joined // of a message
 	callID    string
 	name      string // of the tool
+	namespace string // of the tool; may be empty
+	custom    bool   // the call is of a custom tool, whose input is text
 	sealed    string // of reasoning: the state that the caller sends back; may be empty. Known when the item is closed
 	announced bool   // it was opened
 }
@@ -187,8 +190,10 @@ type wanted struct {
 	noParallel bool     // at most one call
 	noTools    bool     // the request has no tools: calls in the reply are dropped
 	only       []string // names of the tools that may be called; nil means all
-	json       bool     // the text must be JSON
-	stops      []string // the text ends before the first of them
+	// forms are the forms of tools that are custom or in a namespace, by name.
+	forms map[string]*stoa.ToolForm
+	json  bool     // the text must be JSON
+	stops []string // the text ends before the first of them
 }
 
 // A builder makes the items of a reply from the events of a call and sends them to a stream,
@@ -248,6 +253,9 @@ func (b *builder) apply(ev *stoa.Event) (content bool, err error) {
 		return b.call(ev.Call), nil
 	case stoa.CallDelta:
 		if !b.skipping && b.open != nil && b.open.kind == itemCall {
+			if b.open.custom { // its input is known when the call is complete
+				return true, b.catchUp(ev)
+			}
 			return true, b.send(pieceArguments, ev.Text, ev.More)
 		}
 	case stoa.Called:
@@ -307,7 +315,16 @@ func (b *builder) call(c stoa.ToolCall) bool {
 		return false
 	}
 	b.calls++
-	b.begin(&item{kind: itemCall, id: stoa.NewID("fc"), status: statusInProgress, callID: c.ID, name: c.Name})
+	it := &item{kind: itemCall, status: statusInProgress, callID: c.ID, name: c.Name}
+	prefix := "fc"
+	if form := b.forms[c.Name]; form != nil {
+		it.name, it.namespace, it.custom = form.Name, form.Namespace, form.Custom
+		if it.custom {
+			prefix = "ctc"
+		}
+	}
+	it.id = stoa.NewID(prefix)
+	b.begin(it)
 	return true
 }
 
@@ -320,14 +337,17 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 		b.skipping = false
 		return false, nil
 	}
-	if b.open.text.empty() {
+	switch {
+	case b.open.custom:
+		err = b.input(ev.Call)
+	case b.open.text.empty():
 		text := ev.Call.Arguments
 		if text == "" {
 			text = "{}"
 		}
 		err = b.send(pieceArguments, text, true)
 	}
-	if !isObject(ev.Call.Arguments) {
+	if !b.open.custom && !isObject(ev.Call.Arguments) {
 		b.badCalls++
 	}
 	b.finishOpen(statusCompleted)
@@ -335,6 +355,21 @@ func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 		err = b.stream.catchUp()
 	}
 	return true, err
+}
+
+// input sends the input of a call of a custom tool, or its arguments if they have none.
+func (b *builder) input(c stoa.ToolCall) error {
+	text, ok := wire.CustomInput(c.Arguments)
+	if !ok {
+		text = c.Arguments
+	}
+	if !ok || !fitsFormat(b.forms[c.Name].Format, text) {
+		b.badCalls++
+	}
+	if text == "" {
+		return nil
+	}
+	return b.send(pieceArguments, text, true)
 }
 
 // begin opens an item after the items before it.

@@ -34,7 +34,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	out := s.stream(w, f, rep, func(*reply) {})
 	defer out.release()
 	for i, was := range o.items {
-		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, phase: was.phase, callID: was.callID, name: was.name}
+		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, phase: was.phase, callID: was.callID, name: was.name, namespace: was.namespace, custom: was.custom}
 		out.opened(it)
 		for _, p := range was.pieces() {
 			_ = out.piece(it, p.kind, p.text, true)
@@ -64,7 +64,7 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		o.reason = was.IncompleteDetails.Reason
 	}
 	for i, out := range was.Output {
-		it := &item{kind: itemMessage, index: i, id: out.ID, status: out.Status, phase: out.Phase, callID: out.CallID, name: out.Name, sealed: out.EncryptedContent}
+		it := &item{kind: itemMessage, index: i, id: out.ID, status: out.Status, phase: out.Phase, callID: out.CallID, name: out.Name, namespace: out.Namespace, sealed: out.EncryptedContent}
 		switch out.Type {
 		case "reasoning":
 			it.kind = itemReasoning
@@ -74,6 +74,9 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		case "function_call":
 			it.kind = itemCall
 			it.add(pieceArguments, out.Arguments)
+		case "custom_tool_call":
+			it.kind, it.custom = itemCall, true
+			it.add(pieceArguments, out.Input)
 		}
 		for _, part := range out.Content {
 			it.add(pieceText, part.Text)

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -100,7 +101,7 @@ func appendItem(b []byte, it *item) []byte {
 }
 
 // appendItemHead appends an item with the given status up to the part that is unknown when it
-// is opened: its open content array, its open summary, or its arguments. Reasoning has no
+// is opened: its open content array, its open summary, its arguments or its input. Reasoning has no
 // status.
 func appendItemHead(b []byte, it *item, status string) []byte {
 	b = append(b, `{"id":"`...)
@@ -109,13 +110,23 @@ func appendItemHead(b []byte, it *item, status string) []byte {
 	case itemReasoning:
 		return append(b, `","type":"reasoning","summary":[`...)
 	case itemCall:
-		b = append(b, `","type":"function_call","status":"`...)
+		kind, text := "function_call", `,"arguments":`
+		if it.custom {
+			kind, text = "custom_tool_call", `,"input":`
+		}
+		b = append(b, `","type":"`...)
+		b = append(b, kind...)
+		b = append(b, `","status":"`...)
 		b = append(b, status...)
 		b = append(b, `","call_id":`...)
 		b = appendText(b, it.callID)
+		if it.namespace != "" {
+			b = append(b, `,"namespace":`...)
+			b = appendText(b, it.namespace)
+		}
 		b = append(b, `,"name":`...)
 		b = appendText(b, it.name)
-		return append(b, `,"arguments":`...)
+		return append(b, text...)
 	}
 	b = append(b, `","type":"message","status":"`...)
 	b = append(b, status...)
@@ -221,12 +232,7 @@ func appendEcho(b []byte, e *echo, in *enforced) []byte {
 		b = append(b, e.toolChoice...)
 	}
 	b = append(b, `,"tools":[`...)
-	for i := range e.tools {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendTool(b, &e.tools[i], slices.Contains(in.strict, e.tools[i].name))
-	}
+	b = appendTools(b, e.tools, in)
 	b = append(b, `],"top_logprobs":0,"truncation":"`...)
 	if e.truncation == "auto" {
 		b = append(b, `auto`...)
@@ -240,12 +246,33 @@ func appendEcho(b []byte, e *echo, in *enforced) []byte {
 	return append(b, e.metadata...)
 }
 
-// appendTool appends a tool as the reply repeats it.
-func appendTool(b []byte, t *echoTool, strict bool) []byte {
-	b = append(b, `{"type":"function","name":`...)
+// appendTools appends tools as the reply repeats them.
+func appendTools(b []byte, tools []echoTool, in *enforced) []byte {
+	for i := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTool(b, &tools[i], in)
+	}
+	return b
+}
+
+// appendTool appends one tool.
+func appendTool(b []byte, t *echoTool, in *enforced) []byte {
+	b = append(b, `{"type":"`...)
+	b = append(b, cmp.Or(t.kind, "function")...)
+	b = append(b, `","name":`...)
 	b = appendText(b, t.name)
 	b = append(b, `,"description":`...)
 	b = appendTextOrNull(b, t.description)
+	switch t.kind {
+	case "namespace":
+		b = append(b, `,"tools":[`...)
+		return append(appendTools(b, t.tools, in), `]}`...)
+	case "custom":
+		b = append(b, `,"format":`...)
+		return append(append(b, t.parameters...), '}')
+	}
 	b = append(b, `,"parameters":`...)
 	if t.parameters == "" {
 		b = append(b, `null`...)
@@ -253,7 +280,7 @@ func appendTool(b []byte, t *echoTool, strict bool) []byte {
 		b = append(b, t.parameters...)
 	}
 	b = append(b, `,"strict":`...)
-	b = strconv.AppendBool(b, strict)
+	b = strconv.AppendBool(b, slices.Contains(in.strict, t.flat))
 	return append(b, '}')
 }
 

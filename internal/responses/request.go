@@ -25,8 +25,10 @@ type Request struct {
 	wanted wanted              // for it
 	from   *compat.Translation // nil if the request has the Responses format
 	unread int                 // number of unusable sealed states in the input
-	fewer  bool                // tools were left out
 	media  []mediaItem         // images and files of the input
+	// adjusted are the changes that parsing made to the call.
+	adjusted stoa.Adjustments
+	ignored  ignored
 }
 
 // Options enable extensions of version 1 of the API, which is their zero value.
@@ -37,8 +39,8 @@ type Options struct {
 	Files   bool // input_file
 	// ImageURL and FileURL are the policies for addresses of images and files.
 	ImageURL, FileURL media.Policy
-	// ForeignTools drops tools of types other than function instead of refusing them, as long
-	// as a function remains.
+	// ForeignTools drops tools that the caller does not run, and items of other services,
+	// instead of refusing them, as long as another tool and another item remain.
 	ForeignTools bool
 	// translated means that the request is of another format: it may have stop and top_k, which
 	// the Responses format does not have.
@@ -73,9 +75,12 @@ type echo struct {
 // An echoTool is a tool as a reply repeats it. The serving model determines whether it is
 // strict.
 type echoTool struct {
+	kind        string // custom or namespace; empty for a function
 	name        string
+	flat        string // [stoa.FlatName] of a function
 	description *string
-	parameters  string // as sent, JSON; empty means null
+	parameters  string     // as sent, JSON; empty means null; of a custom tool, its format
+	tools       []echoTool // of a namespace
 }
 
 // Limits of a request, which the contract publishes. Values that only the size of the body
@@ -166,7 +171,8 @@ func (p *parser) member(name string) error {
 		p.req.Strict = b
 		return err
 	case "store":
-		_, err := p.boolean(name)
+		b, err := p.boolean(name)
+		p.ignoreIf(b, name)
 		return err
 	case "background":
 		b, err := p.boolean(name)
@@ -192,6 +198,7 @@ func (p *parser) member(name string) error {
 	case "max_tool_calls":
 		n, err := p.integer(name, 1, maxCount)
 		e.maxToolCalls = n
+		p.ignoreIf(err == nil, name)
 		return err
 	case "max_output_tokens":
 		n, err := p.integer(name, 1, maxCount)
@@ -208,7 +215,7 @@ func (p *parser) member(name string) error {
 	case "stop", "top_k":
 		switch {
 		case !p.opts.translated:
-			return p.skip()
+			return p.ignore("", name)
 		case name == "stop":
 			return p.stops()
 		}
@@ -218,10 +225,12 @@ func (p *parser) member(name string) error {
 	case "presence_penalty":
 		f, err := p.number(name, -2, 2)
 		e.presence = f
+		p.ignoreIf(f != 0, name)
 		return err
 	case "frequency_penalty":
 		f, err := p.number(name, -2, 2)
 		e.frequency = f
+		p.ignoreIf(f != 0, name)
 		return err
 	case "top_logprobs":
 		n, err := p.integer(name, 0, maxCount)
@@ -236,6 +245,7 @@ func (p *parser) member(name string) error {
 	case "truncation":
 		s, err := p.choice(name, "auto", "disabled")
 		e.truncation = s
+		p.ignoreIf(s == "auto", name)
 		return err
 	case "reasoning":
 		return p.reasoning()
@@ -244,13 +254,16 @@ func (p *parser) member(name string) error {
 			s, err := p.short(at(name, i), maxLabel)
 			if p.opts.Tools && s == "reasoning.encrypted_content" {
 				p.extra().encrypted = true
+			} else {
+				p.ignoreIf(err == nil, at(name, i))
 			}
 			return err
 		})
 	case "stream_options":
-		return p.object(name, func(string) error { return p.skip() })
+		return p.object(name, func(member string) error { return p.ignore(name, member) })
 	case "service_tier":
-		_, err := p.short(name, maxLabel)
+		s, err := p.short(name, maxLabel)
+		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
 		return err
 	case "user", "safety_identifier", "prompt_cache_key":
 		s, err := p.short(name, maxLabel)
@@ -259,12 +272,13 @@ func (p *parser) member(name string) error {
 			e.user = &s
 		case "safety_identifier":
 			e.safetyIdentifier = &s
+			p.ignoreIf(err == nil, name)
 		default:
 			e.promptCacheKey = &s
 		}
 		return err
 	}
-	return p.skip()
+	return p.ignore("", name)
 }
 
 // stops reads the stop sequences.
@@ -291,7 +305,7 @@ func (p *parser) refuse(path, advice string) error {
 
 func (p *parser) tools() error {
 	if p.opts.Tools {
-		return p.functions()
+		return p.declared()
 	}
 	n := 0
 	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
@@ -346,6 +360,8 @@ func (p *parser) textOptions() error {
 				}
 				return err
 			})
+		default:
+			return p.ignore("text", name)
 		}
 		return p.skip()
 	})
@@ -357,6 +373,9 @@ func (p *parser) reasoning() error {
 			s, err := p.choice("reasoning.summary", "auto", "concise", "detailed")
 			p.req.call.Summary, p.req.echo.summary = true, s
 			return err
+		}
+		if name != "effort" && name != "summary" && p.dec.PeekKind() != 'n' {
+			return p.ignore("reasoning", name)
 		}
 		if name != "effort" || p.dec.PeekKind() == 'n' {
 			return p.skip()

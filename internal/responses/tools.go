@@ -1,14 +1,12 @@
 package responses
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
+	"stoa/internal/wire"
 )
 
 // Limits of tools and their items, which the contract publishes.
@@ -30,11 +28,12 @@ type extended struct {
 	reasoning    int           // items
 	textFile     bool          // a part is a text file, which must not be joined with other texts
 	foreign      []foreignTool
-	deferred     string // the path of the first defer_loading of a function; empty if none
-	repeated     error  // of the first tool whose name repeats another; nil if none
+	deferred     string      // the path of the first defer_loading of a function; empty if none
+	added        []stoa.Tool // by items of the input
+	addedAt      string      // the path of the first of them
 }
 
-// A foreignTool is a tool that is not a function.
+// A foreignTool is a tool that the caller does not run.
 type foreignTool struct {
 	kind, name string // name may be empty
 	path       string
@@ -68,6 +67,26 @@ func shown(s string) string {
 type toolChoice struct {
 	stoa.Choice
 	paths []string // of Only
+	named []named  // the tools of Only
+}
+
+// A named is a tool as a choice names it.
+type named struct{ kind, namespace, name string }
+
+// append appends the tool as a reply repeats it.
+func (n named) append(b []byte) []byte {
+	b = append(append(append(b, `{"type":"`...), n.kind...), '"')
+	if n.namespace != "" {
+		b = appendText(append(b, `,"namespace":`...), n.namespace)
+	}
+	return append(appendText(append(b, `,"name":`...), n.name), '}')
+}
+
+// add adds a tool that may be called.
+func (c *toolChoice) add(n named, path string) {
+	c.Only = append(c.Only, stoa.FlatName(n.namespace, n.name))
+	c.named = append(c.named, n)
+	c.paths = append(c.paths, path)
 }
 
 func (p *parser) extra() *extended {
@@ -79,173 +98,7 @@ func (p *parser) extra() *extended {
 
 // hasItems reports whether the input has an item that can stand alone.
 func (x *extended) hasItems() bool {
-	return x != nil && x.conversation != nil && slices.ContainsFunc(x.conversation.entries, func(e entry) bool { return !e.reasons() })
-}
-
-// functions parses the tools.
-func (p *parser) functions() error {
-	const name = "tools"
-	before := p.dec.InputOffset()
-	seen := map[string]bool{}
-	err := p.array(name, maxTools, func(i int) error { return p.function(at(name, i), seen) })
-	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" may have at most %d bytes of JSON.", maxToolBytes).At(name)
-	}
-	if err != nil || p.ext == nil {
-		return err
-	}
-	if err := p.ext.repeated; err != nil {
-		return err
-	}
-	return p.checkForeign()
-}
-
-// checkForeign checks the tools that are not functions and are left out of the call.
-func (p *parser) checkForeign() error {
-	x := p.ext
-	if len(x.foreign) == 0 {
-		return nil
-	}
-	if len(p.req.call.Tools) == 0 {
-		return unsupportedValue(x.foreign[0].path+".type", "No supported tool remains: "+x.foreign[0].String()+" is not a function that the caller runs, and is not passed on. Send at least one function, or leave \"tools\" out.")
-	}
-	searches := func(t foreignTool) bool { return strings.HasPrefix(t.kind, "tool_search") }
-	if x.deferred != "" && slices.ContainsFunc(x.foreign, searches) {
-		return unsupported(x.deferred, "Tool search is not supported: the model receives all tools. Leave out \"defer_loading\" and the search tool.")
-	}
-	p.req.fewer = true
-	return nil
-}
-
-// function parses one tool.
-func (p *parser) function(path string, seen map[string]bool) error {
-	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":…,\"parameters\":…}", '{'); err != nil {
-		return err
-	}
-	var kind string
-	var tool stoa.Tool
-	var e echoTool
-	var refused error // an error only if the tool is a function
-	note := func(err error) error {
-		bad, fatal := soft(err)
-		if refused == nil {
-			refused = bad
-		}
-		return fatal
-	}
-	hasName, deferred := false, false
-	err := p.object(path, func(member string) (err error) {
-		switch {
-		case p.dec.PeekKind() == 'n':
-		case member == "type":
-			kind, err = p.text(path + ".type")
-			return err
-		case member == "name":
-			hasName = true
-			tool.Name, err = p.text(path + ".name")
-			return note(err)
-		case member == "description":
-			tool.Description, err = p.text(path + ".description")
-			e.description = &tool.Description
-			return note(err)
-		case member == "parameters":
-			e.parameters, err = p.raw(path+".parameters", "a JSON Schema, an object", '{')
-			return note(err)
-		case member == "strict":
-			b, err := p.boolean(path + ".strict")
-			tool.Strict = &b
-			return note(err)
-		case isMark(member):
-			tool.Mark, err = p.mark(path + "." + member)
-			return err
-		case member == "defer_loading":
-			deferred, err = p.boolean(path + "." + member)
-			return note(err)
-		case member == "allowed_callers" || member == "output_schema":
-			return note(p.refuse(path+"."+member, "Calls by programs of a model are not supported here. Leave \""+member+"\" out."))
-		}
-		return p.skip()
-	})
-	if err != nil {
-		return err
-	}
-	switch {
-	case kind == "":
-		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
-	case kind != "function" && p.opts.ForeignTools:
-		x := p.extra()
-		x.foreign = append(x.foreign, foreignTool{kind, tool.Name, path})
-		return nil
-	case kind != "function":
-		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: kind, name: tool.Name}.String()+" is not a function that the caller runs, and is refused. Leave it out, or have the operator set extensionOptions.tools.foreign to ignore.")
-	case refused != nil:
-		return refused
-	case !hasName:
-		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
-	case !stoa.IsName(tool.Name):
-		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name must have 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
-	case seen[tool.Name]:
-		if x := p.extra(); x.repeated == nil { // returned later: too many tools is the first error to report
-			x.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
-		}
-	}
-	seen[tool.Name] = true
-	if deferred {
-		if x := p.extra(); x.deferred == "" {
-			x.deferred = path + ".defer_loading"
-		}
-	}
-	if tool.Parameters, err = objectSchema(e.parameters, path+".parameters"); err != nil {
-		return err
-	}
-	e.name = tool.Name
-	p.req.call.Tools = append(p.req.call.Tools, tool)
-	p.req.echo.tools = append(p.req.echo.tools, e)
-	return nil
-}
-
-// objectSchema returns the schema of a tool's arguments, and adds the type object if there is
-// no type.
-func objectSchema(text, path string) (string, error) {
-	if text == "" {
-		return `{"type":"object","properties":{}}`, nil
-	}
-	c := jsonx.NewCursor([]byte(text))
-	for ok := c.Object(); ok && c.Member(); {
-		if string(c.Key) != "type" {
-			continue
-		}
-		if kind, ok := c.Text(); !ok || kind != "object" {
-			return "", stoa.Errorf(stoa.CodeInvalidType, "The arguments of a tool must be an object: the \"type\" of its schema must be \"object\".").At(path)
-		}
-		return text, nil
-	}
-	if text == "{}" {
-		return `{"type":"object"}`, nil
-	}
-	return `{"type":"object",` + text[1:], nil
-}
-
-// raw reads a value as JSON without white space.
-func (p *parser) raw(path, what string, kind jsonx.Kind) (string, error) {
-	if err := p.want(path, what, kind); err != nil {
-		return "", err
-	}
-	v, err := p.dec.ReadValue()
-	if err != nil {
-		return "", badJSON(err)
-	}
-	var out bytes.Buffer
-	if err := json.Compact(&out, v); err != nil {
-		return "", badJSON(err)
-	}
-	n := 0
-	for c := jsonx.NewCursor(out.Bytes()); n <= maxMembers && (n > 0 || c.Object()) && c.Member(); n++ {
-	}
-	if n > maxMembers {
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d members.", path, maxMembers).At(path)
-	}
-	return out.String(), nil
+	return x != nil && x.conversation != nil && slices.ContainsFunc(x.conversation.entries, func(e entry) bool { return !e.reasons() && e.tools == nil })
 }
 
 // functionChoice parses tool_choice, which complete checks.
@@ -269,16 +122,20 @@ func (p *parser) functionChoice() error {
 		}
 		return err
 	}
-	var kind, function, mode string
+	var tool named
+	var mode string
 	var tools bool
 	err := p.object(name, func(member string) (err error) {
 		switch {
 		case p.dec.PeekKind() == 'n':
 		case member == "type":
-			kind, err = p.text(name + ".type")
+			tool.kind, err = p.text(name + ".type")
 			return err
 		case member == "name":
-			function, err = p.short(name+".name", stoa.MaxName)
+			tool.name, err = p.short(name+".name", stoa.MaxName)
+			return err
+		case member == "namespace":
+			tool.namespace, err = p.text(name + ".namespace")
 			return err
 		case member == "mode":
 			mode, err = p.choice(name+".mode", "auto", "required")
@@ -286,20 +143,22 @@ func (p *parser) functionChoice() error {
 		case member == "tools":
 			tools = true
 			return p.array(name+".tools", maxTools, func(j int) error { return p.allowed(c, at(name+".tools", j)) })
+		default:
+			return p.ignore(name, member)
 		}
 		return p.skip()
 	})
 	if err != nil {
 		return err
 	}
-	switch kind {
-	case "function":
-		if function == "" {
+	switch tool.kind {
+	case "function", "custom":
+		if tool.name == "" {
 			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" names no function.").At(name + ".name")
 		}
-		c.Choice = stoa.Choice{Mode: stoa.ChoiceRequired, Only: []string{function}, Named: true}
-		c.paths = []string{name + ".name"}
-		p.req.echo.toolChoice = string(append(appendText([]byte(`{"type":"function","name":`), function), '}'))
+		c.add(tool, name+".name")
+		c.Mode, c.Named = stoa.ChoiceRequired, true
+		p.req.echo.toolChoice = string(tool.append(nil))
 	case "allowed_tools":
 		if mode == "" {
 			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice.mode\" is missing. Send auto or required.").At(name + ".mode")
@@ -312,17 +171,17 @@ func (p *parser) functionChoice() error {
 		}
 		e := append([]byte(`{"type":"allowed_tools","mode":"`), mode...)
 		e = append(e, `","tools":[`...)
-		for i, n := range c.Only {
+		for i, n := range c.named {
 			if i > 0 {
 				e = append(e, ',')
 			}
-			e = append(appendText(append(e, `{"type":"function","name":`...), n), '}')
+			e = n.append(e)
 		}
 		p.req.echo.toolChoice = string(append(e, `]}`...))
 	case "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(name + ".type")
 	default:
-		return unsupportedValue(name+".type", notForced(foreignTool{kind: kind, name: function}))
+		return unsupportedValue(name+".type", notForced(foreignTool{kind: tool.kind, name: tool.name}))
 	}
 	return nil
 }
@@ -332,31 +191,36 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":\"…\"}", '{'); err != nil {
 		return err
 	}
-	var kind, function string
+	var tool named
 	err := p.object(path, func(member string) (err error) {
 		switch {
 		case p.dec.PeekKind() == 'n':
 		case member == "type":
-			kind, err = p.text(path + ".type")
+			tool.kind, err = p.text(path + ".type")
 			return err
 		case member == "name":
-			function, err = p.short(path+".name", stoa.MaxName)
+			tool.name, err = p.short(path+".name", stoa.MaxName)
 			return err
+		case member == "namespace":
+			tool.namespace, err = p.text(path + ".namespace")
+			return err
+		default:
+			return p.ignore(path, member)
 		}
 		return p.skip()
 	})
+	supported := tool.kind == "function" || tool.kind == "custom"
 	switch {
 	case err != nil:
 		return err
-	case kind != "function" && p.opts.ForeignTools:
+	case !supported && p.opts.ForeignTools:
 		return nil
-	case kind != "function":
-		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: kind, name: function}.String()+" is not a function. Leave it out.")
-	case function == "":
+	case !supported:
+		return unsupportedValue(path+".type", "The tool "+foreignTool{kind: tool.kind, name: tool.name}.String()+" is not a function. Leave it out.")
+	case tool.name == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
 	}
-	c.Only = append(c.Only, function)
-	c.paths = append(c.paths, path+".name")
+	c.add(tool, path+".name")
 	return nil
 }
 
@@ -371,10 +235,11 @@ func (p *parser) checkChoice() error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" requires a call, but the request has no tools.").At("tool_choice")
 	}
 	for i, name := range c.Only {
-		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name }) {
+		n := c.named[i]
+		if slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name && isCustom(t.Form) == (n.kind == "custom") }) {
 			continue
 		}
-		if f := slices.IndexFunc(p.ext.foreign, func(t foreignTool) bool { return t.name == name }); f >= 0 {
+		if f := slices.IndexFunc(p.ext.foreign, func(t foreignTool) bool { return t.name == n.name }); f >= 0 {
 			return unsupportedValue(c.paths[i], notForced(p.ext.foreign[f]))
 		}
 		return stoa.Errorf(stoa.CodeInvalidValue, "There is no tool with this name in \"tools\".").At(c.paths[i])
@@ -383,6 +248,8 @@ func (p *parser) checkChoice() error {
 	p.req.wanted.only = c.Only
 	return nil
 }
+
+func isCustom(f *stoa.ToolForm) bool { return f != nil && f.Custom }
 
 // A toolItem contains the members that tool items have in addition to those of messages. An
 // error in a member applies only to the kinds that use it.
@@ -393,6 +260,8 @@ type toolItem struct {
 	has                                                    []string    // members that are present
 	bad                                                    map[string]error
 	mark                                                   stoa.Mark
+	namespace                                              string
+	added                                                  []byte // the tools of an item that adds some, as JSON
 }
 
 // toolMember parses a member that an item of tools may have.
@@ -408,8 +277,15 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 		into, most = &t.callID, maxCallID
 	case "name":
 		into = &t.name
-	case "arguments":
+	case "arguments", "input":
 		into = &t.arguments
+	case "namespace":
+		into = &t.namespace
+	case "tools":
+		t.added, err = p.later()
+		return err
+	case "id", "summary", "created_by", "caller":
+		return p.skip()
 	case "encrypted_content":
 		into, most = &t.sealed, maxSealed
 	case "status":
@@ -426,6 +302,7 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 		t.mark, err = p.mark(path + "." + name)
 		return err
 	default:
+		it.unknown = append(it.unknown, name)
 		return p.skip()
 	}
 	t.has = append(t.has, name)
@@ -492,13 +369,27 @@ func (t *toolItem) need(path string, names ...string) error {
 	return nil
 }
 
-// callItem adds a tool call of an earlier reply.
+// callItem adds a call of an earlier reply: of a function or of a custom tool.
 func (p *parser) callItem(path string, it *inputItem) error {
 	t := it.tool
-	if err := t.need(path, "call_id", "name", "arguments"); err != nil {
+	custom, what := it.kind == "custom_tool_call", "arguments"
+	if custom {
+		what = "input"
+	}
+	if err := t.need(path, "call_id", "name", what); err != nil {
 		return err
 	}
-	if err := p.talk().call(stoa.ToolCall{ID: t.callID, Name: t.name, Arguments: t.arguments}, t.status == statusIncomplete, path+".call_id"); err != nil {
+	if err := t.bad["namespace"]; err != nil {
+		return err
+	}
+	call := stoa.ToolCall{ID: t.callID, Name: stoa.FlatName(t.namespace, t.name), Arguments: t.arguments}
+	if custom {
+		call.Arguments = wire.CustomArguments(t.arguments)
+	}
+	if custom || t.namespace != "" {
+		call.Form = &stoa.ToolForm{Namespace: t.namespace, Name: t.name, Custom: custom}
+	}
+	if err := p.talk().call(call, t.status == statusIncomplete, path+".call_id"); err != nil {
 		return err
 	}
 	p.talk().mark(t.mark)
@@ -591,13 +482,23 @@ func (p *parser) complete() error {
 	call := &p.req.call
 	x := p.ext
 	if x != nil {
-		if err := p.checkChoice(); err != nil {
-			return err
+		for _, check := range []func() error{p.addTools, p.checkForeign, p.checkChoice} {
+			if err := check(); err != nil {
+				return err
+			}
 		}
 	}
 	called := x != nil && x.conversation != nil && x.conversation.seen != nil
 	w := &p.req.wanted
 	w.noParallel = call.NoParallel && len(call.Tools) > 0
+	for i := range call.Tools {
+		if t := &call.Tools[i]; t.Form != nil {
+			if w.forms == nil {
+				w.forms = map[string]*stoa.ToolForm{}
+			}
+			w.forms[t.Name] = t.Form
+		}
+	}
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
 	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()

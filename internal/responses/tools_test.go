@@ -125,7 +125,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		{`[{"type":"reasoning","encrypted_content":"` + strings.Repeat("x", 1_468_007) + `"}]`, "", stoa.CodeInvalidValue, "input[0].encrypted_content"},
 		{`[` + strings.Repeat(`{"type":"reasoning"},`, 2000) + `{"type":"reasoning"}]`, "", stoa.CodeInvalidValue, "input[2000].encrypted_content"},
 		{`[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"` + strings.Repeat("x", 10<<20+1) + `"}]`, "", stoa.CodeInvalidValue, "input[1].output"},
-		{`[{"type":"custom_tool_call"}]`, "", stoa.CodeUnsupportedValue, "input[0].type"},
+		{`[{"type":"custom_tool_call"}]`, "", stoa.CodeMissingParameter, "input[0].call_id"},
 		{`[{"type":"compaction"}]`, "", stoa.CodeUnsupportedValue, "input[0].type"},
 		{`"q"`, `,"tool_choice":{"type":"function","name":"h"}`, stoa.CodeInvalidValue, "tool_choice.name"},
 		{`"q"`, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"f"},{"type":"function","name":"h"}]}`, stoa.CodeInvalidValue, "tool_choice.tools[1].name"},
@@ -148,7 +148,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		param string
 	}{
 		`{"type":"web_search"}`:            {stoa.CodeUnsupportedValue, "tools[0].type"},
-		`{"type":"custom","name":1}`:       {stoa.CodeUnsupportedValue, "tools[0].type"},
+		`{"type":"shell","name":1}`:        {stoa.CodeUnsupportedValue, "tools[0].type"},
 		`{"name":"f"}`:                     {stoa.CodeMissingParameter, "tools[0].type"},
 		`{"type":"function"}`:              {stoa.CodeMissingParameter, "tools[0].name"},
 		`{"type":"function","name":""}`:    {stoa.CodeInvalidValue, "tools[0].name"},
@@ -188,13 +188,13 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 		code        stoa.Code
 		param, says string
 	}{
-		{Options{Tools: true}, f + `,{"type":"namespace","name":"multi_agent_v1","tools":[` + f + `]}`, "", stoa.CodeUnsupportedValue, "tools[1].type", `"namespace" "multi_agent_v1"`},
+		{Options{Tools: true}, f + `,{"type":"namespace","name":"multi_agent_v1","tools":[{"type":"mcp","name":"x"}]}`, "", stoa.CodeUnsupportedValue, "tools[1].tools[0].type", `"mcp" "x"`},
 		{Options{Tools: true}, `{"type":"mcp","server_label":"x"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", "extensionOptions.tools.foreign"},
 		{Options{Tools: true}, `{"type":"` + strings.Repeat("x", 99) + `"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"` + strings.Repeat("x", 64) + `…"`},
 		{ignore, `{"type":"web_search_20250305","name":"web_search"}`, "", stoa.CodeUnsupportedValue, "tools[0].type", `"web_search_20250305" "web_search"`},
 		{ignore, `{"type":"web_search"},{"type":"mcp"}`, `,"tool_choice":"none"`, stoa.CodeUnsupportedValue, "tools[0].type", `"web_search"`},
 		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"web_search"`},
-		{ignore, f + `,{"type":"custom","name":"apply_patch"}`, `,"tool_choice":{"type":"custom","name":"apply_patch"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"custom" "apply_patch"`},
+		{ignore, f + `,{"type":"mcp","name":"docs"}`, `,"tool_choice":{"type":"mcp","name":"docs"}`, stoa.CodeUnsupportedValue, "tool_choice.type", `"mcp" "docs"`},
 		{ignore, f + `,{"type":"web_search_20250305","name":"web_search"}`, `,"tool_choice":{"type":"function","name":"web_search"}`, stoa.CodeUnsupportedValue, "tool_choice.name", `"web_search_20250305" "web_search"`},
 		{ignore, f + `,{"type":"web_search"}`, `,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}`, stoa.CodeInvalidValue, "tool_choice.tools", "names no function"},
 		{ignore, `{"type":"function","name":"f","defer_loading":true},{"type":"tool_search"}`, "", stoa.CodeUnsupported, "tools[0].defer_loading", "Tool search"},
@@ -211,16 +211,16 @@ func TestForeignToolsAreRefusedByName(t *testing.T) {
 func TestForeignToolsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, choice := range []string{`"auto"`, `"required"`, `{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"},{"type":"function","name":"f"}]}`} {
-		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"custom","name":"apply_patch"}]}`), Options{Tools: true, ForeignTools: true})
+		req, err := Parse([]byte(`{"model":"m","input":"q","tool_choice":`+choice+`,"tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"shell","name":"bash"}]}`), Options{Tools: true, ForeignTools: true})
 		if err != nil {
 			t.Fatal(choice, err)
 		}
-		if !req.fewer || len(req.call.Tools) != 1 || len(req.echo.tools) != 1 || strings.Contains(req.echo.toolChoice, "web_search") {
-			t.Errorf("%s: %v %+v %+v %s", choice, req.fewer, req.call.Tools, req.echo.tools, req.echo.toolChoice)
+		if req.adjusted != stoa.ToolsLeftOut || len(req.call.Tools) != 1 || len(req.echo.tools) != 1 || strings.Contains(req.echo.toolChoice, "web_search") {
+			t.Errorf("%s: %v %+v %+v %s", choice, req.adjusted.Names(), req.call.Tools, req.echo.tools, req.echo.toolChoice)
 		}
 	}
 	req, err := Parse([]byte(`{"model":"m","input":"q","tools":[{"type":"function","name":"f"}]}`), Options{Tools: true, ForeignTools: true})
-	if err != nil || req.fewer {
+	if err != nil || req.adjusted != 0 {
 		t.Errorf("nothing was left out: %v", err)
 	}
 }

@@ -158,6 +158,8 @@ const (
 type Message struct {
 	Role  Role
 	Parts []Part // in order
+	// Tools, of a system message without parts, are added here. The call's Tools have them too.
+	Tools []Tool `json:",omitzero"`
 }
 
 // TextMessage returns a message that is one text.
@@ -305,13 +307,31 @@ type Tool struct {
 	Parameters  string // a JSON Schema, as text
 	Strict      *bool  // the arguments have to fit the schema; nil if not set
 	Mark        Mark   // the tools up to this one are to be cached
+	// Form is the form of a tool that is not a function outside of namespaces; nil for others.
+	Form *ToolForm
+}
+
+// A ToolForm is a form of tools that only OpenAI's Responses format has. All other formats
+// use the function that the fields of the [Tool] or [ToolCall] describe.
+type ToolForm struct {
+	Namespace string // may be empty
+	Name      string // in the namespace; see [FlatName]
+	Custom    bool   // the input is a text; the function has it as {"input": …}
+
+	// What follows is about declared tools, not about calls.
+
+	Description string // as declared
+	Format      string // of a custom tool, as JSON; empty for any text
+	About       string // the description of the namespace
+	Added       bool   // an item of the input declares the tool; see [Message]
 }
 
 // A ToolCall is a tool invocation requested by the model.
 type ToolCall struct {
 	ID        string
 	Name      string
-	Arguments string // JSON as written by the model; it may be invalid
+	Arguments string    // JSON as written by the model; it may be invalid
+	Form      *ToolForm `json:",omitzero"` // in the input of a call; see [Tool]
 }
 
 // A ToolResult answers the call with that ID.
@@ -322,6 +342,7 @@ type ToolResult struct {
 	Parts   []Part // instead of Content: texts, images and files
 	Images  []ResultImage
 	IsError bool
+	Custom  bool `json:",omitzero"` // of a custom tool; see [ToolForm]
 }
 
 // A ResultImage is an image in the stored result of a tool, without its content.

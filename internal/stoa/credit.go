@@ -160,6 +160,7 @@ type Charge struct {
 	Adjustments Adjustments // the changes to the call
 	Broke       Broke       // why a session's call was not read from the vendor's cache; empty if it was, or is the first
 	MarkedBy    MarkedBy    // who marked the input for the vendor's cache; empty if that is unknown
+	Ignored     string      // the paths of members of the request that had no effect, one per line
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId

@@ -98,6 +98,9 @@ type Traits struct {
 	// only a request for JSON, "" neither. In settings "none" means neither, and ""
 	// means native for the dialect compatible of chat.
 	Schema string `json:"schema,omitempty" yaml:"schema"`
+	// CustomTools: on the wire responses, custom tools and namespaces are passed on; others
+	// get functions.
+	CustomTools bool `json:"customTools,omitempty" yaml:"customTools"`
 	// MidSystem means that a system message may be between others.
 	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
 	// Binding means that, on the wire messages, thinking is bound to the content before it.

@@ -1,5 +1,10 @@
 package stoa
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // MaxName is the maximum length of a tool's name, in bytes; see [IsName].
 const MaxName = 64
 
@@ -14,6 +19,26 @@ func IsName(s string) bool {
 		}
 	}
 	return 0 < len(s) && len(s) <= MaxName
+}
+
+// flatPart is the maximum length of the name in a hashed [FlatName].
+const flatPart = 40
+
+// FlatName returns the name of a tool of a namespace for formats without namespaces:
+// namespace__name or, if that is not a name, the beginning of the name and a hash.
+func FlatName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	if flat := namespace + "__" + name; IsName(flat) {
+		return flat
+	}
+	sum := sha256.Sum256([]byte(namespace + "\x00" + name))
+	hash := hex.EncodeToString(sum[:8])
+	if !IsName(name) {
+		return "tool_" + hash
+	}
+	return name[:min(len(name), flatPart)] + "_" + hash
 }
 
 // EditDistance is the number of single-byte insertions, deletions and

@@ -25,9 +25,9 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 	price_input, price_cached_input, price_output, price_version,
 	amount, estimated, clamped, capped, written_off,
 	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at,
-	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke`
+	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke, ignored`
 
-const receiptWidth = 38
+const receiptWidth = 39
 
 // readColumns are receiptColumns and the data stored next to a charge. Charges from before
 // the rates of cache writes have NULL there, and counted writes as input.
@@ -45,7 +45,7 @@ func (r *Receipt) append(args []any, now int64) []any {
 		int64(c.Amount), db.Bit(c.Estimated), db.Bit(c.Clamped), db.Bit(c.Capped), int64(c.WrittenOff),
 		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
 		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now,
-		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke))
+		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke), c.Ignored)
 }
 
 // scanReceipt reads a row of readColumns.
@@ -59,7 +59,7 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
 		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
 		&started, &first, &duration, &created,
-		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Adjustments)
+		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Ignored, &c.Adjustments)
 	c.StartedAt = db.Time(started)
 	c.FirstToken = time.Duration(first) * time.Microsecond
 	c.Duration = time.Duration(duration) * time.Microsecond

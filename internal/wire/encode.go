@@ -32,7 +32,7 @@ type builder struct {
 func (w *builder) marked(r Request, call *stoa.Call) Request {
 	marks, _ := call.Marks()
 	r.Long = w.long
-	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks || movesInSystem(call))
+	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks)
 	switch {
 	case w.marks == 0:
 		r.MarkedBy = stoa.MarkedByNone
@@ -42,21 +42,6 @@ func (w *builder) marked(r Request, call *stoa.Call) Request {
 		r.MarkedBy = stoa.MarkedByStoa
 	}
 	return r
-}
-
-// movesInSystem reports whether the caller marks a text of a system message that another one of the
-// message follows: they are sent as one, which can be marked at its end only.
-func movesInSystem(call *stoa.Call) bool {
-	for i := range call.Messages {
-		if m := &call.Messages[i]; m.Role == stoa.RoleSystem {
-			for j := range len(m.Parts) - 1 {
-				if m.Parts[j].Mark != stoa.MarkNone {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func newBuilder(call stoa.Call) *builder {

@@ -37,11 +37,13 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	if strings.TrimSpace(system) != "" {
 		if w.key("system"); marks.any {
 			w.open('[')
-			w.open('{')
-			w.member("type", "text")
-			w.member("text", system)
-			w.mark(marks.system)
-			w.close('}')
+			for _, b := range marks.system {
+				w.open('{')
+				w.member("type", "text")
+				w.member("text", b.text)
+				w.mark(b.mark)
+				w.close('}')
+			}
 			w.close(']')
 		} else {
 			w.text(system)
@@ -80,9 +82,57 @@ const maxMarks = 4
 
 // messagesMarks are the marks of a request besides those of its pieces.
 type messagesMarks struct {
-	any           bool // whether the request may have marks: then all texts are blocks
-	moved         bool // a mark of the caller has another place or another life
-	tools, system stoa.Mark
+	moved  bool // a mark of the caller has another place or another life
+	any    bool // whether the request may have marks: then all texts are blocks
+	tools  stoa.Mark
+	system []systemBlock
+}
+
+// A systemBlock is a piece of the system text. All but the last end at a mark of the caller.
+type systemBlock struct {
+	text string
+	mark stoa.Mark
+}
+
+// systemBlocks divides the system text of a call at the marks of the caller, so that a mark
+// before a text that changes keeps its place. moved reports whether one does not.
+func systemBlocks(call *stoa.Call, system string) (blocks []systemBlock, moved bool) {
+	plain := isPlain(call)
+	from, at := 0, len(call.Instructions)
+	var later stoa.Mark // of a system message that is elsewhere
+	for i, head := 0, true; i < len(call.Messages); i++ {
+		m := &call.Messages[i]
+		if m.Role != stoa.RoleSystem {
+			head = plain
+			continue
+		}
+		for _, p := range m.Parts {
+			if !head {
+				later = max(later, p.Mark)
+				continue
+			}
+			rest := system[at:]
+			if at > 0 && p.Text != "" {
+				rest = strings.TrimPrefix(rest, "\n\n")
+			}
+			if !strings.HasPrefix(rest, p.Text) { // it was changed on the way
+				later = max(later, p.Mark)
+				continue
+			}
+			at = len(system) - len(rest) + len(p.Text)
+			if text := system[from:at]; p.Mark != stoa.MarkNone && strings.TrimSpace(text) != "" {
+				blocks = append(blocks, systemBlock{text, p.Mark})
+				from = at
+			}
+		}
+	}
+	if rest := system[from:]; strings.TrimSpace(rest) != "" {
+		blocks = append(blocks, systemBlock{text: rest})
+	}
+	if n := len(blocks); n > 0 {
+		blocks[n-1].mark = max(blocks[n-1].mark, later)
+	}
+	return blocks, later != stoa.MarkNone
 }
 
 // marksOf marks the pieces of a request as the caller does, of whose marks the last four count,
@@ -98,7 +148,8 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 		m.moved = m.moved || m.tools != stoa.MarkNone // the mark of an earlier tool
 		m.tools = max(m.tools, t.Mark)
 	}
-	m.ofSystem(&call)
+	blocks, moved := systemBlocks(&call, system)
+	m.system, m.moved = blocks, m.moved || moved
 	previous := -1 // the turn at whose end the previous request ended
 	for i, t := range list {
 		for j, p := range t.parts {
@@ -108,8 +159,8 @@ func marksOf(call stoa.Call, system string, list []turn) (m messagesMarks) {
 			previous = i - 1
 		}
 	}
-	if call.Caching != stoa.CacheNothing && strings.TrimSpace(system) != "" {
-		m.system = max(m.system, stoa.MarkShort)
+	if n := len(m.system); call.Caching != stoa.CacheNothing && n > 0 {
+		m.system[n-1].mark = max(m.system[n-1].mark, stoa.MarkShort)
 	}
 	if call.Caching == stoa.CacheConversation {
 		list[0].mark(0, stoa.MarkShort)
@@ -131,20 +182,6 @@ func endMark(m *stoa.Message) (mark stoa.Mark) {
 	return mark
 }
 
-// ofSystem marks the end of the system text if the caller marks one of its texts.
-func (m *messagesMarks) ofSystem(call *stoa.Call) {
-	plain := isPlain(call)
-	for i := range call.Messages {
-		switch {
-		case call.Messages[i].Role == stoa.RoleSystem:
-			m.moved = m.moved || m.system != stoa.MarkNone // the mark of an earlier message
-			m.system = max(m.system, endMark(&call.Messages[i]))
-		case !plain: // later system messages are not part of the system text
-			return
-		}
-	}
-}
-
 // mark marks a piece of the turn, or the one before it that is not reasoning, which cannot be
 // marked. It reports whether the mark is at the piece.
 func (t turn) mark(at int, m stoa.Mark) bool {
@@ -164,7 +201,10 @@ func (t turn) mark(at int, m stoa.Mark) bool {
 // limit keeps the last marks that the vendor accepts. A long mark after a short one, which the
 // vendor refuses, becomes short.
 func (m *messagesMarks) limit(list []turn) {
-	marks := []*stoa.Mark{&m.tools, &m.system}
+	marks := []*stoa.Mark{&m.tools}
+	for i := range m.system {
+		marks = append(marks, &m.system[i].mark)
+	}
 	for _, t := range list {
 		for j := range t.parts {
 			marks = append(marks, &t.parts[j].mark)

@@ -30,9 +30,10 @@ func isPlain(call *stoa.Call) bool {
 
 // A turn is a message as it is sent to a vendor.
 type turn struct {
-	role  stoa.Role // RoleSystem: in its position among the others
-	parts []piece   // of a user: results first
-	one   [1]piece  // memory for parts while there is only one
+	role  stoa.Role   // RoleSystem: in its position among the others
+	tools []stoa.Tool // of RoleSystem: that are added here; then there are no parts
+	parts []piece     // of a user: results first
+	one   [1]piece    // memory for parts while there is only one
 }
 
 // A piece is a part with its vendor-specific id. Reasoning is always of this route.
@@ -126,6 +127,10 @@ type openCall struct{ given, sent string }
 
 // system adds a system message.
 func (p *parter) system(m *stoa.Message) {
+	if len(m.Tools) > 0 && p.want.system && hasCustomTools(p.route) {
+		p.list = append(p.list, turn{role: stoa.RoleSystem, tools: m.Tools})
+		return
+	}
 	text := m.Text()
 	if p.isBlank(text) {
 		return

@@ -27,7 +27,9 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if call.Instructions != "" && !takesBreakpoints(&call, route) {
 		w.member("instructions", call.Instructions)
 	}
-	encodeResponsesTurns(w, call, route)
+	if err := encodeResponsesTurns(w, call, route); err != nil {
+		return Request{}, err
+	}
 	if call.MaxOutputTokens > 0 {
 		w.key("max_output_tokens").int(call.MaxOutputTokens)
 	}
@@ -237,6 +239,10 @@ func (f *responsesReply) event(ev sse.Event) error {
 		if delta.Key != nil {
 			return f.piece(string(id), &delta)
 		}
+	case inputDelta:
+		if delta.Key != nil && f.isOpen(string(id)) {
+			return f.callText(escaped(f.items.pieces.Next(&delta)))
+		}
 	case "response.function_call_arguments.done":
 		if arguments.Key != nil && f.isOpen(string(id)) {
 			text, _ := arguments.Text()
@@ -254,6 +260,7 @@ const (
 	textDelta      = "response.output_text.delta"
 	refusalDelta   = "response.refusal.delta"
 	argumentsDelta = "response.function_call_arguments.delta"
+	inputDelta     = "response.custom_tool_call_input.delta"
 )
 
 // say emits the piece of a text or of a refusal at the cursor.
@@ -302,13 +309,16 @@ func (f *responsesReply) added(raw []byte, index int64) error {
 	if o.kind == "message" && !f.inCall() {
 		return f.phased(o.phase)
 	}
-	if o.kind != "function_call" || f.inCall() || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
+	if !isCall(o.kind) || f.inCall() || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
 		return nil
 	}
 	if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
 		return err
 	}
 	f.call = string(o.id)
+	if o.kind == customCall {
+		return f.callText(customBegin)
+	}
 	if o.call.Arguments != "" {
 		return f.callText(o.call.Arguments)
 	}
@@ -375,6 +385,8 @@ type output struct {
 }
 
 func readOutput(raw []byte) (o output) {
+	var namespace, input string
+	custom := false
 	c := jsonx.NewReplyCursor(raw)
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -388,8 +400,12 @@ func readOutput(raw []byte) (o output) {
 			o.call.ID, _ = c.Text()
 		case "name":
 			o.call.Name, _ = c.Text()
+		case "namespace":
+			namespace, _ = c.Text()
 		case "arguments":
 			o.call.Arguments, _ = c.Text()
+		case "input":
+			input, custom = c.Text()
 		case "content":
 			o.content = c.Raw()
 		case "summary":
@@ -399,6 +415,10 @@ func readOutput(raw []byte) (o output) {
 		case "encrypted_content":
 			o.encrypted = len(c.Name()) > 0
 		}
+	}
+	o.call.Name = stoa.FlatName(namespace, o.call.Name)
+	if custom && o.kind == customCall {
+		o.call.Arguments = CustomArguments(input)
 	}
 	return o
 }
@@ -414,7 +434,7 @@ func (f *responsesReply) item(it outputItem) error {
 		return err
 	}
 	o := readOutput(raw)
-	if f.inCall() && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
+	if f.inCall() && !(isCall(o.kind) && f.isOpen(string(o.id))) {
 		if f.held += len(raw); f.held > maxState {
 			return tooMuch("state")
 		}
@@ -454,7 +474,7 @@ func (f *responsesReply) item(it outputItem) error {
 		if o.encrypted { // without encrypted content the vendor could not find it again, because it stores nothing
 			return f.reasoned(f.route, string(raw), 0)
 		}
-	case "function_call":
+	case "function_call", customCall:
 		return f.wholeCall(o)
 	default:
 		f.other = o.kind

@@ -44,6 +44,7 @@ func (b *breakpoints) mark(m stoa.Mark, moved bool) {
 // system text, which follows them.
 func (w *builder) setBreakpoints(call *stoa.Call, list []turn) (instructions stoa.Mark) {
 	b := breakpoints{w: w}
+	w.moved = movesInSystem(call)
 	if call.Instructions != "" {
 		b.last = &instructions
 	}
@@ -98,4 +99,19 @@ func (w *builder) breakpoint(m stoa.Mark) {
 		w.marks++
 		w.key("prompt_cache_breakpoint").raw(`{"mode":"explicit"}`)
 	}
+}
+
+// movesInSystem reports whether the caller marks a text of a system message that another one of the
+// message follows: they are sent as one, which can be marked at its end only.
+func movesInSystem(call *stoa.Call) bool {
+	for i := range call.Messages {
+		if m := &call.Messages[i]; m.Role == stoa.RoleSystem {
+			for j := range len(m.Parts) - 1 {
+				if m.Parts[j].Mark != stoa.MarkNone {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

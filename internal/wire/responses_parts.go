@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 
 // encodeResponsesTurns writes the member input. Items have no ids: the vendor would look them
 // up, but it stores nothing.
-func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
+func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) error {
 	_, list := turnsOf(call, route, shape{system: true})
 	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
@@ -24,20 +25,31 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 		switch t.role {
 		case stoa.RoleAssistant:
 			for _, p := range t.parts {
-				encodeResponsesOutput(w, p)
+				encodeResponsesOutput(w, p, hasCustomTools(route))
 			}
 		case stoa.RoleSystem:
+			if t.tools != nil {
+				w.open('{')
+				w.member("type", "additional_tools")
+				w.member("role", "developer")
+				if err := encodeResponsesToolList(w, t.tools, route); err != nil {
+					return err
+				}
+				w.close('}')
+				continue
+			}
 			encodeResponsesMessage(w, "developer", t.parts...)
 		default:
 			n := 0
 			for n < len(t.parts) && t.parts[n].Kind == stoa.PartResult {
-				encodeResponsesResult(w, t.parts[n])
+				encodeResponsesResult(w, t.parts[n], hasCustomTools(route))
 				n++
 			}
 			encodeResponsesMessage(w, "user", t.parts[n:]...)
 		}
 	}
 	w.close(']')
+	return nil
 }
 
 // joinTexts returns the texts among the parts, joined by blank lines.
@@ -111,8 +123,9 @@ func addressOf(m *stoa.Media) string {
 	return "data:" + m.Type + ";base64," + m.Base64
 }
 
-// encodeResponsesOutput writes a part of an assistant's turn as an item.
-func encodeResponsesOutput(w *builder, p piece) {
+// encodeResponsesOutput writes a part of an assistant's turn as an item. custom means that the
+// vendor has custom tools and namespaces.
+func encodeResponsesOutput(w *builder, p piece, custom bool) {
 	switch p.Kind {
 	case stoa.PartText:
 		w.open('{')
@@ -128,21 +141,43 @@ func encodeResponsesOutput(w *builder, p piece) {
 			w.raw(p.State.Data)
 		}
 	case stoa.PartCall:
+		own := form(p.Call.Form)
+		name := p.Call.Name
+		if !custom {
+			own = stoa.ToolForm{}
+		}
+		if own.Name != "" {
+			name = own.Name
+		}
 		w.open('{')
-		w.member("type", "function_call")
+		if own.Custom {
+			w.member("type", customCall)
+		} else {
+			w.member("type", "function_call")
+		}
 		w.member("call_id", p.id)
-		w.member("name", p.Call.Name)
-		w.arguments(p.Call.Arguments)
+		w.optional("namespace", own.Namespace)
+		w.member("name", name)
+		if own.Custom {
+			input, _ := CustomInput(p.Call.Arguments)
+			w.member("input", input)
+		} else {
+			w.arguments(p.Call.Arguments)
+		}
 		w.close('}')
 	}
 }
 
 // encodeResponsesResult writes the result of a call. The failure of a tool is expressed in
 // words.
-func encodeResponsesResult(w *builder, p piece) {
+func encodeResponsesResult(w *builder, p piece, custom bool) {
 	text, media := resultText(p.Result)
 	w.open('{')
-	w.member("type", "function_call_output")
+	if custom && p.Result.Custom {
+		w.member("type", "custom_tool_call_output")
+	} else {
+		w.member("type", "function_call_output")
+	}
 	w.member("call_id", p.id)
 	w.key("output")
 	if len(media) == 0 {
@@ -261,23 +296,15 @@ func (w *builder) format(f stoa.Format, route stoa.Route) error {
 // the reply's reasoning.
 func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	if len(call.Tools) > 0 {
-		w.key("tools").open('[')
-		for _, t := range call.Tools {
-			w.open('{')
-			w.member("type", "function")
-			w.member("name", t.Name)
-			w.member("description", t.Description)
-			w.key("parameters")
-			strict, err := w.fitted(t, route)
-			if err != nil {
+		tools := call.Tools
+		if hasCustomTools(route) { // items of the input declare the others
+			tools = slices.DeleteFunc(slices.Clone(tools), func(t stoa.Tool) bool { return form(t.Form).Added })
+		}
+		if len(tools) > 0 {
+			if err := encodeResponsesToolList(w, tools, route); err != nil {
 				return err
 			}
-			if t.Strict != nil { // if absent, the vendor enforces what it can
-				w.key("strict").raw(strconv.FormatBool(strict))
-			}
-			w.close('}')
 		}
-		w.close(']')
 		encodeResponsesChoice(w, call, route)
 		if call.NoParallel {
 			w.key("parallel_tool_calls").raw("false")
@@ -288,6 +315,84 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
 	return nil
+}
+
+// encodeResponsesToolList writes a member with tools.
+func encodeResponsesToolList(w *builder, tools []stoa.Tool, route stoa.Route) error {
+	w.key("tools").open('[')
+	within := ""
+	for _, t := range tools {
+		own := stoa.ToolForm{Name: t.Name, Description: t.Description}
+		if t.Form != nil && hasCustomTools(route) {
+			own = *t.Form
+		}
+		if own.Namespace != within {
+			w.endNamespace(within)
+			if within = own.Namespace; within != "" {
+				w.open('{')
+				w.member("type", "namespace")
+				w.member("name", within)
+				w.member("description", own.About)
+				w.key("tools").open('[')
+			}
+		}
+		t.Name, t.Description = own.Name, own.Description
+		if err := encodeResponsesTool(w, t, own, route); err != nil {
+			return err
+		}
+	}
+	w.endNamespace(within)
+	w.close(']')
+	return nil
+}
+
+// endNamespace ends a namespace, unless it is empty.
+func (w *builder) endNamespace(name string) {
+	if name != "" {
+		w.close(']')
+		w.close('}')
+	}
+}
+
+// encodeResponsesTool writes one tool in its form.
+func encodeResponsesTool(w *builder, t stoa.Tool, own stoa.ToolForm, route stoa.Route) error {
+	w.open('{')
+	defer w.close('}')
+	if own.Custom {
+		w.member("type", "custom")
+		w.member("name", t.Name)
+		w.optional("description", t.Description)
+		if own.Format != "" {
+			w.key("format").raw(own.Format)
+		}
+		return nil
+	}
+	w.member("type", "function")
+	w.member("name", t.Name)
+	w.member("description", t.Description)
+	w.key("parameters")
+	strict, err := w.fitted(t, route)
+	if err == nil && t.Strict != nil { // if absent, the vendor enforces what it can
+		w.key("strict").raw(strconv.FormatBool(strict))
+	}
+	return err
+}
+
+// encodeResponsesName writes a tool of the call as a choice names it.
+func encodeResponsesName(w *builder, call stoa.Call, name string, route stoa.Route) {
+	own := stoa.ToolForm{Name: name}
+	if i := slices.IndexFunc(call.Tools, func(t stoa.Tool) bool { return t.Name == name && t.Form != nil }); i >= 0 && hasCustomTools(route) {
+		own = *call.Tools[i].Form
+	}
+	w.open('{')
+	if own.Custom {
+		w.member("type", "custom")
+	} else {
+		w.member("type", "function")
+	}
+	w.optional("namespace", own.Namespace)
+	w.member("name", own.Name)
+	w.close('}')
 }
 
 func encodeResponsesChoice(w *builder, call stoa.Call, route stoa.Route) {
@@ -302,20 +407,15 @@ func encodeResponsesChoice(w *builder, call stoa.Call, route stoa.Route) {
 	}
 	switch {
 	case c.Named && mode == "required":
-		w.key("tool_choice").open('{')
-		w.member("type", "function")
-		w.member("name", c.Only[0])
-		w.close('}')
+		w.key("tool_choice")
+		encodeResponsesName(w, call, c.Only[0], route)
 	case len(c.Only) > 0 && !c.Named:
 		w.key("tool_choice").open('{')
 		w.member("type", "allowed_tools")
 		w.member("mode", mode)
 		w.key("tools").open('[')
 		for _, name := range c.Only {
-			w.open('{')
-			w.member("type", "function")
-			w.member("name", name)
-			w.close('}')
+			encodeResponsesName(w, call, name, route)
 		}
 		w.close(']')
 		w.close('}')

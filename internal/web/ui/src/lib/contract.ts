@@ -202,16 +202,20 @@ export interface ChatCompletionChunk {
       reasoning_details?: ChatReasoningDetail[];
       refusal?: string;
       role?: "assistant";
-      tool_calls?: {
+      tool_calls?: ({
+        custom?: {
+          input: string;
+          name?: string;
+        };
         extra_content?: ChatExtraContent;
-        function: {
+        function?: {
           arguments: string;
           name?: string;
         };
         id?: string;
         index: number;
-        type?: "function";
-      }[];
+        type?: "function" | "custom";
+      })[];
     };
     finish_reason: "stop" | "length" | "content_filter" | "tool_calls" | null;
     index: 0;
@@ -222,6 +226,15 @@ export interface ChatCompletionChunk {
   model: string;
   object: "chat.completion.chunk";
   usage?: ChatUsage;
+}
+
+export interface ChatCustomTool {
+  custom: {
+    description?: string | null;
+    format?: Record<string, unknown> | null;
+    name: string;
+  };
+  type: "custom";
 }
 
 export interface ChatExtraContent {
@@ -257,13 +270,17 @@ export interface ChatTool {
 }
 
 export interface ChatToolCall {
+  custom?: {
+    input: string;
+    name: string;
+  };
   extra_content?: ChatExtraContent;
-  function: {
+  function?: {
     arguments: string;
     name: string;
   };
   id: string;
-  type: "function";
+  type: "function" | "custom";
 }
 
 export interface ChatUsage {
@@ -486,7 +503,7 @@ export interface CreateChatCompletion {
   strict_model?: boolean | null;
   temperature?: number | null;
   tool_choice?: unknown;
-  tools?: (ChatTool | OtherTool)[] | null;
+  tools?: (ChatTool | ChatCustomTool | OtherTool)[] | null;
   top_p?: number | null;
   user?: string | null;
   verbosity?: "low" | "medium" | "high" | null;
@@ -614,7 +631,7 @@ export interface CreateResponse {
     verbosity?: "low" | "medium" | "high" | null;
   } | null;
   tool_choice?: "auto" | "none" | "required" | ToolChoice | null;
-  tools?: (FunctionTool | OtherTool)[] | null;
+  tools?: (FunctionTool | CustomTool | NamespaceTool | OtherTool)[] | null;
   top_logprobs?: number | null;
   top_p?: number | null;
   truncation?: "auto" | "disabled" | null;
@@ -685,6 +702,13 @@ export interface Credits {
   grantedMicro: number;
   heldMicro: number;
   spentMicro: number;
+}
+
+export interface CustomTool {
+  description?: string | null;
+  format?: TextToolFormat | GrammarToolFormat | null;
+  name: string;
+  type: "custom";
 }
 
 export interface Delivery {
@@ -1151,6 +1175,12 @@ export interface FunctionTool {
   type: "function";
 }
 
+export interface GrammarToolFormat {
+  definition: string;
+  syntax: "lark" | "regex";
+  type: "grammar";
+}
+
 export interface Grant {
   accountId: string;
   amountMicro: number;
@@ -1163,6 +1193,20 @@ export interface Grant {
 export interface Health {
   status: "ok";
   timestamp: string;
+}
+
+export interface InputAdditionalTools {
+  tools: (FunctionTool | CustomTool | NamespaceTool | OtherTool)[];
+  type: "additional_tools";
+}
+
+export interface InputCustomToolCall {
+  call_id: string;
+  input: string;
+  name: string;
+  namespace?: string | null;
+  status?: "in_progress" | "completed" | "incomplete" | null;
+  type: "custom_tool_call";
 }
 
 export interface InputEvent {
@@ -1200,6 +1244,7 @@ export interface InputFunctionCall {
   arguments: string;
   call_id: string;
   name: string;
+  namespace?: string | null;
   status?: "in_progress" | "completed" | "incomplete" | null;
   type: "function_call";
 }
@@ -1208,7 +1253,7 @@ export interface InputFunctionCallOutput {
   call_id: string;
   is_error?: boolean | null;
   output: string | InputPart[];
-  type: "function_call_output";
+  type: "function_call_output" | "custom_tool_call_output";
 }
 
 export interface InputImage {
@@ -1217,7 +1262,7 @@ export interface InputImage {
   type: "input_image";
 }
 
-export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput;
+export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem;
 
 export interface InputList {
   data: OpenInput[];
@@ -1229,6 +1274,10 @@ export interface InputMessage {
   content: string | InputPart[];
   role: "user" | "assistant" | "system" | "developer";
   type?: "message";
+}
+
+export interface InputOtherItem {
+  type: "web_search_call" | "file_search_call" | "computer_call" | "computer_call_output" | "code_interpreter_call" | "image_generation_call" | "local_shell_call" | "local_shell_call_output" | "shell_call" | "shell_call_output" | "apply_patch_call" | "apply_patch_call_output" | "tool_search_call" | "tool_search_output" | "mcp_call" | "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response" | "compaction_trigger";
 }
 
 export type InputPart = {
@@ -1590,6 +1639,13 @@ export interface MoveDriveFile {
   to: string;
 }
 
+export interface NamespaceTool {
+  description?: string | null;
+  name: string;
+  tools: (FunctionTool | CustomTool | OtherToolOfNamespace)[];
+  type: "namespace";
+}
+
 export interface Node {
   address: string;
   calls: number;
@@ -1626,16 +1682,31 @@ export interface OtherTool {
   type: string;
 }
 
+export interface OtherToolOfNamespace {
+  type: string;
+}
+
+export interface OutputCustomToolCall {
+  call_id: string;
+  id: string;
+  input: string;
+  name: string;
+  namespace?: string;
+  status: "in_progress" | "completed" | "incomplete";
+  type: "custom_tool_call";
+}
+
 export interface OutputFunctionCall {
   arguments: string;
   call_id: string;
   id: string;
   name: string;
+  namespace?: string;
   status: "in_progress" | "completed" | "incomplete";
   type: "function_call";
 }
 
-export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall;
+export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall | OutputCustomToolCall;
 
 export interface OutputMessage {
   content: OutputPart[];
@@ -1786,7 +1857,7 @@ export interface ProviderTest {
 }
 
 export interface Receipt {
-  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed")[];
+  adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed" | "grammar_in_words" | "items_left_out")[];
   agentId: string | null;
   cache: ReceiptCache;
   capped: boolean;
@@ -1797,6 +1868,7 @@ export interface Receipt {
   endUser: string | null;
   estimated: boolean;
   id: string;
+  ignored?: string[];
   keyId: string;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
@@ -1998,13 +2070,7 @@ export interface Response {
     verbosity?: "low" | "medium" | "high";
   };
   tool_choice: "auto" | "none" | "required" | ToolChoice;
-  tools: ({
-    description: string | null;
-    name: string;
-    parameters: Record<string, unknown> | null;
-    strict: boolean;
-    type: "function";
-  })[];
+  tools: (ResponseFunctionTool | ResponseCustomTool | ResponseNamespaceTool)[];
   top_logprobs: 0;
   top_p: number;
   truncation: "auto" | "disabled";
@@ -2053,6 +2119,29 @@ export interface ResponseCreatedEvent {
   type: "response.created";
 }
 
+export interface ResponseCustomTool {
+  description: string | null;
+  format: TextToolFormat | GrammarToolFormat;
+  name: string;
+  type: "custom";
+}
+
+export interface ResponseCustomToolCallInputDeltaEvent {
+  delta: string;
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  type: "response.custom_tool_call_input.delta";
+}
+
+export interface ResponseCustomToolCallInputDoneEvent {
+  input: string;
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  type: "response.custom_tool_call_input.done";
+}
+
 export interface ResponseErrorEvent {
   code: string;
   error: {
@@ -2090,6 +2179,14 @@ export interface ResponseFunctionCallArgumentsDoneEvent {
   type: "response.function_call_arguments.done";
 }
 
+export interface ResponseFunctionTool {
+  description: string | null;
+  name: string;
+  parameters: Record<string, unknown> | null;
+  strict: boolean;
+  type: "function";
+}
+
 export interface ResponseInProgressEvent {
   response: Response;
   sequence_number: number;
@@ -2100,6 +2197,13 @@ export interface ResponseIncompleteEvent {
   response: Response;
   sequence_number: number;
   type: "response.incomplete";
+}
+
+export interface ResponseNamespaceTool {
+  description: string | null;
+  name: string;
+  tools: (ResponseFunctionTool | ResponseCustomTool)[];
+  type: "namespace";
 }
 
 export interface ResponseOutputItemAddedEvent {
@@ -2190,7 +2294,7 @@ export interface ResponseRefusalDoneEvent {
   type: "response.refusal.done";
 }
 
-export type ResponseStreamEvent = ResponseCreatedEvent | ResponseInProgressEvent | ResponseOutputItemAddedEvent | ResponseContentPartAddedEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseContentPartDoneEvent | ResponseOutputItemDoneEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseErrorEvent | ResponseReasoningSummaryPartAddedEvent | ResponseReasoningSummaryTextDeltaEvent | ResponseReasoningSummaryTextDoneEvent | ResponseReasoningSummaryPartDoneEvent | ResponseFunctionCallArgumentsDeltaEvent | ResponseFunctionCallArgumentsDoneEvent | ResponseRefusalDeltaEvent | ResponseRefusalDoneEvent;
+export type ResponseStreamEvent = ResponseCreatedEvent | ResponseInProgressEvent | ResponseOutputItemAddedEvent | ResponseContentPartAddedEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseContentPartDoneEvent | ResponseOutputItemDoneEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseErrorEvent | ResponseReasoningSummaryPartAddedEvent | ResponseReasoningSummaryTextDeltaEvent | ResponseReasoningSummaryTextDoneEvent | ResponseReasoningSummaryPartDoneEvent | ResponseFunctionCallArgumentsDeltaEvent | ResponseFunctionCallArgumentsDoneEvent | ResponseCustomToolCallInputDeltaEvent | ResponseCustomToolCallInputDoneEvent | ResponseRefusalDeltaEvent | ResponseRefusalDoneEvent;
 
 export interface RestoreDriveFile {
   path: string;
@@ -2587,6 +2691,10 @@ export interface TestConnectionTool {
   name: string;
 }
 
+export interface TextToolFormat {
+  type: "text";
+}
+
 export type ToolArguments = Record<string, unknown>;
 
 export type ToolArgumentsValue = unknown;
@@ -2620,11 +2728,13 @@ export interface ToolCallResolution {
 export interface ToolChoice {
   mode?: "auto" | "required" | null;
   name?: string | null;
-  tools?: {
+  namespace?: string | null;
+  tools?: ({
     name: string;
-    type: "function";
-  }[] | null;
-  type: "function" | "allowed_tools";
+    namespace?: string | null;
+    type: "function" | "custom";
+  })[] | null;
+  type: "function" | "custom" | "allowed_tools";
 }
 
 export interface ToolConfirmation {

@@ -110,6 +110,7 @@ function Receipts() {
             ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
             ["durationMilliseconds", (r) => r.durationMilliseconds],
             ["adjustments", (r) => r.adjustments?.join(" ") ?? null],
+            ["ignored", (r) => r.ignored?.join(" ") ?? null],
           ]}
         />
       </Filters>
@@ -159,6 +160,9 @@ const adjustments: Record<string, string> = {
   stop_cut_here: "The provider has no stop sequences: the text was cut here, and all of its output was charged.",
   cache_marks_changed: "A mark of the request for the provider’s cache was dropped, moved or given a shorter life.",
   media_left_out: "Images or files in the outputs of tools were left out: the model does not support them.",
+  tools_left_out: "Tools that the caller does not run were left out.",
+  items_left_out: "Items of the input that another service made, such as web searches, were left out.",
+  grammar_in_words: "The grammar of a custom tool became part of its description: the provider has no such tools.",
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
@@ -213,6 +217,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
         ]}
       />
       {r.adjustments?.map((a) => <Notice>{adjustments[a] ?? a}</Notice>)}
+      {r.ignored && <Notice>These members of the request had no effect: {r.ignored.join(", ")}.</Notice>}
       {r.estimated && <Notice>The provider did not tell the tokens, so they were counted here.</Notice>}
       {r.capped && <Notice>The price was lowered to that of the model that was asked for.</Notice>}
       {r.clamped && (
