@@ -29,17 +29,12 @@ const (
 )
 
 const (
-	summaryTokens = 4_096 // maximum output of the call
 	maxCallLines  = 50    // summarized calls that are listed
 	maxCallText   = 200   // characters of the arguments of each
 )
 
 const (
-	summarizeText = "Summarize the conversation up to here. The summary will replace it: you will continue with the summary alone. " +
-		"Keep the goals, all constraints of the user in the user's own words, decisions and their reasons, paths, ids, names and figures, what was done with tools and the outcome, and open questions. " +
-		"Do not answer the user and do not call tools. Write only the summary."
-	summaryText = "A summary replaces the beginning of this conversation: data, not a message of the user.\n\n"
-	callsText   = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
+	callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
 )
 
 // compact makes room in the model's window before a step, if the input of the step exceeds its
@@ -205,8 +200,8 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	if over := call.EstimateInput() - window; over > 0 {
 		q.shorten(&call, over)
 	}
-	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, summarizeText))
-	call.MaxOutputTokens = summaryTokens
+	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.SummarizeText))
+	call.MaxOutputTokens = stoa.SummaryTokens
 	return call
 }
 

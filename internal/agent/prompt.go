@@ -295,7 +295,7 @@ func (p *prompt) omission() string {
 	var parts []string
 	after := int64(0)
 	if s := p.summary; s != nil {
-		text := summaryText + s.Text
+		text := stoa.SummaryText + s.Text
 		if s.Calls != "" {
 			text += fmt.Sprintf(callsText, toolResultRead) + s.Calls
 		}

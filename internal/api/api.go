@@ -93,7 +93,7 @@ func (s *Server) newResponses() *responses.Service {
 	return &responses.Service{
 		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
 		Options: responses.Options{
-			Tools: s.Extensions.Tools, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore",
+			Tools: s.Extensions.Tools, Compact: s.Extensions.Compact, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore",
 			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL),
 		},
 		Policy:  responses.Policy{AnyChoice: o.Tools.Forced == "auto", BestEffort: o.Formats.BestEffort},

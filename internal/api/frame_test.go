@@ -166,7 +166,7 @@ func TestBodiesAreCheckedAlikeEverywhere(t *testing.T) {
 				t.Errorf("%s: answered %s, want %s", test.name, got, test.want)
 			}
 		}
-		if !slices.Contains([]string{"createResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens"}, op.OperationID) {
+		if !slices.Contains([]string{"createResponse", "compactResponse", "countInputTokens", "createChatCompletion", "createMessage", "countMessageTokens"}, op.OperationID) {
 			e := c.WantError(stoa.CodeUnknownField, op.Method, path, `{"nmae":"typo"}`)
 			if e.Param == nil || *e.Param != "nmae" {
 				t.Errorf("param is %v, want the unknown member", e.Param)

@@ -13,6 +13,7 @@ import (
 func table() []rest.Route[*Server] {
 	return []rest.Route[*Server]{
 		rest.Stream("POST /api/v1/responses", "responses", modelCall(responses.Parse)),
+		rest.Stream("POST /api/v1/responses/compact", "responses", modelCall(responses.ParseCompact)),
 		rest.Stream("POST /api/v1/responses/input_tokens", "responses", countTokens("response.input_tokens", responses.Parse)),
 		rest.Stream("POST /api/v1/chat/completions", "responses", modelCall(responses.ParseChat)),
 		rest.Stream("POST /api/v1/messages", "responses", modelCall(responses.ParseMessages)),

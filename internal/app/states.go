@@ -34,10 +34,10 @@ func KeysOf(cfg config.Config) (names []string) {
 // the newest on the first line, its predecessors below.
 const stateKeyFile = "state.key"
 
-// newStates returns the box that seals the state that callers keep; nil without the extension
-// that needs it. It creates a key at its first use.
+// newStates returns the box that seals the state that callers keep; nil without the extensions
+// that need it. It creates a key at its first use.
 func newStates(cfg config.Config) (*seal.Box, error) {
-	if !cfg.Extensions.Tools {
+	if !cfg.Extensions.Tools && !cfg.Extensions.Compact {
 		return nil, nil
 	}
 	keys, err := config.ParseStateKeys(string(cfg.StateKeys))

@@ -13,6 +13,7 @@ import (
 type Extensions struct {
 	Models      bool `yaml:"models"`      // GET /models, for clients that list models
 	InputTokens bool `yaml:"inputTokens"` // POST /responses/input_tokens, which counts tokens
+	Compact     bool `yaml:"compact"`     // POST /responses/compact, which summarizes a conversation
 	V1Alias     bool `yaml:"v1Alias"`     // /v1/… answers as /api/v1/…
 	Tools       bool `yaml:"tools"`       // function tools in POST /responses
 	Formats     bool `yaml:"formats"`     // text.format json_object and json_schema

@@ -86,6 +86,9 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if err == nil {
 		r.reply = &reply{id: r.ID, created: time.Now().Unix(), estimate: r.stream.InputEstimate(), request: r.RequestID}
 		r.format = req.format.newFormat()
+		if f, ok := r.format.(*compactFormat); ok {
+			f.seal = r.seal
+		}
 	}
 	return err
 }
@@ -126,6 +129,9 @@ func (r *run) whole(ctx context.Context) error {
 		if ev.Kind == stoa.Finished {
 			build.ending(ev)
 			o, err := build.finish(ev.Stop)
+			if err == nil && r.Request.compacts() && o.text() == "" {
+				err = errNoSummary
+			}
 			if err != nil {
 				return err
 			}

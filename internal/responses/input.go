@@ -67,7 +67,7 @@ func (p *parser) item(path string) error {
 		case name == "role":
 			it.role, err = p.text(path + ".role")
 			return err
-		case p.opts.Tools:
+		case p.opts.Tools, p.opts.Compact:
 			return p.toolMember(&it, path, name)
 		}
 		return p.skip()
@@ -88,6 +88,9 @@ func (p *parser) item(path string) error {
 		return nil
 	case "item_reference":
 		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(path)
+	}
+	if p.opts.Compact && (it.kind == "compaction" || it.kind == "compaction_summary") {
+		return p.compactionItem(path, &it)
 	}
 	if p.opts.Tools {
 		return p.otherItem(path, &it)

@@ -37,6 +37,7 @@ type Options struct {
 	Formats bool // text.format
 	Images  bool // input_image
 	Files   bool // input_file
+	Compact bool // compaction items
 	// ImageURL and FileURL are the policies for addresses of images and files.
 	ImageURL, FileURL media.Policy
 	// ForeignTools drops tools that the caller does not run, and items of other services,
@@ -45,7 +46,7 @@ type Options struct {
 	// translated means that the request is of another format: it may have stop and top_k, which
 	// the Responses format does not have.
 	translated bool
-	// Open opens states that Stoa sealed for the caller's account; required with Tools.
+	// Open opens states that Stoa sealed for the caller's account; required with Tools and Compact.
 	Open func(sealed string) (stoa.State, bool)
 }
 

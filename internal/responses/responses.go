@@ -93,7 +93,7 @@ var (
 // For returns the options for requests of the account.
 func (s *Service) For(account string) Options {
 	o := s.Options
-	if o.Tools {
+	if o.Tools || o.Compact {
 		o.Open = func(sealed string) (stoa.State, bool) { return s.States.Open(account, sealed) }
 	}
 	return o

@@ -300,6 +300,42 @@ export interface ClaimInput {
   leaseSeconds: number;
 }
 
+export interface CompactedMessage {
+  content: {
+    text: string;
+    type: "input_text";
+  }[];
+  id: string;
+  role: "user";
+  status: "completed";
+  type: "message";
+}
+
+export interface CompactedResponse {
+  created_at: number;
+  id: string;
+  object: "response.compaction";
+  output: (CompactedMessage | Compaction)[];
+  usage: {
+    input_tokens: number;
+    input_tokens_details: {
+      cache_write_tokens: number;
+      cached_tokens: number;
+    };
+    output_tokens: number;
+    output_tokens_details: {
+      reasoning_tokens: number;
+    };
+    total_tokens: number;
+  };
+}
+
+export interface Compaction {
+  encrypted_content: string;
+  id: string;
+  type: "compaction";
+}
+
 export interface Connection {
   auth: ConnectionAuth;
   createdAt: string;
@@ -1200,6 +1236,11 @@ export interface InputAdditionalTools {
   type: "additional_tools";
 }
 
+export interface InputCompaction {
+  encrypted_content: string;
+  type: "compaction" | "compaction_summary";
+}
+
 export interface InputCustomToolCall {
   call_id: string;
   input: string;
@@ -1262,7 +1303,7 @@ export interface InputImage {
   type: "input_image";
 }
 
-export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem;
+export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput | InputCustomToolCall | InputAdditionalTools | InputOtherItem | InputCompaction;
 
 export interface InputList {
   data: OpenInput[];
