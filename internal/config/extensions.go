@@ -51,7 +51,7 @@ type ToolsOptions struct {
 	// Forced selects the handling of a tool_choice that forces a call, for a model that
 	// cannot be forced: refuse, or auto, which lets the model decide.
 	Forced string `yaml:"forced" env:"STOA_TOOLS_FORCED"`
-	// Foreign selects the handling of tools that are not functions: ignore or refuse.
+	// Foreign selects the handling of tools that the caller does not execute: ignore or refuse.
 	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
 }
 

@@ -98,6 +98,12 @@ func (p *parser) tool(list *toolList, path string) error {
 	case !d.hasName:
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
 	}
+	if d.format != nil && d.kind != "custom" {
+		d.unknown = append(d.unknown, "format")
+	}
+	if d.inner != nil && d.kind != "namespace" {
+		d.unknown = append(d.unknown, "tools")
+	}
 	p.ignoreAll(path, d.unknown)
 	if d.kind == "namespace" {
 		return p.namespace(list, &d, path)

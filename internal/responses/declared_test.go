@@ -247,3 +247,37 @@ func TestServersOfAVendorAreLeftOut(t *testing.T) {
 		t.Errorf("%v %q", err, chat.ignored.paths)
 	}
 }
+
+// FuzzParseTools parses tools and items of all forms: what is accepted can be echoed, and its
+// tools have distinct names that vendors accept.
+func FuzzParseTools(f *testing.F) {
+	for _, body := range []string{
+		`{"model":"m","input":[{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"regex","definition":"a"}}]},{"role":"user","content":"q"},{"type":"custom_tool_call","call_id":"1","name":"p","input":"a"},{"type":"custom_tool_call_output","call_id":"1","output":"b"}],"tools":[{"type":"namespace","name":"n","description":"d","tools":[{"type":"function","name":"f","parameters":{"a":1}},{"type":"x"}]},{"type":"web_search"}],"tool_choice":{"type":"function","namespace":"n","name":"f"}}`,
+		`{"model":"m","input":[{"type":"web_search_call"},{"type":"function_call","namespace":"n","call_id":"1","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"1","output":[{"type":"input_text","text":"b"}]}],"tools":[{"tools":[{}],"format":[],"name":"n","type":"function"}]}`,
+		`{"model":"m","input":"q","tools":[{"type":"namespace","name":"é","tools":[{"type":"custom","name":"f","format":{"type":"text"}}]}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"custom","namespace":"é","name":"f"}]}}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := Parse(body, foreignIgnored)
+		if err != nil {
+			if e := stoa.AsError(err); e.Code == stoa.CodeInternal {
+				t.Fatalf("%q: a caller's mistake is called ours: %v", body, err)
+			}
+			return
+		}
+		names := map[string]bool{}
+		for _, tool := range req.call.Tools {
+			if names[tool.Name] || !stoa.IsName(tool.Name) || !json.Valid([]byte(tool.Parameters)) {
+				t.Fatalf("%q has the tool %+v", body, tool)
+			}
+			names[tool.Name] = true
+		}
+		if echo := appendTools([]byte{'['}, req.echo.tools, &enforced{}); !json.Valid(append(echo, ']')) || len(req.call.Tools) > maxTools || len(req.ignored.paths) > maxIgnored {
+			t.Fatalf("%q is echoed as %s", body, echo)
+		}
+		if choice := req.echo.toolChoice; choice != "" && !json.Valid([]byte(choice)) {
+			t.Fatalf("%q: the choice is echoed as %s", body, choice)
+		}
+	})
+}

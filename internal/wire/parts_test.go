@@ -28,6 +28,7 @@ var partRoutes = []struct {
 	{"contents", stoa.Route{Wire: "gemini", Model: "gemini-2.5-pro"}},
 	{"input", stoa.Route{Wire: "responses", Model: "m"}},
 	{"input", stoa.Route{Wire: "responses", Model: "m", Traits: stoa.Traits{PaidCache: true}}},
+	{"input", stoa.Route{Wire: "responses", Model: "m", Traits: stoa.Traits{CustomTools: true}}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "openai", Traits: stoa.Traits{MidSystem: true}}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "deepseek"}},
 	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "compatible"}},
@@ -45,13 +46,16 @@ func conversation(seed uint64, route stoa.Route) (messages []stoa.Message, repli
 		if r.IntN(4) == 0 {
 			messages = append(messages, stoa.Message{Role: stoa.RoleSystem, Parts: []stoa.Part{text()}})
 		}
+		if r.IntN(8) == 0 {
+			messages = append(messages, stoa.Message{Role: stoa.RoleSystem, Tools: []stoa.Tool{{Name: "added", Form: &stoa.ToolForm{Name: "added", Added: true}}}})
+		}
 		user := stoa.Message{Role: stoa.RoleUser, Parts: []stoa.Part{}}
 		if n := len(messages); n > 0 {
 			for ; n > 0 && messages[n-1].Role == stoa.RoleSystem; n-- {
 			}
 			for _, p := range messages[max(0, n-1)].Parts {
 				if p.Kind == stoa.PartCall {
-					user.Parts = append(user.Parts, stoa.Part{Kind: stoa.PartResult, Result: &stoa.ToolResult{CallID: p.Call.ID, Name: p.Call.Name, Content: "ok"}})
+					user.Parts = append(user.Parts, stoa.Part{Kind: stoa.PartResult, Result: &stoa.ToolResult{CallID: p.Call.ID, Name: p.Call.Name, Content: "ok", Custom: form(p.Call.Form).Custom}})
 				}
 			}
 		}
@@ -89,7 +93,14 @@ func conversation(seed uint64, route stoa.Route) (messages []stoa.Message, repli
 			default:
 				if id := ids[r.IntN(len(ids))]; !used[id] {
 					used[id] = true
-					reply.Parts = append(reply.Parts, stoa.Part{Kind: stoa.PartCall, Call: &stoa.ToolCall{ID: id, Name: "f", Arguments: texts[r.IntN(len(texts))]}})
+					call := stoa.ToolCall{ID: id, Name: "f", Arguments: texts[r.IntN(len(texts))]}
+					switch r.IntN(3) {
+					case 0:
+						call.Name, call.Arguments, call.Form = "p", CustomArguments(call.Arguments), &stoa.ToolForm{Name: "p", Custom: true}
+					case 1:
+						call.Name, call.Form = "n__f", &stoa.ToolForm{Namespace: "n", Name: "f"}
+					}
+					reply.Parts = append(reply.Parts, stoa.Part{Kind: stoa.PartCall, Call: &call})
 				}
 			}
 		}
