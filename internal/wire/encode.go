@@ -32,7 +32,7 @@ type builder struct {
 func (w *builder) marked(r Request, call *stoa.Call) Request {
 	marks, _ := call.Marks()
 	r.Long = w.long
-	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks || movesInSystem(call))
+	r.MarksChanged = marks > 0 && (w.moved || w.marks != marks || !w.lists && movesInSystem(call))
 	switch {
 	case w.marks == 0:
 		r.MarkedBy = stoa.MarkedByNone

@@ -93,7 +93,7 @@ func TestBreakpointsArePlaced(t *testing.T) {
 		{"six marks", stoa.Call{Messages: []stoa.Message{six}}, "0 1 2* 3* 4* 5* ", stoa.MarkedByCaller, true},
 		{"a long mark", stoa.Call{Messages: []stoa.Message{message(user, text("a", long))}}, "a* ", stoa.MarkedByCaller, true},
 		{"the end of a system message", stoa.Call{Instructions: "i", Messages: []stoa.Message{message(system, text("s", none), text("t", short)), chat[0]}}, "i s\n\nt* a b ", stoa.MarkedByCaller, false},
-		{"within a system message", stoa.Call{Messages: []stoa.Message{message(system, text("s", short), text("t", none)), chat[0]}}, "s\n\nt* a b ", stoa.MarkedByCaller, true},
+		{"within a system message", stoa.Call{Messages: []stoa.Message{message(system, text("s", short), text("t", none)), chat[0]}}, "s* \n\nt a b ", stoa.MarkedByCaller, false},
 		{"a later system message", stoa.Call{Messages: []stoa.Message{chat[0], message(system, text("s", short))}}, "a b s* ", stoa.MarkedByCaller, false},
 		{"an answer", stoa.Call{Messages: []stoa.Message{chat[0], message(assistant, text("c", short)), chat[2]}}, "a b* assistantmessage d ", stoa.MarkedByCaller, true},
 		{"a result", stoa.Call{Messages: use(short), Tools: tools(none)}, "q* function_call function_call_output ", stoa.MarkedByCaller, true},
