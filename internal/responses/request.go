@@ -252,6 +252,10 @@ func (p *parser) member(name string) error {
 	case "service_tier":
 		_, err := p.short(name, maxLabel)
 		return err
+	case "prompt_cache_options": // its mode may be explicit, like that of a mark
+		mark, err := p.mark(name)
+		c.MarkedOnly = mark != stoa.MarkNone
+		return err
 	case "user", "safety_identifier", "prompt_cache_key":
 		s, err := p.short(name, maxLabel)
 		switch name {

@@ -10,10 +10,14 @@ func takesBreakpoints(call *stoa.Call, route stoa.Route) bool {
 }
 
 // withoutOwnCache reports whether the vendor is asked to cache only what has breakpoints: by default it
-// writes every prompt at a higher rate, and this one will probably not be sent again.
+// writes every prompt at a higher rate, and the caller does not want that, or this prompt will
+// probably not be sent again.
 func withoutOwnCache(call *stoa.Call, route stoa.Route) bool {
+	if !takesBreakpoints(call, route) {
+		return false
+	}
 	marks, _ := call.Marks()
-	return call.Frugal && marks == 0 && call.Caching <= stoa.CacheInstructions && takesBreakpoints(call, route)
+	return call.MarkedOnly || call.Frugal && marks == 0 && call.Caching <= stoa.CacheInstructions
 }
 
 // A breakpoints places the marks of a call on the pieces that OpenAI accepts them on: texts, images

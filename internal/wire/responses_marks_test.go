@@ -86,6 +86,8 @@ func TestBreakpointsArePlaced(t *testing.T) {
 		{"a frugal one-off", stoa.Call{Instructions: "i", Messages: chat[:1], Frugal: true}, "i a\n\nb explicit", stoa.MarkedByNone, false},
 		{"known instructions", stoa.Call{Instructions: "i", Messages: chat[:1], Caching: stoa.CacheInstructions}, "i* a\n\nb ", stoa.MarkedByStoa, false},
 		{"known instructions, frugally", stoa.Call{Instructions: "i", Messages: chat[:1], Caching: stoa.CacheInstructions, Frugal: true}, "i* a\n\nb explicit", stoa.MarkedByStoa, false},
+		{"marked input only", stoa.Call{Messages: []stoa.Message{message(user, text("a", short), text("b", none))}, MarkedOnly: true}, "a* b explicit", stoa.MarkedByCaller, false},
+		{"marked input only, without marks", stoa.Call{Messages: chat[:1], MarkedOnly: true}, "a\n\nb explicit", stoa.MarkedByNone, false},
 		{"a conversation", stoa.Call{Instructions: "i", Messages: chat, Caching: stoa.CacheConversation, Frugal: true}, "i* a\n\nb* assistantmessage d ", stoa.MarkedByStoa, false},
 		{"without instructions", stoa.Call{Messages: chat, Caching: stoa.CacheConversation}, "a\n\nb* assistantmessage d ", stoa.MarkedByStoa, false},
 		{"switched off", stoa.Call{Instructions: "i", Messages: []stoa.Message{message(user, text("a", short))}, Caching: stoa.CacheOff}, "instructions", "", false},
