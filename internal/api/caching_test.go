@@ -169,6 +169,8 @@ func TestReceiptsSayWhoMarked(t *testing.T) {
 		{"one call of OpenAI", "vendor", false, body{"model": "gamma-6-luna", "input": "say: x"}},
 		{"a caller's marks for OpenAI", "caller", false, body{"model": "gamma-6-luna", "input": user(parts(2, ""))}},
 		{"a long mark for OpenAI", "caller", true, body{"model": "gamma-6-luna", "input": user(parts(1, "1h"))}},
+		{"only marked input at OpenAI", "none", false, body{"model": "gamma-6-luna", "input": "say: x", "prompt_cache_options": body{"mode": "explicit"}}},
+		{"the default mode of OpenAI", "vendor", false, body{"model": "gamma-6-luna", "input": "say: x", "prompt_cache_options": body{"mode": "implicit", "ttl": "30m"}}},
 		{"a vendor that caches by itself", "vendor", false, body{"model": "beta-3.8-flash", "input": "say: x"}},
 		{"marks for a vendor without marks", "vendor", true, body{"model": "delta-v4-flash", "input": user(parts(1, ""))}},
 	} {

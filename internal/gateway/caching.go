@@ -25,7 +25,7 @@ func (g *Gateway) cache(account string, req *Request) {
 	seen := g.prefixes.seen(account, call, time.Now())
 	marks, _ := call.Marks()
 	switch {
-	case marks > 0:
+	case marks > 0, call.MarkedOnly:
 		call.Caching = stoa.CacheNothing
 	case req.SessionID != "", call.Stateful, len(call.Tools) > 0, slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return m.Role == stoa.RoleAssistant }):
 		call.Caching = stoa.CacheConversation

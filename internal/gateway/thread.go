@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"io"
 	"slices"
 
 	"stoa/internal/stoa"
@@ -16,18 +15,19 @@ func isSpread(models []stoa.Model) bool {
 	})
 }
 
-// maxHashed limits the bytes of an image or a file that are hashed.
-const maxHashed = 4096
+// maxHashed limits the bytes of a text that are hashed: conversations that differ only after them share
+// a route, which is harmless.
+const maxHashed = 1024
 
 // thread returns a hash of the account and the conversation of a request: the session, the caller's key
 // or the client's session, and otherwise the part of the input that all calls of a conversation have
 // in common.
 func thread(account string, req *Request) uint64 {
-	h := sha256.New()
+	b := make([]byte, 0, 4*maxHashed)
 	write := func(parts ...string) {
 		for _, part := range parts {
-			_, _ = io.WriteString(h, part) // a hash never fails
-			h.Write([]byte{0})
+			b = binary.AppendUvarint(b, uint64(len(part)))
+			b = append(b, part[:min(len(part), maxHashed)]...)
 		}
 	}
 	write(account)
@@ -47,10 +47,11 @@ func thread(account string, req *Request) uint64 {
 			for _, p := range call.Messages[i].Parts {
 				write(p.Text)
 				if m := p.Media; m != nil {
-					write(m.URL, m.Base64[:min(len(m.Base64), maxHashed)])
+					write(m.URL, m.Base64)
 				}
 			}
 		}
 	}
-	return binary.BigEndian.Uint64(h.Sum(nil))
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(sum[:])
 }

@@ -200,6 +200,10 @@ func appendChatUsage(b []byte, u *stoa.Usage) []byte {
 	b = strconv.AppendInt(b, u.Total(), 10)
 	b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 	b = strconv.AppendInt(b, u.CachedTokens, 10)
+	if u.CacheWriteTokens > 0 {
+		b = append(b, `,"cache_write_tokens":`...)
+		b = strconv.AppendInt(b, u.CacheWriteTokens, 10)
+	}
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, u.ReasoningTokens, 10)
 	return append(b, `}}`...)
@@ -374,7 +378,8 @@ func (f *chatFormat) restore(stored []byte) (*reply, *outcome, error) {
 			Input   int64 `json:"prompt_tokens"`
 			Output  int64 `json:"completion_tokens"`
 			Details struct {
-				Cached int64 `json:"cached_tokens"`
+				Cached  int64 `json:"cached_tokens"`
+				Written int64 `json:"cache_write_tokens"`
 			} `json:"prompt_tokens_details"`
 			OutputDetails struct {
 				Reasoning int64 `json:"reasoning_tokens"`
@@ -385,7 +390,7 @@ func (f *chatFormat) restore(stored []byte) (*reply, *outcome, error) {
 		return nil, nil, err
 	}
 	o := &outcome{status: statusCompleted, usage: &stoa.Usage{
-		InputTokens: was.Usage.Input, CachedTokens: was.Usage.Details.Cached,
+		InputTokens: was.Usage.Input, CachedTokens: was.Usage.Details.Cached, CacheWriteTokens: was.Usage.Details.Written,
 		OutputTokens: was.Usage.Output, ReasoningTokens: was.Usage.OutputDetails.Reasoning,
 	}}
 	switch was.Choices[0].Reason {

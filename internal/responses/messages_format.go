@@ -149,6 +149,13 @@ func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
 	b = strconv.AppendInt(b, u.CachedTokens, 10)
 	b = append(b, `,"cache_creation_input_tokens":`...)
 	b = strconv.AppendInt(b, u.CacheWriteTokens, 10)
+	if u.CacheWriteTokens > 0 {
+		b = append(b, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
+		b = strconv.AppendInt(b, u.CacheWriteTokens-u.CacheWriteLongTokens, 10)
+		b = append(b, `,"ephemeral_1h_input_tokens":`...)
+		b = strconv.AppendInt(b, u.CacheWriteLongTokens, 10)
+		b = append(b, '}')
+	}
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, u.OutputTokens, 10)
 	return append(b, '}')
@@ -308,14 +315,19 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 			Input   int64 `json:"input_tokens"`
 			Read    int64 `json:"cache_read_input_tokens"`
 			Written int64 `json:"cache_creation_input_tokens"`
-			Output  int64 `json:"output_tokens"`
+			Split   struct {
+				Long int64 `json:"ephemeral_1h_input_tokens"`
+			} `json:"cache_creation"`
+			Output int64 `json:"output_tokens"`
 		} `json:"usage"`
 	}
 	if err := jsonx.Unmarshal(stored, &was); err != nil {
 		return nil, nil, err
 	}
 	u := was.Usage
-	o := &outcome{status: statusCompleted, stopped: was.Stopped, usage: &stoa.Usage{InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, OutputTokens: u.Output}}
+	o := &outcome{status: statusCompleted, stopped: was.Stopped, usage: &stoa.Usage{
+		InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, CacheWriteLongTokens: u.Split.Long, OutputTokens: u.Output,
+	}}
 	switch was.Reason {
 	case "max_tokens":
 		o.status, o.reason = statusIncomplete, "max_output_tokens"

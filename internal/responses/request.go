@@ -266,6 +266,10 @@ func (p *parser) member(name string) error {
 		s, err := p.short(name, maxLabel)
 		p.ignoreIf(s != "" && s != "auto" && s != "default", name)
 		return err
+	case "prompt_cache_options": // its mode may be explicit, like that of a mark
+		mark, err := p.mark(name)
+		c.MarkedOnly = mark != stoa.MarkNone
+		return err
 	case "user", "safety_identifier", "prompt_cache_key":
 		s, err := p.short(name, maxLabel)
 		switch name {

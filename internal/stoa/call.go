@@ -37,6 +37,8 @@ type Call struct {
 	// Frugal means that a vendor whose cache writes cost more than input is asked not to write, on its
 	// own, input that will probably not be sent again.
 	Frugal bool
+	// MarkedOnly means that the caller asks to cache marked input only.
+	MarkedOnly bool
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id

@@ -385,7 +385,7 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 	// The input is reported in three parts; a part that is not reported again keeps its
 	// value.
 	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
-	written, split := u.CacheWriteTokens, false
+	short, written := int64(0), u.CacheWriteTokens
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "input_tokens":
@@ -396,8 +396,10 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 			u.read(&c, &u.CacheWriteTokens)
 		case "cache_creation":
 			for ok := c.Object(); ok && c.Member(); {
-				split = true
-				if string(c.Key) == "ephemeral_1h_input_tokens" {
+				switch string(c.Key) {
+				case "ephemeral_5m_input_tokens":
+					u.read(&c, &short)
+				case "ephemeral_1h_input_tokens":
 					u.read(&c, &u.CacheWriteLongTokens)
 				}
 			}
@@ -413,8 +415,8 @@ func (f *messagesReply) readUsage(usage []byte, last bool) {
 			}
 		}
 	}
-	if f.want.Long && !split && u.CacheWriteTokens != written {
-		u.CacheWriteLongTokens = u.CacheWriteTokens
+	if f.want.Long && u.CacheWriteTokens != written { // writes that the split lacks are long
+		u.CacheWriteLongTokens = max(u.CacheWriteLongTokens, u.CacheWriteTokens-short)
 	}
 	u.InputTokens = fresh + u.CachedTokens + u.CacheWriteTokens
 	if !last {

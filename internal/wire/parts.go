@@ -53,6 +53,7 @@ type shape struct {
 	system    bool // all system messages stay in their places, including the first ones
 	alternate bool // user and assistant alternate, the user begins
 	noBlank   bool // a text of only white space is refused
+	marks     bool // a text of a system message can be marked
 }
 
 // turnsOf returns the system text of a call (its instructions and the system messages before
@@ -137,12 +138,34 @@ func (p *parter) system(m *stoa.Message) {
 	}
 	one := textPiece(text)
 	one.Mark = endMark(m)
+	texts := []piece{one}
+	if p.want.marks {
+		texts = splitAtMarks(m)
+	}
 	inPlace := p.want.system || p.route.Traits.MidSystem
 	if len(p.open) > 0 || inPlace && p.want.alternate { // results directly follow their calls
-		p.later = append(p.later, one)
+		p.later = append(p.later, texts...)
 		return
 	}
-	p.addSystem(one)
+	p.addSystem(texts...)
+}
+
+// splitAtMarks returns the text of a system message in pieces that end at its marks.
+func splitAtMarks(m *stoa.Message) (pieces []piece) {
+	text := ""
+	for i := range m.Parts {
+		part := &m.Parts[i]
+		if part.Text != "" && (text != "" || len(pieces) > 0) {
+			text += "\n\n"
+		}
+		text += part.Text
+		if text != "" && (part.Mark != stoa.MarkNone || i == len(m.Parts)-1) {
+			pieces = append(pieces, textPiece(text))
+			pieces[len(pieces)-1].Mark = part.Mark
+			text = ""
+		}
+	}
+	return pieces
 }
 
 func (p *parter) addSystem(texts ...piece) {

@@ -10,10 +10,14 @@ func takesBreakpoints(call *stoa.Call, route stoa.Route) bool {
 }
 
 // withoutOwnCache reports whether the vendor is asked to cache only what has breakpoints: by default it
-// writes every prompt at a higher rate, and this one will probably not be sent again.
+// writes every prompt at a higher rate, and the caller does not want that, or this prompt will
+// probably not be sent again.
 func withoutOwnCache(call *stoa.Call, route stoa.Route) bool {
+	if !takesBreakpoints(call, route) {
+		return false
+	}
 	marks, _ := call.Marks()
-	return call.Frugal && marks == 0 && call.Caching <= stoa.CacheInstructions && takesBreakpoints(call, route)
+	return call.MarkedOnly || call.Frugal && marks == 0 && call.Caching <= stoa.CacheInstructions
 }
 
 // A breakpoints places the marks of a call on the pieces that OpenAI accepts them on: texts, images
@@ -44,7 +48,6 @@ func (b *breakpoints) mark(m stoa.Mark, moved bool) {
 // system text, which follows them.
 func (w *builder) setBreakpoints(call *stoa.Call, list []turn) (instructions stoa.Mark) {
 	b := breakpoints{w: w}
-	w.moved = movesInSystem(call)
 	if call.Instructions != "" {
 		b.last = &instructions
 	}
@@ -99,19 +102,4 @@ func (w *builder) breakpoint(m stoa.Mark) {
 		w.marks++
 		w.key("prompt_cache_breakpoint").raw(`{"mode":"explicit"}`)
 	}
-}
-
-// movesInSystem reports whether the caller marks a text of a system message that another one of the
-// message follows: they are sent as one, which can be marked at its end only.
-func movesInSystem(call *stoa.Call) bool {
-	for i := range call.Messages {
-		if m := &call.Messages[i]; m.Role == stoa.RoleSystem {
-			for j := range len(m.Parts) - 1 {
-				if m.Parts[j].Mark != stoa.MarkNone {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

@@ -12,10 +12,10 @@ import (
 // encodeResponsesTurns writes the member input. Items have no ids: the vendor would look them
 // up, but it stores nothing.
 func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) error {
-	_, list := turnsOf(call, route, shape{system: true})
+	w.lists = takesBreakpoints(&call, route)
+	_, list := turnsOf(call, route, shape{system: true, marks: w.lists})
 	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
-	w.lists = takesBreakpoints(&call, route)
 	if w.lists {
 		if mark := w.setBreakpoints(&call, list); call.Instructions != "" {
 			encodeResponsesMessage(w, "developer", piece{Part: &stoa.Part{Kind: stoa.PartText, Text: call.Instructions}, mark: mark})

@@ -290,6 +290,7 @@ export interface ChatUsage {
   };
   prompt_tokens: number;
   prompt_tokens_details: {
+    cache_write_tokens?: number;
     cached_tokens: number;
   };
   total_tokens: number;
@@ -1591,6 +1592,10 @@ export interface MessageTool {
 }
 
 export interface MessageUsage {
+  cache_creation?: {
+    ephemeral_1h_input_tokens: number;
+    ephemeral_5m_input_tokens: number;
+  };
   cache_creation_input_tokens: number;
   cache_read_input_tokens: number;
   input_tokens: number;
