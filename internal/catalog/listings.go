@@ -32,8 +32,9 @@ func (l Listing) Unpriced() bool { return !l.Local && !l.Of.Discover.Priced }
 // WithListings returns the catalog with the models that servers list, by their names there. A
 // configured model, an alias and an alias rule of the operator take precedence over a listed
 // name, and so does the list of an earlier provider. Invalid identifiers, models without a
-// price, and those after the first [MaxListed] of a provider are left out. Without a
-// configured model behind "auto", it is the first listed one.
+// price, and those after the first [MaxListed] of a provider are left out. A name that ends
+// with ":latest" may be called without that, as at Ollama. Without a configured model behind
+// "auto", it is the first listed one.
 //
 // Until the list of each server is read, an unknown name is [stoa.CodeModelUnavailable].
 func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
@@ -53,6 +54,13 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 			}
 		}
 	}
+	out.aliases = maps.Clone(c.aliases)
+	for i := len(c.models); i < len(out.models); i++ {
+		m := &out.models[i]
+		if bare, ok := strings.CutSuffix(m.ID, ":latest"); ok && !out.taken(bare) {
+			m.Aliases, out.aliases[bare] = []string{bare}, m.ID
+		}
+	}
 	if out.DefaultModel(stoa.Plan{}) == "" && !c.ownAuto && len(out.models) > len(c.models) {
 		out.auto = []int{len(c.models)}
 	}
@@ -61,16 +69,23 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 
 // list adds a listed model unless its name is taken.
 func (c *Catalog) list(p stoa.Provider, m stoa.ListedModel) {
-	_, isModel := c.byID[m.ID]
-	if !isIdentifier(m.ID) || m.ID == Auto || isModel || c.aliases[m.ID] != "" ||
-		slices.ContainsFunc(c.rules, func(r aliasRule) bool { return r.own && r.matches(m.ID) }) {
+	if c.taken(m.ID) {
 		return
 	}
 	e := entry{Model: stoa.Model{ID: m.ID, Family: p.Name, ContextTokens: min(max(m.ContextTokens, 0), stoa.MaxTokens), Price: p.Discover.Price}}
-	e.Routes = []stoa.Route{c.routeTo(p, &e, stoa.Route{Model: m.ID})}
+	route := c.routeTo(p, &e, stoa.Route{Model: m.ID})
+	route.Traits.Vision = route.Traits.Vision || m.Vision
+	e.Routes = []stoa.Route{route}
 	c.completePrice(&e)
 	c.byID[m.ID] = len(c.models)
 	c.models = append(c.models, e)
+}
+
+// taken reports whether a listed name is invalid or means something else.
+func (c *Catalog) taken(name string) bool {
+	_, isModel := c.byID[name]
+	return !isIdentifier(name) || name == Auto || isModel || c.aliases[name] != "" ||
+		slices.ContainsFunc(c.rules, func(r aliasRule) bool { return r.own && r.matches(name) })
 }
 
 // unlisted returns the error for an unknown name while a list of models is missing, or nil.

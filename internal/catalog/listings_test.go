@@ -20,18 +20,20 @@ func discovering(name string, local bool, models ...string) (stoa.Provider, List
 
 func TestListedModelsKeepTheirNames(t *testing.T) {
 	t.Parallel()
-	a, inA := discovering("a", true, "qwen3:4b", "org/m-GGUF:Q4", "mine", "alpha-sonnet-5", "old-x", "gpt-oss:20b", "auto", "alpha-haiku-4-5", "/m/x.gguf", "", "shared", "shared")
+	a, inA := discovering("a", true, "qwen3:4b", "org/m-GGUF:Q4", "mine", "alpha-sonnet-5", "old-x", "gpt-oss:20b", "auto", "alpha-haiku-4-5", "/m/x.gguf", "", "shared", "shared", "llama3.2:latest", "both:latest", "both", "old-z:latest")
 	b, inB := discovering("b", true, "shared", "only-b")
-	cat := build(t, Options{
+	base := build(t, Options{
 		Providers: []stoa.Provider{a, b},
 		Families:  map[string][]stoa.Route{"alpha": {{Provider: "a", Model: "qwen3:4b"}}, "own": {{Provider: "b", Model: "x"}}},
 		Models:    map[string]stoa.ModelChange{"mine": {Family: "own", Price: &stoa.Price{Input: 7, Output: 9}}},
 		Aliases:   []stoa.AliasRule{{Match: "old-*", Model: "mine"}}, AliasSets: []string{"openai"},
-	}).WithListings(map[string]Listing{"a": inA, "b": inB})
+	})
+	cat := base.WithListings(map[string]Listing{"a": inA, "b": inB})
 	for name, want := range map[string]string{
 		"qwen3:4b": "a qwen3:4b 0", "org/m-GGUF:Q4": "a org/m-GGUF:Q4 0", "shared": "a shared 0", "only-b": "b only-b 0",
 		"gpt-oss:20b": "a gpt-oss:20b 0", // a shipped pattern does not hide it
-		"mine":        "b x 7", "old-x": "b x 7",
+		"llama3.2":    "a llama3.2:latest 0", "both": "a both 0", "both:latest": "a both:latest 0",
+		"mine": "b x 7", "old-x": "b x 7", "old-z": "b x 7", "old-z:latest": "b x 7",
 		"alpha-haiku-4-5": "a qwen3:4b 1000000", "alpha-sonnet-5": "a qwen3:4b 2000000", "auto": "a qwen3:4b 1000000",
 	} {
 		m := find(t, cat, name)
@@ -46,6 +48,10 @@ func TestListedModelsKeepTheirNames(t *testing.T) {
 		if _, err := cat.Resolve(name, pro, nil); stoa.CodeOf(err) != stoa.CodeModelNotFound {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+	inA.Models[0].Vision = true
+	if m := find(t, base.WithListings(map[string]Listing{"a": inA}), "qwen3:4b"); !m.Routes[0].Traits.Vision {
+		t.Error("a model that is listed with images does not accept them")
 	}
 	if got := cat.Offered(pro); !slices.Contains(got, "qwen3:4b") || slices.Contains(got, "/m/x.gguf") {
 		t.Errorf("offered: %v", got)

@@ -135,6 +135,7 @@ type Provider struct {
 type ListedModel struct {
 	ID            string
 	ContextTokens int64 // 0 if unknown
+	Vision        bool  // it accepts images
 }
 
 // A Discovery says whether the models that a server lists can be called by their names there.

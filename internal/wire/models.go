@@ -20,9 +20,9 @@ func ModelsRequest(wire, apiKey string) (req Request, ok bool) {
 	return Request{Path: "/models", Header: bearer(stoa.Call{}, apiKey)}, true
 }
 
-// DecodeModels reads a list of models, with their context where vLLM
-// (max_model_len), llama.cpp (meta.n_ctx) or OpenRouter (context_length) say it; ok is false if
-// the body has none.
+// DecodeModels reads a list of models; ok is false if the body has none. The context is that of
+// vLLM (max_model_len), OpenRouter and llama.cpp (context_length) or, if it is less, of
+// llama.cpp's loaded model (meta.n_ctx).
 func DecodeModels(body []byte) (models []stoa.ListedModel, ok bool) {
 	c := jsonx.NewReplyCursor(body)
 	for more := c.Object(); more && c.Member(); {
@@ -43,14 +43,30 @@ func listedModel(c *jsonx.Cursor) (m stoa.ListedModel) {
 		case "id":
 			m.ID, _ = c.Text()
 		case "max_model_len", "context_length":
-			m.ContextTokens, _ = c.Int()
+			m.ContextTokens = least(m.ContextTokens, c)
 		case "meta":
 			for more := c.Object(); more && c.Member(); {
 				if string(c.Key) == "n_ctx" {
-					m.ContextTokens, _ = c.Int()
+					m.ContextTokens = least(m.ContextTokens, c)
+				}
+			}
+		case "architecture":
+			for more := c.Object(); more && c.Member(); {
+				if string(c.Key) == "input_modalities" {
+					for more := c.Array(); more && c.Element(); {
+						m.Vision = c.Is("image") || m.Vision
+					}
 				}
 			}
 		}
 	}
 	return m
+}
+
+// least returns the smaller of n and the next value, if both are known.
+func least(n int64, c *jsonx.Cursor) int64 {
+	if v, ok := c.Int(); ok && v > 0 && (n == 0 || v < n) {
+		return v
+	}
+	return n
 }
