@@ -23,6 +23,7 @@ type codingAgent struct {
 	model            string                       // of this service, which its model is an alias of
 	config, settings string                       // a file in its home
 	command          []string                     // a task is to follow
+	namespaces       bool                         // its tools are in namespaces
 	steps            func(file string) [][]string // calls of the model; then it answers
 }
 
@@ -35,12 +36,8 @@ func agents() []codingAgent {
 	shell := func(name, member, command string) string {
 		return call(name, map[string]any{member: command, "description": "Run the test"})
 	}
-	return []codingAgent{{
-		name: "Codex", model: "beta-3.8-flash",
-		command: []string{"codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
-		config:  ".codex/config.toml",
-		settings: `model = "auto"
-model_provider = "stoa"
+	codex := []string{"codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}
+	const provider = `model_provider = "stoa"
 
 [model_providers.stoa]
 name = "Stoa"
@@ -48,12 +45,25 @@ base_url = "http://127.0.0.1:8080/api/v1"
 env_key = "STOA_API_KEY"
 wire_api = "responses"
 supports_websockets = false
-`,
+`
+	program := func(text string) string { return call("functions__exec", map[string]any{"input": text}) }
+	return []codingAgent{{
+		name: "Codex", model: "beta-3.8-flash", command: codex, config: ".codex/config.toml", settings: "model = \"auto\"\n" + provider,
 		steps: func(string) [][]string {
 			return [][]string{
 				{shell("exec_command", "cmd", "cat add.sh"), shell("exec_command", "cmd", "sh test.sh")},
 				{shell("exec_command", "cmd", "sed -i s/-/+/ add.sh")},
 				{shell("exec_command", "cmd", "sh test.sh")},
+			}
+		},
+	}, {
+		// With its default model, its tools are programs in JavaScript, in a namespace.
+		name: "CodexDefault", model: "gamma-6.1-sol", command: codex, config: ".codex/config.toml", settings: provider, namespaces: true,
+		steps: func(string) [][]string {
+			return [][]string{
+				{program(`text((await tools.exec_command({cmd: "cat add.sh"})).output)`), program(`text((await tools.exec_command({cmd: "sh test.sh"})).output)`)},
+				{program(`text(await tools.apply_patch("*** Begin Patch\n*** Update File: add.sh\n@@\n-echo $(($1 - $2))\n+echo $(($1 + $2))\n*** End Patch\n"))`)},
+				{program(`text((await tools.exec_command({cmd: "sh test.sh"})).output)`)},
 			}
 		},
 	}, {
@@ -112,16 +122,16 @@ func TestCodingAgents(t *testing.T) {
 var upstreamNames = map[string]string{"messages": "claude-opus-5-5", "responses": "gpt-6.1-sol", "gemini": "gemini-3.8-flash", "chat": "deepseek-v4-pro"}
 
 // resultMarks begin a tool's result in each format.
-var resultMarks = []string{`"type":"tool_result"`, `"type":"function_call_output"`, `"functionResponse":`, `"role":"tool"`}
+var resultMarks = []string{`"type":"tool_result"`, `"type":"function_call_output"`, `"type":"custom_tool_call_output"`, `"functionResponse":`, `"role":"tool"`}
 
 const fixed = "The test passes."
 
 // script returns the orders of a request of an agent: the calls of the first step without
 // results, or the last text.
 func script(steps [][]string) func(body []byte) string {
-	first := strings.Fields(steps[0][0])[1]
+	namespace, tool, _ := strings.Cut(strings.Fields(steps[0][0])[1], "__")
 	return func(body []byte) string {
-		if !bytes.Contains(body, []byte(`"`+first+`"`)) {
+		if !bytes.Contains(body, []byte(`"`+namespace)) || !bytes.Contains(body, []byte(tool+`"`)) {
 			return "say: Repair" // a title is requested
 		}
 		done := 0
@@ -160,6 +170,13 @@ models:
   %s: {routes: [{provider: v-%s, model: %s}]}
 `, a.model, wire, upstreamNames[wire]))
 	h.start()
+	if a.namespaces {
+		item := map[string]any{"type": "additional_tools", "role": "developer", "tools": []any{map[string]any{"type": "function", "name": "f"}}}
+		hi := map[string]any{"role": "user", "content": "Hi"}
+		if _, err := h.call(t.Context(), "POST", ownerKey, "/responses", map[string]any{"model": a.model, "input": []any{item, hi}}, nil); err != nil {
+			t.Skip("input items of the type additional_tools are not served")
+		}
+	}
 	if a.config != "" {
 		write(filepath.Join(home, a.config), strings.ReplaceAll(a.settings, "http://127.0.0.1:8080", h.url))
 	}
@@ -193,7 +210,7 @@ models:
 			first = false
 		}
 	}
-	if hasCache := wire == "messages"; hasCache && 100*cached < 85*input {
+	if hasCache := wire == "messages" || cached > 0; hasCache && 100*cached < 85*input {
 		t.Errorf("from the second request on, %d of %d input tokens were read from the cache", cached, input)
 	}
 }
