@@ -42,7 +42,9 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 		return c
 	}
 	out := *c
-	out.models, out.byID, out.auto, out.unread = slices.Clone(c.models), maps.Clone(c.byID), slices.Clone(c.auto), nil
+	out.models, out.byID, out.aliases = slices.Clone(c.models), maps.Clone(c.byID), maps.Clone(c.aliases)
+	out.auto, out.unread = slices.Clone(c.auto), nil
+	b := &builder{Catalog: &out}
 	for _, name := range c.discover {
 		l, read := listings[name]
 		switch {
@@ -50,17 +52,17 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 			out.unread = append(out.unread, name)
 		case !l.Unpriced():
 			for _, m := range l.Models[:min(len(l.Models), MaxListed)] {
-				out.list(l.Of, m)
+				b.list(l.Of, m)
 			}
 		}
 	}
-	out.aliases = maps.Clone(c.aliases)
 	for i := len(c.models); i < len(out.models); i++ {
 		m := &out.models[i]
 		if bare, ok := strings.CutSuffix(m.ID, ":latest"); ok && !out.taken(bare) {
 			m.Aliases, out.aliases[bare] = []string{bare}, m.ID
 		}
 	}
+	b.addCacheWrites()
 	if out.DefaultModel(stoa.Plan{}) == "" && !c.ownAuto && len(out.models) > len(c.models) {
 		out.auto = []int{len(c.models)}
 	}
@@ -68,17 +70,17 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 }
 
 // list adds a listed model unless its name is taken.
-func (c *Catalog) list(p stoa.Provider, m stoa.ListedModel) {
-	if c.taken(m.ID) {
+func (b *builder) list(p stoa.Provider, m stoa.ListedModel) {
+	if b.taken(m.ID) {
 		return
 	}
 	e := entry{Model: stoa.Model{ID: m.ID, Family: p.Name, ContextTokens: min(max(m.ContextTokens, 0), stoa.MaxTokens), Price: p.Discover.Price}}
-	route := c.routeTo(p, &e, stoa.Route{Model: m.ID})
-	route.Traits.Vision = route.Traits.Vision || m.Vision
-	e.Routes = []stoa.Route{route}
-	c.completePrice(&e)
-	c.byID[m.ID] = len(c.models)
-	c.models = append(c.models, e)
+	if route, ok := b.route(&e, stoa.Route{Provider: p.Name, Model: m.ID}, ""); ok {
+		route.Traits.Vision = route.Traits.Vision || m.Vision
+		e.Routes = []stoa.Route{route}
+	}
+	b.byID[m.ID] = len(b.models)
+	b.models = append(b.models, e)
 }
 
 // taken reports whether a listed name is invalid or means something else.

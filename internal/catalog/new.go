@@ -100,8 +100,8 @@ func (b *builder) addShipped(s shipped) {
 }
 
 // family returns the shipped family of that name, or one without a vendor.
-func (c *Catalog) family(name string) family {
-	for _, f := range c.families {
+func (b *builder) family(name string) family {
+	for _, f := range b.families {
 		if f.Name == name {
 			return f
 		}
@@ -234,27 +234,24 @@ func (b *builder) price(p stoa.Price, path string) stoa.Price {
 // receipts distinguish price lists.
 func (b *builder) addCacheWrites() {
 	for i := range b.models {
-		b.completePrice(&b.models[i])
-	}
-}
-
-func (c *Catalog) completePrice(m *entry) {
-	f := c.family(m.Family)
-	short, long := cacheWritePercent(f.Wire, f.Dialect)
-	for _, r := range m.Routes {
-		s, l := cacheWritePercent(r.Wire, r.Dialect)
-		short, long = max(short, s), max(long, l)
-	}
-	p := &m.Price
-	if p.CacheWrite == 0 {
-		p.CacheWrite = percentOf(p.Input, short)
-	}
-	if p.CacheWriteLong == 0 {
-		p.CacheWriteLong = max(percentOf(p.Input, long), p.CacheWrite)
-	}
-	if p.Version == "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output))
-		p.Version = "own-" + hex.EncodeToString(sum[:4])
+		m := &b.models[i]
+		f := b.family(m.Family)
+		short, long := cacheWritePercent(f.Wire, f.Dialect)
+		for _, r := range m.Routes {
+			s, l := cacheWritePercent(r.Wire, r.Dialect)
+			short, long = max(short, s), max(long, l)
+		}
+		p := &m.Price
+		if p.CacheWrite == 0 {
+			p.CacheWrite = percentOf(p.Input, short)
+		}
+		if p.CacheWriteLong == 0 {
+			p.CacheWriteLong = max(percentOf(p.Input, long), p.CacheWrite)
+		}
+		if p.Version == "" {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output))
+			p.Version = "own-" + hex.EncodeToString(sum[:4])
+		}
 	}
 }
 
@@ -339,33 +336,29 @@ func (b *builder) checkProvider(r stoa.Route, path string) {
 	}
 }
 
-// route completes a configured route.
-func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
-	p, ok := b.providers[r.Provider]
-	if !ok {
-		return stoa.Route{}, false
-	}
-	if r.Model == "" {
-		r.Model = upstreamName(m.ID, b.family(m.Family))
-	}
-	if r.Model == "" {
-		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
-		return stoa.Route{}, false
-	}
-	return b.routeTo(p, m, r), true
-}
-
-// routeTo completes a route with a model. Its traits (the settings that the model refuses) are,
+// route completes a configured route. Its traits (the settings that the model refuses) are,
 // in this order: those of the operator; those of the shipped model with that exact upstream
 // name, if the route's wire and dialect are its provider's own; those of the requested
 // model, if the wire is its family's own and the name is unknown (a dated snapshot); else
 // none. Using the requested model's traits in all cases would send settings that only that
 // model accepts when a route falls back to a smaller model of the same provider. The choice
 // would be wrong if providers began to serve one name with two behaviours.
-func (c *Catalog) routeTo(p stoa.Provider, m *entry, r stoa.Route) stoa.Route {
-	f := c.family(m.Family)
-	route := stoa.Route{Provider: p.Name, Model: r.Model, Wire: p.Wire, Dialect: p.Dialect}
-	switch k, isKnown := c.upstream[r.Model]; {
+func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
+	p, ok := b.providers[r.Provider]
+	if !ok {
+		return stoa.Route{}, false
+	}
+	f := b.family(m.Family)
+	name := r.Model
+	if name == "" {
+		name = upstreamName(m.ID, f)
+	}
+	if name == "" {
+		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
+		return stoa.Route{}, false
+	}
+	route := stoa.Route{Provider: p.Name, Model: name, Wire: p.Wire, Dialect: p.Dialect}
+	switch k, isKnown := b.upstream[name]; {
 	case r.Override != nil:
 		route.Traits = *r.Override
 	case isKnown && vendor(k.wire, k.dialect) == vendor(p.Wire, p.Dialect):
@@ -379,7 +372,7 @@ func (c *Catalog) routeTo(p stoa.Provider, m *entry, r stoa.Route) stoa.Route {
 	case *s == "" && vendor(p.Wire, cmp.Or(p.Dialect, "compatible")) == "chat/compatible":
 		*s = "native" // llama.cpp, vLLM and Ollama accept a schema
 	}
-	return route
+	return route, true
 }
 
 // vendor returns the name of the vendor that uses a wire with this dialect.

@@ -51,12 +51,9 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if bound {
 		beta = bindingBeta
 	}
-	h := header(call, [2]string{"Anthropic-Version", anthropicVersion}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
+	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
-
-// anthropicVersion is the version of the API, which the vendor requires.
-const anthropicVersion = "2023-06-01"
 
 // visible returns the sequences that are not only white space, which the vendor refuses.
 func visible(sequences []string) (list []string) {

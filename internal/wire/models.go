@@ -15,7 +15,7 @@ func ModelsRequest(wire, apiKey string) (req Request, ok bool) {
 	case !w.Lists:
 		return Request{}, false
 	case w.Versioned:
-		return Request{Path: "/v1/models?limit=1000", Header: http.Header{"Anthropic-Version": {anthropicVersion}, "X-Api-Key": {apiKey}}}, true
+		return Request{Path: "/v1/models?limit=1000", Header: http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {apiKey}}}, true
 	}
 	return Request{Path: "/models", Header: bearer(stoa.Call{}, apiKey)}, true
 }
