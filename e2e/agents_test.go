@@ -78,7 +78,7 @@ supports_websockets = false
 		},
 	}, {
 		name: "opencode", model: "alpha-sonnet-5-5",
-		command: []string{"opencode", "run", "-m", "stoa/claude-sonnet-5-5"},
+		command: []string{"opencode", "run", "-m", "stoa/alpha-sonnet-5-5"},
 		config:  ".config/opencode/opencode.json",
 		settings: `{
   "provider": {
@@ -86,7 +86,7 @@ supports_websockets = false
       "npm": "@ai-sdk/openai-compatible",
       "name": "Stoa",
       "options": {"baseURL": "http://127.0.0.1:8080/api/v1", "apiKey": "{env:STOA_API_KEY}"},
-      "models": {"claude-sonnet-5-5": {"name": "Claude Sonnet"}}
+      "models": {"alpha-sonnet-5-5": {"name": "Sonnet"}}
     }
   }
 }`,
@@ -98,6 +98,22 @@ supports_websockets = false
 			}
 		},
 	}}
+}
+
+// TestTheDocsConfigureAgents compares the settings here with those of the page.
+func TestTheDocsConfigureAgents(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range agents() {
+		for line := range strings.Lines(a.settings) {
+			if !bytes.Contains(page, []byte("    "+strings.TrimRight(line, "\n"))) {
+				t.Errorf("docs/clients.md lacks the line of %s: %s", a.name, line)
+			}
+		}
+	}
 }
 
 // TestCodingAgents lets each agent repair a program whose test fails, with a scripted vendor on

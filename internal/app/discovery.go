@@ -100,6 +100,7 @@ func (d *Discovery) Find(ctx context.Context) {
 
 // refresh implements Read; the lock is held.
 func (d *Discovery) refresh(ctx context.Context) (failed bool) {
+	d.read = time.Now()
 	changed, findings := false, []store.Finding{}
 	for _, p := range d.base.Discovering() {
 		l, problem := catalog.Listing{Of: p}, ""
@@ -128,7 +129,6 @@ func (d *Discovery) refresh(ctx context.Context) (failed bool) {
 			d.listings[p.Name], changed = l, true
 		}
 	}
-	d.read = time.Now()
 	d.findings.Store(&findings)
 	if changed {
 		d.use(d.base.WithListings(d.listings))

@@ -11,6 +11,9 @@ import (
 // MaxListed is the maximum number of models of a server that can be called by their names.
 const MaxListed = 1000
 
+// maxModels is the maximum number of models with listed ones; the contract allows 10,000.
+const maxModels = 9000
+
 // A Listing is the list of models that the server of a provider reported.
 type Listing struct {
 	Of     stoa.Provider // as it was configured then; the list of a changed one is not used
@@ -71,7 +74,7 @@ func (c *Catalog) WithListings(listings map[string]Listing) *Catalog {
 
 // list adds a listed model unless its name is taken.
 func (b *builder) list(p stoa.Provider, m stoa.ListedModel) {
-	if b.taken(m.ID) {
+	if b.taken(m.ID) || len(b.models) >= maxModels {
 		return
 	}
 	e := entry{Model: stoa.Model{ID: m.ID, Family: p.Name, ContextTokens: min(max(m.ContextTokens, 0), stoa.MaxTokens), Price: p.Discover.Price}}

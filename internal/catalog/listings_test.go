@@ -141,4 +141,16 @@ func TestLongListsAreCut(t *testing.T) {
 	if got := len(base.WithListings(map[string]Listing{"a": l}).Models()) - len(base.Models()); got != MaxListed {
 		t.Errorf("%d are served, want %d", got, MaxListed)
 	}
+	opts, all := Options{}, map[string]Listing{}
+	for i := range 10 {
+		names = names[:0]
+		for j := range MaxListed {
+			names = append(names, fmt.Sprintf("p%d-m%d", i, j))
+		}
+		p, l := discovering(fmt.Sprintf("p%d", i), true, names...)
+		opts.Providers, all[p.Name] = append(opts.Providers, p), l
+	}
+	if got := len(build(t, opts).WithListings(all).Models()); got != maxModels {
+		t.Errorf("there are %d models, want %d", got, maxModels)
+	}
 }
