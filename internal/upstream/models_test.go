@@ -28,7 +28,7 @@ func TestModelsOfAServer(t *testing.T) {
 	}
 	for wire, want := range map[string]string{"chat": "GET /v1/models Bearer secret", "responses": "GET /v1/models Bearer secret", "messages": "GET /v1/models?limit=1000 secret"} {
 		asked = nil
-		if got := read(wire, "/v1"); got != "[{m 0}] true <nil>" || len(asked) != 1 || asked[0] != want {
+		if got := read(wire, "/v1"); got != "[{m 0 false}] true <nil>" || len(asked) != 1 || asked[0] != want {
 			t.Errorf("%s: %s after %q, want %q", wire, got, asked, want)
 		}
 	}
