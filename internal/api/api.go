@@ -30,6 +30,7 @@ import (
 	"stoa/internal/seal"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 	"stoa/internal/tool"
 	"stoa/internal/upstream"
 	"stoa/internal/webhook"
@@ -52,6 +53,8 @@ type Server struct {
 	Pool func() upstream.Stats // of the calls to providers; nil if there are none
 	// Try sends a small call to a provider; nil if providers cannot be tested.
 	Try func(ctx context.Context, account, model string, r stoa.Route) (upstream.Tried, error)
+	// Listings returns the providers whose models are not all offered; nil means none.
+	Listings func() []store.Finding
 
 	Plans     func() []stoa.Plan // as published; nil means none
 	Version   string             // of the program; empty means "dev"

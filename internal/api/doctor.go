@@ -51,6 +51,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"clock", s.checkClock},
 		{"disk", s.checkDisk},
 		{"files", s.checkFiles},
+		{"models", s.checkModels},
 	} {
 		found, err := c.check(ctx)
 		if err != nil { // an error is a finding too
@@ -210,4 +211,14 @@ func (s *Server) checkFiles(context.Context) (check, error) {
 	}
 	summary := fmt.Sprintf("The process can open %d files, and may need about %d.", m.OpenFiles, m.NeedsOf)
 	return attentionIf(m.OpenFiles < m.NeedsOf, summary+" Raise the limit (LimitNOFILE, ulimit -n), or lower limits.connections.", summary), nil
+}
+
+func (s *Server) checkModels(context.Context) (check, error) {
+	var found []store.Finding
+	if s.Listings != nil {
+		found = s.Listings()
+	}
+	c := attentionIf(len(found) > 0, "Not all models that servers list can be called by their names there.", "All models that servers list can be called by their names there.")
+	c.count, c.items = len(found), found
+	return c, nil
 }

@@ -87,6 +87,7 @@ type Service struct {
 	Peers     *peers.Peers
 	Vault     *vault.Vault
 	Tools     *tool.Tools
+	Discovery *Discovery
 
 	config   config.Config // at the start
 	log      *slog.Logger
@@ -111,7 +112,6 @@ func New(p Parts) (*Service, error) {
 		p.Plans = p.Config.AccountPlans()
 	}
 	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger, metrics: p.Metrics}
-	s.catalog.Store(p.Catalog)
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
 	s.keep.Store(&p.Config.Retention)
@@ -121,7 +121,11 @@ func New(p Parts) (*Service, error) {
 	s.Keys = auth.New(s.Store, s.plan)
 	calls := upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer}
 	s.pool = upstream.New(calls)
-	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
+	s.Discovery = newDiscovery(s.pool, p.Catalog, s.log, func(cat *catalog.Catalog) {
+		s.catalog.Store(cat)
+		learn(p.Metrics, cat)
+	})
+	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Discover: s.Discovery.Find, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
 	}
@@ -133,7 +137,6 @@ func New(p Parts) (*Service, error) {
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
 		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.Sessions.RemoveEnded, s.log)
-	learn(p.Metrics, p.Catalog)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -234,7 +237,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
 		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
-		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try,
+		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data),
 	}
@@ -268,8 +271,7 @@ func (s *Service) reload(read func() (config.Config, error)) {
 
 func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
 	s.pool.Update(cfg.Upstreams())
-	s.catalog.Store(cat)
-	learn(s.metrics, cat)
+	s.Discovery.rebase(cat)
 	s.plans.Store(new(cfg.AccountPlans()))
 	s.limited.Store(cfg.RateLimited())
 	s.keep.Store(&cfg.Retention)

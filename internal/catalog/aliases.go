@@ -17,6 +17,7 @@ const maxRules = 100
 type aliasRule struct {
 	parts []string
 	model string // an identifier or auto
+	own   bool   // the operator's
 }
 
 // matches reports whether a name has the parts of the rule in their order.
@@ -86,7 +87,7 @@ func (b *builder) addRules(sets map[string][]stoa.AliasRule) {
 		if !pattern.MatchString(r.Match) {
 			b.problem(path+".match", "%q is not a pattern: it has letters, digits and . _ : / - and * only, at most 128", r.Match)
 		}
-		b.rules = append(b.rules, aliasRule{strings.Split(r.Match, "*"), model})
+		b.rules = append(b.rules, aliasRule{strings.Split(r.Match, "*"), model, true})
 	}
 	for i, name := range b.opts.AliasSets {
 		set, ok := sets[name]
@@ -95,7 +96,7 @@ func (b *builder) addRules(sets map[string][]stoa.AliasRule) {
 		}
 		b.anthropic = b.anthropic || name == "anthropic"
 		for _, r := range set {
-			b.rules = append(b.rules, aliasRule{strings.Split(r.Match, "*"), r.Model})
+			b.rules = append(b.rules, aliasRule{strings.Split(r.Match, "*"), r.Model, false})
 		}
 	}
 }

@@ -72,6 +72,10 @@ type Catalog struct {
 	famRoutes map[string][]stoa.Route
 	sandbox   bool
 	created   time.Time
+	upstream  map[string]known // by upstream name
+	ownAuto   bool             // auto is the operator's list
+	discover  []string         // providers whose servers list their models, in order
+	unread    []string         // of these, without a list; see [Catalog.WithListings]
 
 	priceVersion string // of the shipped prices
 }
@@ -209,11 +213,17 @@ func (c *Catalog) Serving() []string {
 			lines = append(lines, m.ID+": "+strings.Join(names, ", then "))
 		}
 	}
+	for _, name := range c.discover {
+		lines = append(lines, name+": all models of its server, by their names there")
+	}
 	var auto []string
 	for _, i := range c.auto {
 		if len(c.models[i].Routes) > 0 {
 			auto = append(auto, c.models[i].ID)
 		}
+	}
+	if len(auto) == 0 && len(c.discover) > 0 && !c.ownAuto {
+		return append(lines, "auto: the first model of "+c.discover[0]+"'s list")
 	}
 	if len(auto) == 0 {
 		return append(lines, "auto: none of its models has a provider, so it answers 503; set auto to identifiers that are served and not gated")

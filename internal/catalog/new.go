@@ -19,7 +19,6 @@ import (
 type builder struct {
 	*Catalog
 	opts     Options
-	upstream map[string]known // by upstream name
 	problems []error
 }
 
@@ -36,7 +35,8 @@ func New(opts Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{opts: opts, upstream: map[string]known{}, Catalog: &Catalog{
+	b := &builder{opts: opts, Catalog: &Catalog{
+		upstream: map[string]known{}, ownAuto: len(opts.Auto) > 0,
 		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
 		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
 	}}
@@ -73,6 +73,10 @@ func (b *builder) addProviders() {
 			b.problem(path, "there are two providers named %q; rename one", p.Name)
 		}
 		b.providers[p.Name] = p
+		if p.Discover.On {
+			b.discover = append(b.discover, p.Name)
+			b.price(p.Discover.Price, fmt.Sprintf("providers[%d].price", i))
+		}
 	}
 	switch b.opts.Sandbox {
 	case "", "auto":

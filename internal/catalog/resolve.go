@@ -33,7 +33,8 @@ type Resolution struct {
 //
 // It fails with [stoa.CodeModelNotFound] for a name that is neither an identifier nor an
 // alias (see [Catalog.alias]), and with [stoa.CodeModelUnavailable] if nothing
-// is configured to serve it.
+// is configured to serve it, or a list that may contain it is missing (see
+// [Catalog.WithListings]).
 func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model) bool) (Resolution, error) {
 	res := Resolution{Asked: asked}
 	id := asked
@@ -46,6 +47,9 @@ func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model)
 	}
 	i, ok := c.byID[id]
 	if !ok {
+		if err := c.unlisted(asked); err != nil {
+			return Resolution{}, err
+		}
 		return Resolution{}, c.notFound(asked)
 	}
 	m := c.models[i].Model

@@ -398,6 +398,12 @@ func (c *checker) providers() {
 		if p.Caching != "" && !slices.Contains([]string{"auto", "frugal", "caller", "off"}, p.Caching) {
 			c.problem(path+".caching", "%q is not one of auto, frugal, caller, off", p.Caching)
 		}
+		if p.Discover && !stoa.WireNamed(p.Wire).Lists {
+			c.problem(path+".discover", "the models of a server can be read with the wires %s only", wireNames(func(w stoa.WireInfo) bool { return w.Lists }))
+		}
+		if p.Price != nil && !p.Discover {
+			c.problem(path+".price", "a provider has a price only with discover: true; set the prices of other models in models")
+		}
 		for _, t := range []struct {
 			name  string
 			value time.Duration
@@ -572,7 +578,7 @@ func (c *Config) warn() {
 		}
 	}
 	for i, p := range c.Providers {
-		if !used[p.Name] {
+		if !used[p.Name] && !p.Discover {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d]: nothing uses the provider %s; name it in families or in a model's routes", i, p.Name))
 		}
 		if p.APIKey == Masked {

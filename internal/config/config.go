@@ -151,6 +151,10 @@ type Provider struct {
 	// else the service's), frugal, caller or off; see [stoa.Call.Frugal].
 	Caching  string        `yaml:"caching,omitempty"`
 	Timeouts stoa.Timeouts `yaml:"timeouts"`
+	// Discover makes the models that the server lists callable by their names there; see
+	// [stoa.Discovery]. Price is their price.
+	Discover bool        `yaml:"discover,omitempty"`
+	Price    *stoa.Price `yaml:"price,omitempty"`
 
 	// key is the key from one of these three. It is a pointer because fmt does not call the
 	// String method of unexported fields.
@@ -386,6 +390,7 @@ func (c Config) Upstreams() []stoa.Provider {
 		list = append(list, stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
 			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Caching: p.Caching, Timeouts: p.Timeouts,
+			Discover: stoa.Discovery{On: p.Discover, Priced: p.Price != nil, Price: or(p.Price)},
 		})
 	}
 	return list

@@ -215,8 +215,12 @@ func TestProblems(t *testing.T) {
 			want: `OPENAI_API_KEY: providers[0]: the key of openai has characters that are invalid in a key (a line break, a quote?); check its source`,
 		},
 		{
-			name: "a server without a model", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1"},
-			want: `STOA_UPSTREAM: set STOA_UPSTREAM_MODEL too: the name of the model at that server, such as llama3.2`,
+			name: "a list of a wire without lists", yaml: "providers: [{name: a, wire: gemini, discover: true}]\n",
+			want: `stoa.yaml:1:47: providers[0].discover: the models of a server can be read with the wires messages, responses, chat only`,
+		},
+		{
+			name: "a price of a provider without a list", yaml: "providers: [{name: a, wire: messages, price: {input: 1, output: 2}}]\n",
+			want: `stoa.yaml:1:46: providers[0].price: a provider has a price only with discover: true; set the prices of other models in models`,
 		},
 		{
 			name: "a family of an unknown provider", yaml: "providers:\n  - {name: claude, wire: messages}\nfamilies:\n  alpha: [{provider: cluade}]\n",

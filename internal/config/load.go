@@ -81,7 +81,7 @@ func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]b
 	c.priceCachedInput()
 	errs = append(errs, c.readVariables(getenv)...)
 	errs = append(errs, c.readFlags(flags)...)
-	errs = append(errs, c.addVendors(getenv)...)
+	c.addVendors(getenv)
 	errs = append(errs, c.readKeys(getenv, readFile)...)
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	var more []error
@@ -179,6 +179,11 @@ func (c *Config) priceCachedInput() {
 	for id, m := range c.Models {
 		if _, set := c.sources["models."+id+".price.cachedInput"]; m.Price != nil && !set {
 			m.Price.CachedInput = m.Price.Input
+		}
+	}
+	for i, p := range c.Providers {
+		if _, set := c.sources[fmt.Sprintf("providers[%d].price.cachedInput", i)]; p.Price != nil && !set {
+			p.Price.CachedInput = p.Price.Input
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestAVendorKeyEnablesItsFamily(t *testing.T) {
 	t.Parallel()
 	local := []string{"STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2", "STOA_UPSTREAM_API_KEY=local"}
 	fronted := []stoa.Route{{Provider: "upstream", Model: "llama3.2"}}
-	upstream := stoa.Provider{Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", APIKey: "local"}
+	upstream := stoa.Provider{Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", APIKey: "local", Discover: stoa.Discovery{On: true}}
 	anthropic := stoa.Provider{Name: "anthropic", Wire: "messages", BaseURL: "https://api.anthropic.com", APIKey: "a"}
 	for _, tt := range []struct {
 		name      string
@@ -116,6 +116,18 @@ func TestAVendorKeyEnablesItsFamily(t *testing.T) {
 			env:       local,
 			providers: []stoa.Provider{upstream},
 			families:  map[string][]stoa.Route{"alpha": fronted, "beta": fronted, "gamma": fronted, "delta": fronted},
+		},
+		{
+			name:      "one server with its own models only",
+			env:       []string{"STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_API_KEY=local"},
+			providers: []stoa.Provider{upstream},
+		},
+		{
+			name:      "all vendors and one server with its own models",
+			env:       append([]string{"ANTHROPIC_API_KEY=a"}, local[:1]...),
+			yaml:      "providers: [{name: mine, wire: chat, baseURL: 'http://127.0.0.1:7/v1', discover: true, price: {input: 7, output: 9}}]\n",
+			providers: []stoa.Provider{{Name: "mine", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:7/v1", Discover: stoa.Discovery{On: true, Priced: true, Price: stoa.Price{Input: 7, CachedInput: 7, Output: 9}}}, anthropic, {Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", Discover: stoa.Discovery{On: true}}},
+			families:  map[string][]stoa.Route{"alpha": {{Provider: "anthropic"}}},
 		},
 		{
 			name:      "a vendor's key wins over the one server",

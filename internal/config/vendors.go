@@ -24,9 +24,9 @@ func vendors() []vendor {
 }
 
 // addVendors adds a provider and a family for each vendor key in the environment. A family
-// or provider of the file overrides a key; a key overrides STOA_UPSTREAM, which serves all
-// other families.
-func (c *Config) addVendors(getenv func(string) string) []error {
+// or provider of the file overrides a key; a key overrides STOA_UPSTREAM_MODEL,
+// which serves all other families.
+func (c *Config) addVendors(getenv func(string) string) {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name })
 	}
@@ -61,42 +61,31 @@ func (c *Config) addVendors(getenv func(string) string) []error {
 		}
 		serve(v.family, stoa.Route{Provider: v.provider}, v.keyVariable)
 	}
-	return c.addUpstream(getenv, inFile, serve)
+	c.addUpstream(getenv, inFile, serve)
 }
 
-// addUpstream lets one OpenAI-compatible server serve the families without a provider.
-func (c *Config) addUpstream(getenv func(string) string, inFile func(string) bool, serve func(string, stoa.Route, string)) []error {
+// addUpstream adds an OpenAI-compatible server with all its models. With STOA_UPSTREAM_MODEL,
+// that model also serves the families without a provider.
+func (c *Config) addUpstream(getenv func(string) string, inFile func(string) bool, serve func(string, stoa.Route, string)) {
 	const name = "upstream"
 	url, model, key := getenv("STOA_UPSTREAM"), getenv("STOA_UPSTREAM_MODEL"), getenv("STOA_UPSTREAM_API_KEY")
 	if url == "" {
 		if model != "" || key != "" {
 			c.Warnings = append(c.Warnings, "STOA_UPSTREAM_MODEL and STOA_UPSTREAM_API_KEY do nothing without STOA_UPSTREAM; set it to the server's URL, such as http://127.0.0.1:11434/v1")
 		}
-		return nil
-	}
-	if model == "" {
-		return []error{&Problem{Where: "STOA_UPSTREAM", Message: "set STOA_UPSTREAM_MODEL too: the name of the model at that server, such as llama3.2"}}
-	}
-	var left []string
-	for _, v := range vendors() {
-		if _, taken := c.Families[v.family]; !taken {
-			left = append(left, v.family)
-		}
-	}
-	if len(left) == 0 {
-		c.Warnings = append(c.Warnings, "STOA_UPSTREAM serves nothing: every family has a provider already")
-		return nil
+		return
 	}
 	if !inFile(name) {
-		p := Provider{Name: name, Wire: "chat", Dialect: "compatible", BaseURL: url}
+		p := Provider{Name: name, Wire: "chat", Dialect: "compatible", BaseURL: url, Discover: true}
 		if key != "" {
 			p.APIKeyEnv = "STOA_UPSTREAM_API_KEY"
 		}
 		c.sources[fmt.Sprintf("providers[%d]", len(c.Providers))] = "STOA_UPSTREAM"
 		c.Providers = append(c.Providers, p)
 	}
-	for _, family := range left {
-		serve(family, stoa.Route{Provider: name, Model: model}, "STOA_UPSTREAM")
+	for _, v := range vendors() {
+		if _, taken := c.Families[v.family]; !taken && model != "" {
+			serve(v.family, stoa.Route{Provider: name, Model: model}, "STOA_UPSTREAM")
+		}
 	}
-	return nil
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// Null makes it fast: every request is answered immediately with this many prepared
 	// deltas, or an equally long whole reply, in one write; nothing is checked or recorded.
 	Null int
+	// Script returns the orders of a request, instead of those of its prompt; nil means its own.
+	Script func(body []byte) string
 }
 
 // A Handler is the fake vendor as an HTTP handler.
@@ -330,7 +332,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		usage := h.cached(a.blocks, h.opts.Now())
 		a.cached = &usage
 	}
-	o := ParseOrders(a.prompt)
+	orders := a.prompt
+	if h.opts.Script != nil {
+		orders = h.opts.Script(text)
+	}
+	o := ParseOrders(orders)
 	h.update(func() {
 		s.Model, s.Prompt, s.Dropped = a.model, a.prompt, a.dropped
 		h.attempts[s.Wire+"\n"+s.Prompt]++

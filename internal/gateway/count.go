@@ -15,7 +15,7 @@ type Counter interface {
 // that would serve, or estimated. It needs no hold and is free. It fails like
 // [Gateway.Respond] for a model or an input that cannot be served.
 func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (int64, error) {
-	s, err := g.resolve(c, req)
+	s, err := g.resolve(ctx, c, req)
 	if err != nil {
 		return 0, err
 	}

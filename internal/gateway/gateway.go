@@ -38,9 +38,11 @@ type Gateway struct {
 	Catalog *atomic.Pointer[catalog.Catalog] // replaced when the configuration is reloaded
 	Ledger  *billing.Ledger
 	Pool    Pool
-	Counter Counter // of input tokens; nil means that they are estimated
-	Logger  *slog.Logger
-	Metrics *telemetry.Metrics // nil disables metrics
+	// Discover tries to add unknown models to the catalog; nil does nothing.
+	Discover func(context.Context)
+	Counter  Counter // of input tokens; nil means that they are estimated
+	Logger   *slog.Logger
+	Metrics  *telemetry.Metrics // nil disables metrics
 
 	active   atomic.Int64 // number of open streams
 	prefixes prefixes
@@ -101,7 +103,7 @@ const leastOutput = 256
 // its reply breaks after the first text: no caller has seen it, and only the reply that
 // finishes is charged.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
-	s, err := g.resolve(c, req)
+	s, err := g.resolve(ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
@@ -159,9 +161,13 @@ func (s *Stream) fitted(m stoa.Model) (stoa.Model, *stoa.Call, error) {
 }
 
 // resolve returns the stream of a call with its models, without a hold.
-func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
-	cat := g.Catalog.Load()
-	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
+func (g *Gateway) resolve(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
+	healthy := func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) }
+	res, err := g.Catalog.Load().Resolve(req.Model, c.Plan, healthy)
+	if err != nil && g.Discover != nil {
+		g.Discover(ctx)
+		res, err = g.Catalog.Load().Resolve(req.Model, c.Plan, healthy)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -137,6 +137,23 @@ type Provider struct {
 	// service's), frugal, caller or off; empty means auto. See [Call.Frugal].
 	Caching  string
 	Timeouts Timeouts
+	Discover Discovery
+}
+
+// A ListedModel is a model in the list of a server.
+type ListedModel struct {
+	ID            string
+	ContextTokens int64 // 0 if unknown
+	Vision        bool  // it accepts images
+}
+
+// A Discovery says whether the models that a server lists can be called by their names there.
+type Discovery struct {
+	On bool
+	// Priced means that Price is the price of each of these models. Without it they are free
+	// at a loopback or private address, and not served elsewhere.
+	Priced bool
+	Price  Price
 }
 
 // Timeouts of one upstream call. Zero means the default in brackets.

@@ -13,6 +13,7 @@ type WireInfo struct {
 	// URL omits it. Other formats require it there, except the dialects of Unversioned.
 	Versioned   bool
 	Unversioned []string
+	Lists       bool     // its servers list their models at the path /models, or /v1/models if Versioned
 	Endpoints   []string // last names of the paths of its endpoints, which end no base URL
 	BaseEnds    []string // redundant ends of base URLs, which are dropped: the longest first
 	StrictTools int      // largest number of tools of a call that are held to their schemas; 0 means no limit
@@ -29,13 +30,13 @@ type WireInfo struct {
 // or more.
 var wires = []WireInfo{
 	{
-		Name: "messages", Versioned: true, Endpoints: []string{"messages"}, BaseEnds: []string{"/v1/messages", "/v1"},
+		Name: "messages", Versioned: true, Lists: true, Endpoints: []string{"messages"}, BaseEnds: []string{"/v1/messages", "/v1"},
 		StrictTools: 20, CacheWrite: 125, CacheWriteLong: 200,
 	},
 	{Name: "gemini", Versioned: true, BaseEnds: []string{"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"}},
-	{Name: "responses", Endpoints: []string{"responses"}, BaseEnds: []string{"/responses"}, CacheWrite: 125, CacheWriteLong: 125},
+	{Name: "responses", Lists: true, Endpoints: []string{"responses"}, BaseEnds: []string{"/responses"}, CacheWrite: 125, CacheWriteLong: 125},
 	{
-		Name: "chat", Dialects: []string{"openai", "deepseek", "compatible"}, Dialect: "compatible", Unversioned: []string{"deepseek"},
+		Name: "chat", Lists: true, Dialects: []string{"openai", "deepseek", "compatible"}, Dialect: "compatible", Unversioned: []string{"deepseek"},
 		Endpoints: []string{"completions", "chat"}, BaseEnds: []string{"/chat/completions"}, OtherVendor: map[string]string{"openai": "responses"},
 	},
 }

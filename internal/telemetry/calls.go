@@ -36,6 +36,9 @@ type callMeter struct {
 	charged         prometheus.Counter
 }
 
+// maxMeters is the maximum number of routes with metrics of their own.
+const maxMeters = 10_000
+
 // disconnected is the error_type of a call whose caller disconnected before its end.
 const disconnected = "client_disconnected"
 
@@ -69,6 +72,9 @@ func (m *Metrics) bind(k callKey) *callMeter {
 // Learn registers the models and providers, at the start and when the configuration is
 // reloaded. Calls of others count as those of "other". Known ones stay registered, so that
 // their counters continue.
+//
+// Routes after the first [maxMeters] count as [Other]: the models that servers list may change
+// without end.
 func (m *Metrics) Learn(routes []Route) {
 	if m == nil {
 		return
@@ -80,7 +86,7 @@ func (m *Metrics) Learn(routes []Route) {
 		next[k] = c
 	}
 	add := func(k callKey) {
-		if next[k] == nil {
+		if next[k] == nil && len(next) < maxMeters {
 			next[k] = m.bind(k)
 		}
 	}

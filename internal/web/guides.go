@@ -21,7 +21,7 @@ import (
 // guideOrder contains the order of the guides, in groups. A test compares it with the
 // files of docs.
 var guideOrder = []guideGroup{
-	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "clients", "sandbox"}},
+	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "approvals", "connections", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "cli", "pages"}},
 	{Name: "Operate", names: []string{"operations", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},

@@ -3,6 +3,7 @@ package wire
 import (
 	"strings"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/schema"
 	"stoa/internal/stoa"
 )
@@ -42,7 +43,28 @@ func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err
 	if misfit != nil {
 		return "", false, stoa.Errorf(stoa.CodeUnsupportedValue, "The parameters of the tool %q are nested too deeply or are too large for the model's provider. Make them simpler.", t.Name).At("tools")
 	}
+	if vendorOf(route) == schema.Compatible {
+		parameters = withProperties(parameters)
+	}
 	return parameters, false, nil
+}
+
+// withProperties adds the member properties to a schema of parameters that lacks it: Ollama sends
+// null in its place, which llama.cpp refuses.
+func withProperties(parameters string) string {
+	c := jsonx.NewReplyCursor([]byte(parameters))
+	has, members := false, 0
+	for more := c.Object(); more && c.Member(); members++ {
+		has = has || string(c.Key) == "properties"
+	}
+	if has || !c.Done() {
+		return parameters
+	}
+	parameters = strings.TrimRight(parameters[:len(parameters)-1], " \t\r\n")
+	if members > 0 {
+		parameters += ","
+	}
+	return parameters + `"properties":{}}`
 }
 
 // fitted writes a tool's parameters in the form that the vendor of the route accepts, and

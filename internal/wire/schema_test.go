@@ -117,3 +117,20 @@ func TestFormatsFitTheirVendor(t *testing.T) {
 		})
 	}
 }
+
+// TestParametersHaveProperties checks what Ollama requires of a tool without parameters.
+func TestParametersHaveProperties(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		``:                  `{"type":"object","properties":{}}`,
+		`{}`:                `{"type":"object","properties":{}}`,
+		`{"type":"object"}`: `{"type":"object","properties":{}}`,
+		`{"type":"object", "additionalProperties": {"properties":{}} }`: `{"type":"object","additionalProperties":{"properties":{}},"properties":{}}`,
+		`{"type":"object","properties":{"a":{}}}`:                       `{"type":"object","properties":{"a":{}}}`,
+	} {
+		got, _, err := FitTool(stoa.Tool{Name: "f", Parameters: given}, stoa.Route{Wire: "chat", Dialect: "compatible"})
+		if err != nil || got != want {
+			t.Errorf("%s: %s (%v), want %s", given, got, err, want)
+		}
+	}
+}
