@@ -53,6 +53,9 @@ func TestListedModelsKeepTheirNames(t *testing.T) {
 	if m := find(t, base.WithListings(map[string]Listing{"a": inA}), "qwen3:4b"); !m.Routes[0].Traits.Vision {
 		t.Error("a model that is listed with images does not accept them")
 	}
+	if _, listed := cat.Model("alpha-sonnet-5"); listed {
+		t.Error("a listed name that is an alias is a model too")
+	}
 	if got := cat.Offered(pro); !slices.Contains(got, "qwen3:4b") || slices.Contains(got, "/m/x.gguf") {
 		t.Errorf("offered: %v", got)
 	}

@@ -54,7 +54,8 @@ func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err
 func withProperties(parameters string) string {
 	c := jsonx.NewReplyCursor([]byte(parameters))
 	has, members := false, 0
-	for more := c.Object(); more && c.Member(); members++ {
+	for more := c.Object(); more && c.Member(); {
+		members++
 		has = has || string(c.Key) == "properties"
 	}
 	if has || !c.Done() {
