@@ -165,7 +165,7 @@ func TestReceiptsSayWhoMarked(t *testing.T) {
 		{"the last tool", "caller", false, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", false), tool("b", true)}}},
 		{"the first tool", "caller", true, body{"model": "alpha-haiku-4-5", "input": "say: x", "tools": []body{tool("a", true), tool("b", false)}}},
 		{"the last system text", "caller", false, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")[:1]}}, user("say: x")...)}},
-		{"an earlier system text", "caller", true, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")}}, user("say: x")...)}},
+		{"an earlier system text", "caller", false, body{"model": "alpha-haiku-4-5", "input": append([]body{{"role": "developer", "content": parts(1, "")}}, user("say: x")...)}},
 		{"one call of OpenAI", "vendor", false, body{"model": "gamma-6-luna", "input": "say: x"}},
 		{"a caller's marks for OpenAI", "caller", false, body{"model": "gamma-6-luna", "input": user(parts(2, ""))}},
 		{"a long mark for OpenAI", "caller", true, body{"model": "gamma-6-luna", "input": user(parts(1, "1h"))}},
