@@ -88,8 +88,10 @@ func startBrowser(t *testing.T) context.Context {
 	}
 	b := takeBrowser()
 	if b.stop == nil {
+		// The last flag disables what chromedp disables, and the spare process of each page.
 		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
+			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true),
+			chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 		allocated, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 		ctx, cancel := chromedp.NewContext(allocated)
 		b = runningBrowser{ctx, func() { cancel(); stop() }}
