@@ -18,7 +18,7 @@ func TestAgentsInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents", l)
 			p.says("Knows the handbook")
@@ -73,7 +73,7 @@ func TestASessionIsATrace(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
 			p.says("What about refunds?")
@@ -118,7 +118,7 @@ func TestARunningSessionIsLive(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.runs = true
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
 			p.says("What about refunds?")
@@ -155,7 +155,7 @@ func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "sessions", l)
 			p.says("The turn made 50 model calls")
@@ -236,7 +236,7 @@ func TestAFolderIsUploaded(t *testing.T) {
 	if err := os.WriteFile(damaged, packed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive/handbook%2F", l)
 			p.says("Upload a folder")
@@ -310,7 +310,7 @@ func TestAFileHasAHistory(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const files = "/api/v1/api-agents/" + stubAgent + "/drive/files"
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive", l)
 			p.press("readme.md")
@@ -428,7 +428,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			last := func(want string) {
 				t.Helper()
@@ -494,7 +494,7 @@ func TestATurnSaysThatHalfIsSpent(t *testing.T) {
 	if cost == 0 {
 		t.Fatalf("the turn cost nothing: %+v", session)
 	}
-	for _, l := range []look{looks()[0], looks()[3]} {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			limit := func(micro int64) *tab {
 				t.Helper()

@@ -33,7 +33,7 @@ func (st stage) calls(t *testing.T, path string) []contract.AgentToolCall {
 func TestCallsAreApprovedInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
 			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`"}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)
@@ -86,7 +86,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 func TestACallIsApprovedInItsSession(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
 			path := st.ask(t, `call: send_mail {"to":"ada@example.com"}`)
@@ -114,7 +114,7 @@ func TestACallIsApprovedInItsSession(t *testing.T) {
 func TestAnExpiredCallIsResolved(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
 			tool := map[string]any{"type": "client", "name": "send_mail", "description": "Sends a mail.", "timeoutSeconds": 1, "parameters": map[string]any{"type": "object"}}

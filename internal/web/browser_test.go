@@ -36,6 +36,18 @@ func looks() []look {
 	}
 }
 
+// inAllLooks reports whether the pages are checked in all looks, as in the nightly checks.
+func inAllLooks() bool { return os.Getenv("STOA_TEST_LOOKS") == "all" }
+
+// usual returns all four looks, or else the first and the last, which differ in theme
+// and in size.
+func usual(all []look) []look {
+	if inAllLooks() {
+		return all
+	}
+	return []look{all[0], all[3]}
+}
+
 // browsers are those that run and that no test has, with what stops each. One test has a
 // browser at a time: only one of its pages has the focus.
 var browsers struct {
@@ -76,8 +88,10 @@ func startBrowser(t *testing.T) context.Context {
 	}
 	b := takeBrowser()
 	if b.stop == nil {
+		// The last flag disables what chromedp disables, and the spare process of each page.
 		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
+			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true),
+			chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 		allocated, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 		ctx, cancel := chromedp.NewContext(allocated)
 		b = runningBrowser{ctx, func() { cancel(); stop() }}
@@ -335,10 +349,9 @@ func (p *tab) picture(name string) {
 }
 
 // lookForBarriers runs axe-core. It takes minutes for the whole reference, whose
-// operations and schemas are made by one template each: those but every twentieth are
-// taken out meanwhile.
-const lookForBarriers = `(async () => {
-	const out = [...document.querySelectorAll(".operation, details.event")].filter((_, i) => i % 20).map((e) => {
+// operations and schemas are made by one template each: only every n-th stays meanwhile.
+const lookForBarriers = `(async (n) => {
+	const out = [...document.querySelectorAll(".operation, details.event")].filter((_, i) => i % n).map((e) => {
 		const place = document.createComment("");
 		e.replaceWith(place);
 		return [place, e];
@@ -346,7 +359,7 @@ const lookForBarriers = `(async () => {
 	const found = await axe.run(document.querySelector(".scalar-app-layout") ? ".bar" : document, {resultTypes: ["violations"]});
 	for (const [place, e] of out) place.replaceWith(e);
 	return found.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
-})()`
+})`
 
 // axe fails the test if axe-core finds a barrier on the current page. While the
 // explorer's form for a request is open, it checks only our own part.
@@ -369,7 +382,11 @@ func (p *tab) axe() {
 			p.t.Fatal(err)
 		}
 	}
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](lookForBarriers, chromedp.EvalAwaitPromise))
+	every := 60
+	if inAllLooks() {
+		every = 20
+	}
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](fmt.Sprintf("%s(%d)", lookForBarriers, every), chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ const (
 func TestAVisitorConfirmsInTheChat(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			st, b := newStage(t, onLoopback), newBooth(t)
 			id := b.connect(t, st)

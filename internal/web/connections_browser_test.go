@@ -18,7 +18,7 @@ const typed = `{"name":"order","description":"Orders.","inputSchema":{"type":"ob
 func TestConnectionsInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			f := fakemcp.NewHandler(fakemcp.Options{})
@@ -193,7 +193,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 		_, _ = io.WriteString(w, `{"order":"`+r.URL.Path+`"}`)
 	}))
 	t.Cleanup(server.Close)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			p := signIn(t, browser, st.h.URL, st.h.Key, "connections", l)
@@ -247,7 +247,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 func TestAnAgentGetsToolsOfConnections(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			f := fakemcp.Start(t)

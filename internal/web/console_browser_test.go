@@ -22,7 +22,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := open(t, browser, srv.URL, "/console", l)
 			p.says("Sign in with a key")
@@ -174,7 +174,7 @@ func TestALinkBringsAKey(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		p := open(t, browser, srv.URL, "/console#key="+goodKey, l)
 		p.says("The link you opened brought the key")
 		p.see(`location.hash === "" && sessionStorage.length === 0 && document.querySelector("#key").value.startsWith("sk_stub")`)

@@ -80,7 +80,7 @@ const (
 func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			o := st.takesSecrets(t)

@@ -62,7 +62,7 @@ func TestTheChatInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			_, path := st.link(t, map[string]any{"greeting": "Welcome. **Ask me** about the stoa.", "maxMessages": 12, "messagesPerMinute": 60})
 			p := open(t, browser, st.h.URL, path, l)

@@ -13,7 +13,7 @@ import (
 func TestTheConsoleKeepsScriptTags(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
 			agent := strings.TrimPrefix(st.agent, "/api/v1/api-agents/")

@@ -11,7 +11,7 @@ func TestAChatIsEasyToRead(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	st := newStage(t)
-	for _, l := range []look{looks()[0], looks()[3]} {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			_, path := st.link(t, map[string]any{"messagesPerMinute": 60})
 			p := open(t, browser, st.h.URL, path, l)

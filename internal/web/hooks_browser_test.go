@@ -34,7 +34,7 @@ func receiver(t *testing.T) (address string, refuses *atomic.Bool) {
 func TestWebhooksInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			address, refuses := receiver(t)

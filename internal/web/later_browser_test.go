@@ -24,7 +24,7 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const tasks = "/api/v1/api-agents/" + stubAgent + "/scheduled-tasks"
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", l)
 			p.says("Daily report")
@@ -71,7 +71,7 @@ func TestSchedulesAreSaidInWords(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", l)
 			p.see(`document.querySelector("td .when")?.innerText === "Mon–Fri 09:00 Europe/Berlin"`)
@@ -115,7 +115,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const embeds = "/api/v1/api-agents/" + stubAgent + "/embed-"
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", l)
 			p.says("4 of 50 messages")
@@ -158,7 +158,7 @@ func TestProvidersInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range looks() {
+	for _, l := range usual(looks()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
 			p.says("claude-opus-4-8")

@@ -45,7 +45,7 @@ func TestNodesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "nodes", l)
 			p.says("node_01JQ8Z6W5T3S9K2M4N6P8R0V3X")
@@ -62,7 +62,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "requests?status=4xx&range=24h&account=*", l)
 			p.says("insufficient_quota")
@@ -143,7 +143,7 @@ func TestUsageInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "usage", l)
 			p.says("in the same time before")
@@ -178,7 +178,7 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.bare = true
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "", l)
 			p.says("Three steps to the first answer")
@@ -203,7 +203,7 @@ func TestAccountsAreFiltered(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "accounts?q=ac&low=5", l)
 			p.says("Broke Inc")
@@ -228,7 +228,7 @@ func TestAnAccountHasAPage(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const account = "acc_01k9zqd3m8w5x7y2c4b6n8p0rz"
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "accounts/"+account, l)
 			p.says("Spent in 30 days")
@@ -277,7 +277,7 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	const test = `(() => { const b = document.querySelector('section[aria-label="%s"] header button'); if (!b || b.disabled) return false; b.click(); return true; })()`
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
 			p.says("19,571")
@@ -304,7 +304,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, freeKey, "playground", l)
 			p.says("This key has little left of its day")

@@ -28,7 +28,7 @@ func TestTwoModelsAreCompared(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "playground", l)
 			p.says("Ask something")
@@ -88,7 +88,7 @@ func TestPromptsAreSavedInTheBrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	_, srv := serve(t)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "playground", l)
 			p.says("Ask something")
@@ -134,7 +134,7 @@ func TestALinkHoldsAPrompt(t *testing.T) {
 	if err != nil || u.Path != "/console" || u.RawQuery != "" || !strings.HasPrefix(u.Fragment, "/playground?prompt=") {
 		t.Fatalf("the link is %q", link)
 	}
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, strings.TrimPrefix(u.Fragment, "/"), l)
 			p.see(`document.querySelector("#question")?.value === "Why is the sky blue?" && document.querySelector("#instructions").value === "Be brief – 💶."`)

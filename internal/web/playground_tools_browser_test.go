@@ -26,7 +26,7 @@ func TestThePlaygroundCallsTools(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, url := extended(t, `"tools","formats"`)
-	for _, l := range sizes() {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, url, goodKey, "playground", l)
 			p.says("Ask something")
@@ -86,7 +86,7 @@ func TestThePlaygroundTakesImages(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	stub, url := extended(t, `"images"`)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, url, goodKey, "playground", l)
 			p.says("Ask something")

@@ -14,7 +14,7 @@ import (
 func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for _, l := range []look{sizes()[0], sizes()[3]} {
+	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t, onLoopback)
 			f := fakemcp.Start(t)

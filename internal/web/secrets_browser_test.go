@@ -28,10 +28,10 @@ func (p *tab) as(l look) {
 	p.do(chromedp.EmulateViewport(l.width, l.height))
 }
 
-// everywhere checks the current page in all sizes and themes.
+// everywhere checks the current page in the usual sizes and themes.
 func (p *tab) everywhere(name string) {
 	p.t.Helper()
-	all := sizes()
+	all := usual(sizes())
 	for i := range all {
 		l := all[len(all)-1-i] // the first one stays
 		p.as(l)

@@ -51,13 +51,19 @@ function mend() {
   }
   // Scrolling elements are focusable and scroll with the arrow keys.
   for (const list of place.querySelectorAll<HTMLElement>("ul[aria-label$=' endpoints']:not([tabindex])")) list.tabIndex = 0;
+  // Each operation names its examples by their statuses, which other operations have too.
+  for (const card of place.querySelectorAll("[role=region][aria-labelledby][aria-label='Example Responses']")) {
+    const name = nameOf(card);
+    card.removeAttribute("aria-labelledby");
+    card.setAttribute("aria-label", `Example responses: ${name}`);
+  }
   // The bar of the service is the banner of the page.
   for (const header of place.querySelectorAll("header:not([role])")) header.setAttribute("role", "presentation");
 }
 
-// nameOf returns the heading of the section that contains a button without text.
-function nameOf(button: HTMLElement): string {
-  for (let at = button.parentElement; at && at !== place; at = at.parentElement) {
+// nameOf returns the heading of the section that contains an element.
+function nameOf(element: Element): string {
+  for (let at = element.parentElement; at && at !== place; at = at.parentElement) {
     const heading = at.querySelector<HTMLElement>("h1, h2, h3, h4")?.innerText.trim();
     if (heading) return heading;
   }
