@@ -341,6 +341,7 @@ func TestDocsExtensions(t *testing.T) {
 	wants := map[string]string{
 		"/models\"":               `"auto"`,
 		"input_tokens":            `"response.input_tokens"`,
+		"responses/compact":       `"response.compaction"`,
 		`"input": "call: `:        `"function_call"`,
 		"json_schema":             `"country`,
 		"picture.png":             "image/png",
