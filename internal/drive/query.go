@@ -137,8 +137,15 @@ func (p *parser) word(w string) {
 	p.add(w, t)
 }
 
-// beginnings returns the beginning of a word that its inflected forms are likely to share.
-func beginnings(w string, n int, hangul bool) []phrase {
+// beginnings returns the beginning of a word that its inflected forms are likely to share,
+// with the particles that Arabic joins to it.
+func beginnings(w string, n int, hangul bool) (out []phrase) {
+	if base := withoutParticle(w); isArabic(w) && utf8.RuneCountInString(base) >= 3 {
+		for _, particle := range arabicParticles {
+			out = append(out, phrase{words: []string{particle + base}, prefix: true})
+		}
+		return append(out, phrase{words: []string{base}, prefix: true})
+	}
 	cut := 0
 	switch {
 	case hangul && n == 1:
@@ -156,6 +163,20 @@ func beginnings(w string, n int, hangul bool) []phrase {
 		w = w[:len(w)-size]
 	}
 	return []phrase{{words: []string{w}, prefix: true}}
+}
+
+// arabicParticles are the article, conjunctions and prepositions that are written together
+// with the next word, and the usual combinations, longest first.
+var arabicParticles = []string{"وال", "بال", "كال", "فال", "لل", "ال", "و", "ب", "ل", "ك", "ف"}
+
+// withoutParticle returns an Arabic word without a particle if at least 3 letters are left.
+func withoutParticle(w string) string {
+	for _, particle := range arabicParticles {
+		if base, ok := strings.CutPrefix(w, particle); ok && utf8.RuneCountInString(base) >= 3 {
+			return base
+		}
+	}
+	return w
 }
 
 // identifier adds words that were joined by punctuation or capitals, such as max_body_size,
@@ -332,11 +353,14 @@ func isDense(s string) bool {
 	return false
 }
 
+func isArabic(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.Arabic, r)
+}
+
 func isHangul(s string) bool {
-	for _, r := range s {
-		return unicode.Is(unicode.Hangul, r)
-	}
-	return false
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.Hangul, r)
 }
 
 // A language writes a query for a database.
