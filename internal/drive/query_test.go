@@ -151,3 +151,30 @@ func TestOtherDrivesChangeNoScore(t *testing.T) {
 		}
 	})
 }
+
+// Words with more passages than are looked up are found below a prefix, too.
+func TestFrequentWordsBelowAPrefix(t *testing.T) {
+	t.Parallel()
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "old/lamp.txt", "the keeper lights the lamp")
+		put(t, d, "new/many.txt", strings.Repeat(strings.Repeat("the keeper ", 46)+"\n\n", 5100))
+		put(t, d, "new/last.txt", "the keeper sleeps")
+		put(t, d, "old/rare.txt", "the last boat of the keeper")
+		for query, want := range map[string][]string{
+			"the": {"old/lamp.txt", "old/rare.txt"}, "the keeper": {"old/lamp.txt", "old/rare.txt"},
+			"boat keeper": {"old/rare.txt", "old/lamp.txt"}, "sleeps": nil,
+		} {
+			hits, err := searchDrive(d, t.Context(), who, query, "old/", 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, h := range hits {
+				got = append(got, h.Path)
+			}
+			if !sameSet(got, want) || len(want) > 0 && query == "boat keeper" && got[0] != want[0] {
+				t.Errorf("%q finds %q, want %q", query, got, want)
+			}
+		}
+	})
+}

@@ -3,7 +3,7 @@ package drive
 import (
 	"cmp"
 	"database/sql"
-	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -44,6 +44,11 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		return nil, err
 	}
 	found := gather(postings)
+	if s.prefix != "" {
+		if err := s.keepBelow(found, postings); err != nil {
+			return nil, err
+		}
+	}
 	if !absent {
 		if err := s.markAll(found, terms); err != nil {
 			return nil, err
@@ -93,11 +98,11 @@ func (s *searcher) postings(terms []term) (out []posting, absent bool, err error
 				break
 			}
 			post := posting{part: p}
-			if post.exact, err = s.lookup(alternatives(p.any), maxCandidates); err != nil {
+			if post.exact, err = s.lookup(alternatives(p.any), maxCandidates, false); err != nil {
 				return 0, err
 			}
 			if len(p.loose) > 0 && !s.common(len(post.exact)) {
-				if post.loose, err = s.lookup(alternatives(p.loose), maxCandidates); err != nil {
+				if post.loose, err = s.lookup(alternatives(p.loose), maxCandidates, false); err != nil {
 					return 0, err
 				}
 			}
@@ -173,6 +178,47 @@ func gather(postings []posting) map[int64]*candidate {
 	return found
 }
 
+// keepBelow removes the passages of files without the prefix. If few are left, it adds those
+// with words that have more passages than were looked up.
+func (s *searcher) keepBelow(found map[int64]*candidate, postings []posting) error {
+	// CROSS JOIN makes SQLite begin with the passages, not with all pairs of the list and a file.
+	query := `SELECT p.id FROM drive_passages p CROSS JOIN drive_files f
+		WHERE p.rowid IN (SELECT value FROM json_each($1)) AND f.rid = p.file_rid AND f.drive_id = $3`
+	if s.tx.Postgres() {
+		query = `SELECT p.id FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
+			WHERE p.id = ANY($1::bigint[]) AND f.drive_id = $3`
+	}
+	where, bounds := s.below()
+	ids, err := s.ids(query+where+` LIMIT $2`, append([]any{s.list(slices.Collect(maps.Keys(found))), len(found), s.drive.id}, bounds...))
+	if err != nil {
+		return err
+	}
+	all := maps.Clone(found)
+	clear(found)
+	for _, id := range ids {
+		found[id] = all[id]
+	}
+	var frequent []phrase
+	for _, p := range postings {
+		if len(p.exact) >= maxCandidates {
+			frequent = append(frequent, p.any...)
+		}
+		if len(p.loose) >= maxCandidates {
+			frequent = append(frequent, p.part.loose...)
+		}
+	}
+	if len(found) >= maxScored || len(frequent) == 0 {
+		return nil
+	}
+	ids, err = s.lookup(alternatives(frequent), maxCandidates, true)
+	for _, id := range ids {
+		if found[id] == nil {
+			found[id] = &candidate{id: id}
+		}
+	}
+	return err
+}
+
 // markAll marks the passages with all terms.
 func (s *searcher) markAll(found map[int64]*candidate, terms []term) error {
 	var needs [][][]phrase
@@ -181,7 +227,7 @@ func (s *searcher) markAll(found map[int64]*candidate, terms []term) error {
 			needs = append(needs, t.need)
 		}
 	}
-	ids, err := s.lookup(needs, maxCandidates)
+	ids, err := s.lookup(needs, maxCandidates, s.prefix != "")
 	for _, id := range ids {
 		if found[id] == nil {
 			found[id] = &candidate{id: id}
@@ -214,13 +260,9 @@ func (s *searcher) read(found []candidate) error {
 	for i, c := range found {
 		at[c.id], ids[i] = i, c.id
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return err
-	}
-	query, arg := readSQLite, string(list)
+	query := readSQLite
 	if s.tx.Postgres() {
-		query, arg = readPostgres, "{"+strings.Trim(arg, "[]")+"}"
+		query = readPostgres
 	}
 	return s.tx.Query(s.ctx, func(rows *sql.Rows) error {
 		var id, n int64
@@ -232,7 +274,7 @@ func (s *searcher) read(found []candidate) error {
 			found[i].text += string(text)
 		}
 		return err
-	}, query, arg, s.drive.id, int64(pieceSize), 2*len(found))
+	}, query, s.list(ids), s.drive.id, int64(pieceSize), 2*len(found))
 }
 
 const (

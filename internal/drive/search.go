@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -206,15 +207,15 @@ func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searche
 
 // unranked returns passages with any part of the query, in the order of the index.
 func (s *searcher) unranked(terms []term) ([]Hit, error) {
-	var any [][]phrase
+	var either [][]phrase
 	for _, t := range terms {
 		for _, p := range t.parts {
 			for _, ph := range p.any {
-				any = append(any, []phrase{ph})
+				either = append(either, []phrase{ph})
 			}
 		}
 	}
-	ids, err := s.lookup([][][]phrase{any}, candidateBatch*s.limit)
+	ids, err := s.lookup([][][]phrase{either}, candidateBatch*s.limit, s.prefix != "")
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +297,8 @@ func (s *searcher) expand(phrases []phrase) ([]phrase, error) {
 }
 
 // lookup returns the passages that match all terms, at most limit: on SQLite the newest.
-func (s *searcher) lookup(terms [][][]phrase, limit int) (ids []int64, err error) {
+// below restricts them to the prefix of paths, which takes longer.
+func (s *searcher) lookup(terms [][][]phrase, limit int, below bool) (ids []int64, err error) {
 	expanded := make([][][]phrase, len(terms))
 	for i, alternatives := range terms {
 		for _, phrases := range alternatives {
@@ -309,10 +311,34 @@ func (s *searcher) lookup(terms [][][]phrase, limit int) (ids []int64, err error
 	if err := s.tx.LimitTime(s.ctx); err != nil {
 		return nil, err
 	}
-	query, args := s.sqlite(expanded, limit)
-	if s.tx.Postgres() {
-		query, args = s.postgres(expanded, limit)
+	mark, where, bounds := driveMark(s.drive.id), "", []any(nil)
+	if below {
+		where, bounds = s.below()
 	}
+	var query string
+	var args []any
+	switch {
+	case s.tx.Postgres() && below:
+		query = `SELECT p.id FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
+			WHERE p.words @@ $1::tsquery AND p.drive_id = $3 AND f.drive_id = $3` + where + ` LIMIT $2`
+		args = append([]any{tsvector.query(mark, expanded), limit, s.drive.id}, bounds...)
+	case s.tx.Postgres():
+		query = `SELECT p.id FROM drive_passages p WHERE p.words @@ $1::tsquery AND p.drive_id = $3 LIMIT $2`
+		args = []any{tsvector.query(mark, expanded), limit, s.drive.id}
+	case below:
+		query = `SELECT drive_index.rowid FROM drive_index
+			JOIN drive_passages p ON p.id = drive_index.rowid JOIN drive_files f ON f.rid = p.file_rid
+			WHERE drive_index MATCH $1 AND f.drive_id = $3` + where + ` ORDER BY drive_index.rowid DESC LIMIT $2`
+		args = append([]any{fts5.query(mark, expanded), limit, s.drive.id}, bounds...)
+	default:
+		query = `SELECT rowid FROM drive_index WHERE drive_index MATCH $1 ORDER BY rowid DESC LIMIT $2`
+		args = []any{fts5.query(mark, expanded), limit}
+	}
+	return s.ids(query, args)
+}
+
+// ids returns the passages that a query selects.
+func (s *searcher) ids(query string, args []any) (ids []int64, err error) {
 	err = s.tx.Query(s.ctx, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
@@ -322,25 +348,13 @@ func (s *searcher) lookup(terms [][][]phrase, limit int) (ids []int64, err error
 	return ids, err
 }
 
-func (s *searcher) sqlite(terms [][][]phrase, limit int) (string, []any) {
-	args := []any{fts5.query(driveMark(s.drive.id), terms), limit}
-	if s.prefix == "" {
-		return `SELECT rowid FROM drive_index WHERE drive_index MATCH $1 ORDER BY rowid DESC LIMIT $2`, args
+// list returns passages as an argument of a query.
+func (s *searcher) list(ids []int64) string {
+	list, _ := json.Marshal(ids) // integers: cannot fail
+	if s.tx.Postgres() {
+		return "{" + strings.Trim(string(list), "[]") + "}"
 	}
-	where, bounds := s.below()
-	return `SELECT drive_index.rowid FROM drive_index
-		JOIN drive_passages p ON p.id = drive_index.rowid JOIN drive_files f ON f.rid = p.file_rid
-		WHERE drive_index MATCH $1 AND f.drive_id = $3` + where + ` ORDER BY drive_index.rowid DESC LIMIT $2`, append(append(args, s.drive.id), bounds...)
-}
-
-func (s *searcher) postgres(terms [][][]phrase, limit int) (string, []any) {
-	args := []any{tsvector.query(driveMark(s.drive.id), terms), limit, s.drive.id}
-	if s.prefix == "" {
-		return `SELECT p.id FROM drive_passages p WHERE p.words @@ $1::tsquery AND p.drive_id = $3 LIMIT $2`, args
-	}
-	where, bounds := s.below()
-	return `SELECT p.id FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
-		WHERE p.words @@ $1::tsquery AND p.drive_id = $3 AND f.drive_id = $3` + where + ` LIMIT $2`, append(args, bounds...)
+	return string(list)
 }
 
 // below returns the condition for the prefix, with placeholders from $4 on.
