@@ -15,7 +15,7 @@ func (d *Drives) SearchUnranked(ctx context.Context, who Owner, query string, li
 	s := &searcher{d: d, who: who, limit: limit}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return s.attempt(ctx, parseQuery(query), how{unranked: true})
+	return s.attempt(ctx, parseQuery(query), (*searcher).unranked)
 }
 
 // Searching returns the number of accounts that search or wait.

@@ -3,87 +3,347 @@ package drive
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// minPrefix is the minimum number of letters of a word that is searched as a prefix.
-const minPrefix = 4
+const (
+	minPrefix = 4  // letters of the shortest beginning that is searched, except in Hangul
+	maxTerms  = 32 // terms of a query; further ones are ignored
+	maxParts  = 64 // parts of a query that are looked up; further ones are ignored
+	maxJoined = 4  // words of a query that are also searched as one word
+)
 
-// maxTerms is the maximum number of terms of a query; further ones are ignored.
-const maxTerms = 32
-
-// A term is one word or phrase of a query.
-type term struct {
-	words  []string // more than one means a phrase
-	prefix bool     // the last word is a prefix
+// A phrase is one word, or several that follow each other.
+type phrase struct {
+	words  []string
+	prefix bool // the last word is a prefix
 	// endings are the words that the prefix may stand for, if they were looked up.
 	endings []string
+}
+
+// A part is what a passage may contain of a query and what it is scored by.
+type part struct {
+	any    []phrase // passages contain one of these
+	loose  []phrase // the beginning of a long word: worth less
+	factor float64  // its weight relative to a word
+}
+
+// A term is one word, phrase or run of a query.
+type term struct {
+	need  [][]phrase // a passage has the term if it contains all phrases of one of these
+	parts []part
+	// instead are the parts if no passage has one of parts.
+	instead []part
 }
 
 // parseQuery parses a query: words, and phrases in double quotes. Every text is valid:
 // everything except words is a separator, and no part of the text reaches the query language
 // of a database unchanged.
 func parseQuery(text string) []term {
-	var out []term
-	seen := map[string]bool{}
-	add := func(t term) {
-		key := strings.Join(t.words, " ")
-		if len(t.words) > 0 && !seen[key] && len(out) < maxTerms {
-			seen[key] = true
-			out = append(out, t)
-		}
-	}
-	for i, part := range strings.Split(text, `"`) {
+	p := parser{seen: map[string]bool{}}
+	for i, section := range strings.Split(text, `"`) {
 		if i%2 == 1 {
-			add(phrase(part))
-			continue
+			p.quoted(section)
+		} else {
+			p.plain(section)
 		}
-		var run []word // of a script without spaces: its pairs are consecutive
-		flush := func() {
-			add(dropSingle(run))
-			run = nil
-		}
-		end := 0
-		eachWord(part, func(w word) bool {
-			if isPair := isDense(part[w.start:w.end]); isPair {
-				if len(run) > 0 && w.start > end {
-					flush()
-				}
-				run = append(run, w)
-			} else {
-				flush()
-				add(term{words: []string{w.text}})
-			}
-			end = w.end
-			return true
-		})
-		flush()
 	}
-	return out
+	return p.terms
 }
 
-func phrase(text string) term {
+type parser struct {
+	terms []term
+	seen  map[string]bool
+}
+
+func (p *parser) add(key string, t term) {
+	if key != "" && !p.seen[key] && len(p.terms) < maxTerms {
+		p.seen[key] = true
+		p.terms = append(p.terms, t)
+	}
+}
+
+func (p *parser) quoted(text string) {
 	var words []word
 	eachWord(text, func(w word) bool {
 		words = append(words, w)
 		return len(words) < maxTerms
 	})
-	return dropSingle(words)
+	whole := dropSingle(words)
+	if len(whole.words) == 0 {
+		return
+	}
+	t := single(whole, nil)
+	if last := whole.words[len(whole.words)-1]; !whole.prefix && utf8.RuneCountInString(last) >= minPrefix {
+		t.instead = []part{{any: []phrase{{words: whole.words, prefix: true}}, factor: 1}}
+	}
+	p.add(strings.Join(whole.words, " "), t)
+}
+
+// plain adds the words outside of quotes. Words joined by ".", "_" or "-" are one term, and so
+// are consecutive characters of a script without spaces.
+func (p *parser) plain(text string) {
+	var group []word
+	isRun := false // the group is in a script without spaces
+	var loners []string
+	flush := func() {
+		switch {
+		case len(group) == 0:
+		case isRun:
+			p.run(text, group)
+		case len(group) == 1 && len(humps(text[group[0].start:group[0].end])) < 2:
+			p.word(group[0].text)
+		default:
+			p.identifier(text, group)
+		}
+		if len(group) > 0 && !isRun {
+			loners = append(loners, text[group[0].start:group[len(group)-1].end])
+		}
+		group = nil
+	}
+	eachWord(text, func(w word) bool {
+		run := isDense(text[w.start:w.end])
+		if n := len(group); n > 0 {
+			gap := text[min(group[n-1].end, w.start):w.start]
+			if run != isRun || run && w.start > group[n-1].end || !run && gap != "." && gap != "_" && gap != "-" {
+				flush()
+			}
+		}
+		isRun = run
+		group = append(group, w)
+		return true
+	})
+	flush()
+	if n := len(loners); 2 <= n && n <= maxJoined {
+		whole := joinedWord(strings.Join(loners, ""))
+		p.add(whole, term{parts: []part{{any: []phrase{{words: []string{whole}}}, factor: 1}}})
+	}
+}
+
+// single returns a term that is one phrase.
+func single(ph phrase, loose []phrase) term {
+	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
+}
+
+// word adds a word. Words of Hangul also stand for those with a particle.
+func (p *parser) word(w string) {
+	n := utf8.RuneCountInString(w)
+	hangul := isHangul(w)
+	t := single(phrase{words: []string{w}, prefix: hangul && n > 1}, beginnings(w, n, hangul))
+	if n == minPrefix && !hangul {
+		t.instead = []part{{any: []phrase{{words: []string{w}, prefix: true}}, factor: 1}}
+	}
+	p.add(w, t)
+}
+
+// beginnings returns the beginning of a word that its inflected forms are likely to share,
+// with the particles that Arabic joins to it.
+func beginnings(w string, n int, hangul bool) (out []phrase) {
+	if base := withoutParticle(w); isArabic(w) && utf8.RuneCountInString(base) >= 3 {
+		for _, particle := range arabicParticles {
+			out = append(out, phrase{words: []string{particle + base}, prefix: true})
+		}
+		return append(out, phrase{words: []string{base}, prefix: true})
+	}
+	cut := 0
+	switch {
+	case hangul && n == 1:
+	case hangul && n >= 5, !hangul && 6 <= n && n <= 8:
+		cut = 2
+	case hangul && n >= 3, n == 5:
+		cut = 1
+	case n >= 9:
+		cut = 3
+	default:
+		return nil
+	}
+	for range cut {
+		_, size := utf8.DecodeLastRuneInString(w)
+		w = w[:len(w)-size]
+	}
+	return []phrase{{words: []string{w}, prefix: true}}
+}
+
+// arabicParticles are the article, conjunctions and prepositions that are written together
+// with the next word, and the usual combinations, longest first.
+var arabicParticles = []string{"وال", "بال", "كال", "فال", "لل", "ال", "و", "ب", "ل", "ك", "ف"}
+
+// withoutParticle returns an Arabic word without a particle if at least 3 letters are left.
+func withoutParticle(w string) string {
+	for _, particle := range arabicParticles {
+		if base, ok := strings.CutPrefix(w, particle); ok && utf8.RuneCountInString(base) >= 3 {
+			return base
+		}
+	}
+	return w
+}
+
+// identifier adds words that were joined by punctuation or capitals, such as max_body_size,
+// maxBodySize or v1.2.3: they are searched side by side and as one word, and each by itself
+// only if no passage has them together.
+func (p *parser) identifier(text string, group []word) {
+	var words []string
+	for _, w := range group {
+		for _, hump := range humps(text[w.start:w.end]) {
+			eachWord(hump, func(w word) bool {
+				words = append(words, w.text)
+				return true
+			})
+		}
+	}
+	var split, raw []string // split: as texts have it with the same punctuation
+	for _, w := range group {
+		split, raw = append(split, w.text), append(raw, text[w.start:w.end])
+	}
+	forms := []phrase{{words: split}}
+	for _, other := range [][]string{words, {joinedWord(strings.Join(raw, ""))}} {
+		if len(other) > 0 && other[0] != "" && !slices.ContainsFunc(forms, func(f phrase) bool { return slices.Equal(f.words, other) }) {
+			forms = append(forms, phrase{words: other})
+		}
+	}
+	t := term{parts: []part{{any: forms, factor: 1}}}
+	for _, f := range forms {
+		t.need = append(t.need, []phrase{f})
+	}
+	for _, w := range words {
+		n := utf8.RuneCountInString(w)
+		t.instead = append(t.instead, part{any: []phrase{{words: []string{w}}}, loose: beginnings(w, n, isHangul(w)), factor: 0.5})
+	}
+	p.add(strings.Join(split, " "), t)
+}
+
+// joinedWord returns the indexed form of words without what separated them.
+func joinedWord(raw string) string {
+	raw = strings.Map(func(r rune) rune {
+		if inWord(r) {
+			return r
+		}
+		return -1
+	}, raw)
+	return fold(raw, isASCII(raw))
+}
+
+// humps splits a word at its capitals: maxBodySize, HTTPServer.
+func humps(w string) (out []string) {
+	runes := []rune(w)
+	from := 0
+	for i := 1; i < len(runes); i++ {
+		starts := unicode.IsUpper(runes[i]) &&
+			(unicode.IsLower(runes[i-1]) || unicode.IsUpper(runes[i-1]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if starts {
+			out = append(out, string(runes[from:i]))
+			from = i
+		}
+	}
+	return append(out, string(runes[from:]))
+}
+
+// run adds consecutive characters of scripts without spaces. A passage has the run if it has
+// all its characters together, or all pairs that begin at every other character. Kanji and
+// kana are separate; only the whole run includes the pairs between them.
+func (p *parser) run(text string, group []word) {
+	whole := dropSingle(group)
+	key := strings.Join(whole.words, " ")
+	begin, end := group[0].start, group[len(group)-1].end
+	t := single(whole, nil)
+	if len(whole.words) == 1 {
+		p.add(key, t)
+		return
+	}
+	t.parts = nil
+	var offsets [2][]phrase
+	pieces := scripts(text, begin, end)
+	for _, s := range pieces {
+		var pairs []phrase
+		for _, w := range group {
+			if s.begin <= w.start && w.end <= s.end && !w.first {
+				pairs = append(pairs, phrase{words: []string{w.text}})
+			}
+		}
+		factor := 0.5 // each character is in two pairs
+		if s.kana {
+			factor = 0.25 // mostly grammar
+		}
+		for i, pair := range pairs {
+			t.parts = append(t.parts, part{any: []phrase{pair}, factor: factor})
+			if !s.kana || len(pieces) == 1 {
+				if offsets[i%2] = append(offsets[i%2], pair); len(pairs) == 1 {
+					offsets[1] = append(offsets[1], pair)
+				}
+			}
+		}
+	}
+	for _, side := range offsets {
+		if len(side) > 0 {
+			t.need = append(t.need, side)
+		}
+	}
+	if len(t.parts) == 0 { // only characters between other scripts
+		for _, w := range whole.words {
+			t.parts = append(t.parts, part{any: []phrase{{words: []string{w}}}, factor: 0.5})
+		}
+	}
+	p.add(key, t)
+}
+
+// A script is a part of a run in the same script.
+type script struct {
+	begin, end int
+	kana       bool // Hiragana
+}
+
+// scripts splits a run into its scripts. A character that stands alone includes its neighbour,
+// because texts are indexed by pairs.
+func scripts(text string, begin, end int) []script {
+	class := func(r rune) int {
+		switch {
+		case unicode.Is(unicode.Hiragana, r):
+			return 1
+		case unicode.Is(unicode.Katakana, r), r == 'ー':
+			return 2
+		}
+		return 0
+	}
+	var out []script
+	last := -1
+	for i, r := range text[begin:end] {
+		at, c := begin+i, class(r)
+		if c != last {
+			out = append(out, script{begin: at, kana: c == 1})
+			last = c
+		}
+		out[len(out)-1].end = at + utf8.RuneLen(r)
+	}
+	for i := range out {
+		s := &out[i]
+		if utf8.RuneCountInString(text[s.begin:s.end]) > 1 || s.kana {
+			continue
+		}
+		if s.end < end {
+			_, n := utf8.DecodeRuneInString(text[s.end:end])
+			s.end += n
+		} else {
+			_, n := utf8.DecodeLastRuneInString(text[begin:s.begin])
+			s.begin -= n
+		}
+	}
+	return out
 }
 
 // dropSingle returns a phrase without the single character at the end of a run, since a text
 // only contains that if its run ends there too, and the pair before covers it. A character
 // that is alone becomes a prefix of pairs.
-func dropSingle(words []word) term {
-	var t term
+func dropSingle(words []word) phrase {
+	var out phrase
 	for i, w := range words {
 		if w.first && i > 0 && words[i-1].end == w.end && words[i-1].start < w.start {
 			continue
 		}
-		t.words = append(t.words, w.text)
-		t.prefix = w.first
+		out.words = append(out.words, w.text)
+		out.prefix = w.first
 	}
-	return t
+	return out
 }
 
 func isDense(s string) bool {
@@ -93,77 +353,92 @@ func isDense(s string) bool {
 	return false
 }
 
-// loosen turns words into prefixes, for a query without results. Words of fewer than
-// minPrefix letters are left out, because too many words begin with them; of a phrase only
-// the last word becomes a prefix.
-func loosen(terms []term) []term {
-	var out []term
-	for _, t := range terms {
-		if last := t.words[len(t.words)-1]; utf8.RuneCountInString(last) >= minPrefix {
-			out = append(out, term{words: t.words, prefix: true})
-		}
-	}
-	return out
+func isArabic(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.Arabic, r)
 }
 
-// fts5Query returns the query in the language of FTS5: quoted words with the mark of the
-// drive, combined with the operator join.
-func fts5Query(mark string, terms []term, join string) string {
+func isHangul(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.Hangul, r)
+}
+
+// A language writes a query for a database.
+type language struct {
+	and, or string
+	phrase  func(b *strings.Builder, mark string, p phrase)
+}
+
+var (
+	fts5     = language{and: " AND ", or: " OR ", phrase: fts5Phrase}
+	tsvector = language{and: " & ", or: " | ", phrase: tsvectorPhrase}
+)
+
+// query returns the query for passages that match all of the terms; each term is a list of
+// alternatives, of which all phrases have to match.
+func (l language) query(mark string, terms [][][]phrase) string {
 	var b strings.Builder
-	for i, t := range terms {
+	for i, alternatives := range terms {
 		if i > 0 {
-			b.WriteString(join)
-		}
-		if len(t.endings) == 0 {
-			quoted(&b, mark, t.words)
-			continue
+			b.WriteString(l.and)
 		}
 		b.WriteByte('(')
-		for j, w := range t.endings {
+		for j, phrases := range alternatives {
 			if j > 0 {
-				b.WriteString(" OR ")
+				b.WriteString(l.or)
 			}
-			quoted(&b, mark, append(slices.Clone(t.words[:len(t.words)-1]), w))
+			b.WriteByte('(')
+			for k, p := range phrases {
+				if k > 0 {
+					b.WriteString(l.and)
+				}
+				l.phrase(&b, mark, p)
+			}
+			b.WriteByte(')')
 		}
 		b.WriteByte(')')
 	}
 	return b.String()
 }
 
-// quoted writes words as a phrase of FTS5, each with the mark of the drive.
-func quoted(b *strings.Builder, mark string, words []string) {
-	b.WriteByte('"')
-	for j, w := range words {
-		if j > 0 {
+// fts5Phrase writes a phrase in the language of FTS5: quoted words with the mark of the drive.
+func fts5Phrase(b *strings.Builder, mark string, p phrase) {
+	lasts := p.endings
+	if len(lasts) == 0 {
+		lasts = p.words[len(p.words)-1:]
+	}
+	b.WriteByte('(')
+	for i, last := range lasts {
+		if i > 0 {
+			b.WriteString(" OR ")
+		}
+		b.WriteByte('"')
+		for _, w := range p.words[:len(p.words)-1] {
+			b.WriteString(mark)
+			b.WriteString(w)
 			b.WriteByte(' ')
 		}
 		b.WriteString(mark)
-		b.WriteString(w)
+		b.WriteString(last)
+		b.WriteByte('"')
 	}
-	b.WriteByte('"')
+	b.WriteByte(')')
 }
 
-// vectorQuery returns the same query as a tsquery of PostgreSQL.
-func vectorQuery(mark string, terms []term, join string) string {
-	var b strings.Builder
-	for i, t := range terms {
+// tsvectorPhrase writes a phrase as a tsquery of PostgreSQL.
+func tsvectorPhrase(b *strings.Builder, mark string, p phrase) {
+	b.WriteByte('(')
+	for i, w := range p.words {
 		if i > 0 {
-			b.WriteString(join)
+			b.WriteString(" <-> ")
 		}
-		b.WriteByte('(')
-		for j, w := range t.words {
-			if j > 0 {
-				b.WriteString(" <-> ")
-			}
-			b.WriteByte('\'')
-			b.WriteString(mark)
-			b.WriteString(w)
-			b.WriteByte('\'')
-			if t.prefix && j == len(t.words)-1 {
-				b.WriteString(":*")
-			}
+		b.WriteByte('\'')
+		b.WriteString(mark)
+		b.WriteString(w)
+		b.WriteByte('\'')
+		if p.prefix && i == len(p.words)-1 {
+			b.WriteString(":*")
 		}
-		b.WriteByte(')')
 	}
-	return b.String()
+	b.WriteByte(')')
 }

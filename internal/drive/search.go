@@ -3,8 +3,10 @@ package drive
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +23,7 @@ const (
 	hitsPerFile    = 3 // in one result, so that one file does not hide the others
 	maxQuery       = 1000
 	snippetBytes   = 320
-	candidateBatch = 4 // candidates read per requested hit
+	candidateBatch = 4 // candidates read per requested hit of an unranked search
 	maxCandidates  = 5000
 	maxEndings     = 64 // words that a prefix may match
 )
@@ -53,14 +55,14 @@ func isNoise(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsPunct(r) || unicode.IsControl(r) || r <= unicode.MaxASCII && unicode.IsSymbol(r)
 }
 
-// Search finds passages that contain the words of a query, best first. It first requires all
-// words; if no passage has them all, any of them; if none exists, words that begin with
-// them, for words of at least 4 letters. A part in double quotes is a phrase. Limit 0 means
-// 10; the maximum is 100.
+// Search finds passages that contain the words of a query, best first: those with all words,
+// then those with some, weighed by how rare the words are in the drive. Words with the same
+// beginning count less. A part in double quotes is a phrase. Limit 0 means 10; the maximum
+// is 100.
 //
 // A search is limited to [Limits].SearchTime; the last fifth is reserved for the unranked
-// result of a search that ran out of time. At most maxCandidates passages with equal words
-// are ranked, on SQLite the newest. An account runs one search at a time; the next waits for
+// result of a search that ran out of time. At most maxCandidates passages with a word are
+// ranked, on SQLite the newest. An account runs one search at a time; the next waits for
 // at most the time of a search (then [stoa.CodeRateLimit]). All searches together leave half
 // of the connections to other reads; a search that gets no connection in time is
 // [stoa.CodeOverloaded].
@@ -107,14 +109,14 @@ func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
 		return Found{}, stoa.Errorf(stoa.CodeOverloaded, "The service is busy with searches of other accounts. Try again.").After(time.Second)
 	}
 	defer leave()
-	hits, err := s.ranked(first, terms)
+	hits, err := s.attempt(first, terms, (*searcher).ranked)
 	if err == nil || ctx.Err() != nil || !isOver(first, err) {
 		return Found{Hits: hits}, err
 	}
 	// Out of time: some passages with any of the words, in the order of the index.
 	last, cancel := context.WithDeadline(ctx, begin.Add(limit))
 	defer cancel()
-	hits, err = s.attempt(last, terms, how{unranked: true})
+	hits, err = s.attempt(last, terms, (*searcher).unranked)
 	if err != nil && ctx.Err() == nil && isOver(last, err) {
 		hits, err = nil, nil
 	}
@@ -184,224 +186,183 @@ type searcher struct {
 	// Of the running attempt:
 	ctx   context.Context
 	tx    *db.Tx
-	drive int64
-}
-
-// how describes how an attempt combines the terms.
-type how struct {
-	all      bool // a passage must contain all of them, not any
-	unranked bool // in the order of the index
-}
-
-// ranked tries one combination of the terms after the other until one has results.
-func (s *searcher) ranked(ctx context.Context, terms []term) ([]Hit, error) {
-	for _, try := range []struct {
-		terms []term
-		how   how
-	}{{terms, how{all: true}}, {terms, how{}}, {loosen(terms), how{}}} {
-		if len(try.terms) == 0 {
-			continue
-		}
-		if hits, err := s.attempt(ctx, try.terms, try.how); err != nil || len(hits) > 0 {
-			return hits, err
-		}
-	}
-	return nil, nil
+	drive driveRow
 }
 
 // attempt searches once, in a separate transaction, which must not block writers: see
 // [db.DB.Turn].
-func (s *searcher) attempt(ctx context.Context, terms []term, h how) (hits []Hit, err error) {
+func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searcher, []term) ([]Hit, error)) (hits []Hit, err error) {
 	err = s.d.db.Read(ctx, func(tx *db.Tx) error {
 		hits = nil
 		row, err := findDrive(ctx, tx, s.who)
 		if err != nil || row.id == 0 {
 			return err
 		}
-		s.ctx, s.tx, s.drive = ctx, tx, row.id
-		hits, err = s.find(terms, h)
+		s.ctx, s.tx, s.drive = ctx, tx, row
+		hits, err = find(s, terms)
 		return err
 	})
 	return hits, err
 }
 
-// A candidate is a passage found in the index.
-type candidate struct {
-	hit        Hit
-	blob, size int64
-	start, end int64
-	score      float64
-}
-
-// find queries the index, chooses hits and reads their text.
-func (s *searcher) find(terms []term, h how) ([]Hit, error) {
-	terms, err := s.expand(terms)
+// unranked returns passages with any part of the query, in the order of the index.
+func (s *searcher) unranked(terms []term) ([]Hit, error) {
+	var either [][]phrase
+	for _, t := range terms {
+		for _, p := range t.parts {
+			for _, ph := range p.any {
+				either = append(either, []phrase{ph})
+			}
+		}
+	}
+	ids, err := s.lookup([][][]phrase{either}, candidateBatch*s.limit, s.prefix != "")
 	if err != nil {
 		return nil, err
 	}
+	found := make([]candidate, len(ids))
+	for i, id := range ids {
+		found[i].id = id
+	}
+	if err := s.read(found); err != nil {
+		return nil, err
+	}
+	return s.hits(s.choose(found), terms), nil
+}
+
+// choose returns the first candidates up to the limit, at most hitsPerFile of each file.
+func (s *searcher) choose(found []candidate) (chosen []candidate) {
 	perFile := map[string]int{}
-	var chosen []candidate
-	for n := candidateBatch * s.limit; ; n *= 4 {
-		found, err := s.candidates(terms, h, n)
-		if err != nil {
-			return nil, err
-		}
-		chosen = chosen[:0]
-		clear(perFile)
-		for _, c := range found {
-			if perFile[c.hit.Path] < hitsPerFile && len(chosen) < s.limit {
-				perFile[c.hit.Path]++
-				chosen = append(chosen, c)
-			}
-		}
-		if len(chosen) == s.limit || len(found) < n || n > 1<<12 {
-			break
+	for _, c := range found {
+		if c.text != "" && perFile[c.hit.Path] < hitsPerFile && len(chosen) < s.limit {
+			perFile[c.hit.Path]++
+			chosen = append(chosen, c)
 		}
 	}
+	return chosen
+}
+
+func (s *searcher) hits(chosen []candidate, terms []term) []Hit {
 	wanted := map[string]bool{}
 	for _, t := range terms {
-		for _, w := range t.words {
-			wanted[w] = true
+		for _, p := range slices.Concat(t.parts, t.instead) {
+			for _, ph := range slices.Concat(p.any, p.loose) {
+				for _, w := range ph.words {
+					wanted[w] = true
+				}
+			}
 		}
 	}
 	hits := make([]Hit, 0, len(chosen))
+	score := 1.0
 	for _, c := range chosen {
-		text, err := s.text(c)
-		if err != nil {
-			return nil, err
-		}
 		h := c.hit
-		h.Text = text
-		h.Snippet = snippet(text, wanted)
-		h.Score = 1
+		h.Text = c.text
+		h.Snippet = snippet(c.text, wanted)
 		if best := chosen[0].score; best > 0 {
-			h.Score = math.Round(c.score/best*1e4) / 1e4
+			// A passage with all words stands before a better one with some.
+			score = min(score, math.Round(c.score/best*1e4)/1e4)
 		}
+		h.Score = score
 		hits = append(hits, h)
 	}
-	return hits, nil
+	return hits
 }
 
-// expand looks up, on SQLite, the words that begin with the prefix terms: FTS5 would merge
-// the lists of all of them before it returned the first passage. PostgreSQL does so too, but
-// has no list of words; there only the time limit applies.
-func (s *searcher) expand(terms []term) ([]term, error) {
+// expand looks up, on SQLite, the words that begin with a prefix: FTS5 would merge the lists
+// of all of them before it returned the first passage. PostgreSQL does so too, but has no
+// list of words; there only the time limit applies.
+func (s *searcher) expand(phrases []phrase) ([]phrase, error) {
 	if s.tx.Postgres() {
-		return terms, nil
+		return phrases, nil
 	}
-	mark := driveMark(s.drive)
-	out := make([]term, 0, len(terms))
-	for _, t := range terms {
-		if !t.prefix {
-			out = append(out, t)
+	mark := driveMark(s.drive.id)
+	out := slices.Clone(phrases)
+	for i, p := range out {
+		if !p.prefix {
 			continue
 		}
-		begin := mark + t.words[len(t.words)-1]
+		begin := mark + p.words[len(p.words)-1]
 		end, _ := after(begin)
 		err := s.tx.Query(s.ctx, func(rows *sql.Rows) error {
 			var word string
 			err := rows.Scan(&word)
-			t.endings = append(t.endings, strings.TrimPrefix(word, mark))
+			out[i].endings = append(out[i].endings, strings.TrimPrefix(word, mark))
 			return err
 		}, `SELECT term FROM drive_vocabulary WHERE term >= $1 AND term < $2 LIMIT $3`, begin, end, maxEndings)
 		if err != nil {
 			return nil, err
 		}
-		if len(t.endings) == 0 {
-			t.prefix = false // no indexed word begins with it
-		}
-		out = append(out, t)
 	}
 	return out, nil
 }
 
-func (s *searcher) candidates(terms []term, h how, n int) ([]candidate, error) {
-	query, args := s.sqlite(terms, h, n)
-	if s.tx.Postgres() {
-		query, args = s.postgres(terms, h, n)
+// lookup returns the passages that match all terms, at most limit: on SQLite the newest.
+// below restricts them to the prefix of paths, which takes longer.
+func (s *searcher) lookup(terms [][][]phrase, limit int, below bool) (ids []int64, err error) {
+	expanded := make([][][]phrase, len(terms))
+	for i, alternatives := range terms {
+		for _, phrases := range alternatives {
+			if phrases, err = s.expand(phrases); err != nil {
+				return nil, err
+			}
+			expanded[i] = append(expanded[i], phrases)
+		}
 	}
 	if err := s.tx.LimitTime(s.ctx); err != nil {
 		return nil, err
 	}
-	var out []candidate
-	err := s.tx.Query(s.ctx, func(rows *sql.Rows) error {
-		var c candidate
-		err := rows.Scan(&c.hit.Path, &c.hit.SHA256, &c.hit.MimeType, &c.hit.Version, &c.hit.FirstLine, &c.hit.LastLine,
-			&c.start, &c.end, &c.blob, &c.size, &c.score)
-		out = append(out, c)
+	mark, where, bounds := driveMark(s.drive.id), "", []any(nil)
+	if below {
+		where, bounds = s.below()
+	}
+	var query string
+	var args []any
+	switch {
+	case s.tx.Postgres() && below:
+		query = `SELECT p.id FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
+			WHERE p.words @@ $1::tsquery AND p.drive_id = $3 AND f.drive_id = $3` + where + ` LIMIT $2`
+		args = append([]any{tsvector.query(mark, expanded), limit, s.drive.id}, bounds...)
+	case s.tx.Postgres():
+		query = `SELECT p.id FROM drive_passages p WHERE p.words @@ $1::tsquery AND p.drive_id = $3 LIMIT $2`
+		args = []any{tsvector.query(mark, expanded), limit, s.drive.id}
+	case below:
+		query = `SELECT drive_index.rowid FROM drive_index
+			JOIN drive_passages p ON p.id = drive_index.rowid JOIN drive_files f ON f.rid = p.file_rid
+			WHERE drive_index MATCH $1 AND f.drive_id = $3` + where + ` ORDER BY drive_index.rowid DESC LIMIT $2`
+		args = append([]any{fts5.query(mark, expanded), limit, s.drive.id}, bounds...)
+	default:
+		query = `SELECT rowid FROM drive_index WHERE drive_index MATCH $1 ORDER BY rowid DESC LIMIT $2`
+		args = []any{fts5.query(mark, expanded), limit}
+	}
+	return s.ids(query, args)
+}
+
+// ids returns the passages that a query selects.
+func (s *searcher) ids(query string, args []any) (ids []int64, err error) {
+	err = s.tx.Query(s.ctx, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		ids = append(ids, id)
 		return err
 	}, query, args...)
-	return out, err
+	return ids, err
 }
 
-const hitColumns = `f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte, p.end_byte, f.blob_id, f.size`
-
-// sqlite returns the query for FTS5, whose bm25 is more negative for a better match. At most
-// maxCandidates passages, the newest, get a score; with a prefix of paths only those of
-// matching files count.
-func (s *searcher) sqlite(terms []term, h how, n int) (string, []any) {
-	join := " OR "
-	if h.all {
-		join = " AND "
+// list returns passages as an argument of a query.
+func (s *searcher) list(ids []int64) string {
+	list, _ := json.Marshal(ids) // integers: cannot fail
+	if s.tx.Postgres() {
+		return "{" + strings.Trim(string(list), "[]") + "}"
 	}
-	score, most := `bm25(drive_index, 0.7, 1.0)`, maxCandidates
-	if h.unranked {
-		score, most = `0.0`, n
-	}
-	match := fts5Query(driveMark(s.drive), terms, join)
-	inner, args := `SELECT rowid AS id, `+score+` AS score FROM drive_index WHERE drive_index MATCH $1 ORDER BY rowid DESC LIMIT $2`, []any{match, most, s.drive, n}
-	if s.prefix != "" {
-		where, bounds := s.below()
-		inner = `SELECT drive_index.rowid AS id, ` + score + ` AS score FROM drive_index
-			JOIN drive_passages ip ON ip.id = drive_index.rowid JOIN drive_files f ON f.rid = ip.file_rid
-			WHERE drive_index MATCH $1 AND f.drive_id = $3` + where + ` ORDER BY drive_index.rowid DESC LIMIT $2`
-		args = append(args, bounds...)
-	}
-	return `SELECT ` + hitColumns + `, -m.score FROM (SELECT id, score FROM (` + inner + `) ORDER BY score, id LIMIT $4) m
-		JOIN drive_passages p ON p.id = m.id JOIN drive_files f ON f.rid = p.file_rid
-		WHERE p.drive_id = $3 AND f.drive_id = $3 ORDER BY m.score, m.id`, args
+	return string(list)
 }
 
-// below returns the condition for the prefix, with placeholders from $5 on.
+// below returns the condition for the prefix, with placeholders from $4 on.
 func (s *searcher) below() (string, []any) {
-	if s.prefix == "" {
-		return "", nil
-	}
 	if end, ok := after(s.prefix); ok {
-		return ` AND f.path >= $5 AND f.path < $6`, []any{s.prefix, end}
+		return ` AND f.path >= $4 AND f.path < $5`, []any{s.prefix, end}
 	}
-	return ` AND f.path >= $5`, []any{s.prefix}
-}
-
-func (s *searcher) postgres(terms []term, h how, n int) (string, []any) {
-	join := " | "
-	if h.all {
-		join = " & "
-	}
-	score, most := `ts_rank('{0.1, 0.07, 0, 0}', m.words, $1::tsquery, 1)::float8`, maxCandidates
-	if h.unranked {
-		score, most = `0::float8`, n
-	}
-	where, bounds := s.below()
-	args := append([]any{vectorQuery(driveMark(s.drive), terms, join), most, s.drive, n}, bounds...)
-	return `SELECT ` + strings.NewReplacer("f.", "m.", "p.", "m.").Replace(hitColumns) + `, ` + score + ` AS score
-		FROM (SELECT ` + hitColumns + `, p.id, p.words FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
-			WHERE p.words @@ $1::tsquery AND p.drive_id = $3 AND f.drive_id = $3` + where + ` LIMIT $2) m
-		ORDER BY score DESC, m.id LIMIT $4`, args
-}
-
-// text reads the passage of a candidate from its file.
-func (s *searcher) text(c candidate) (string, error) {
-	src := &pieces{size: c.size, pos: c.start, fetch: func(n int64) ([]byte, error) { return fetchPiece(s.ctx, s.tx, s.drive, c.blob, n) }}
-	b := make([]byte, c.end-c.start)
-	for done := 0; done < len(b); {
-		n, err := src.Read(b[done:])
-		if err != nil {
-			return "", err
-		}
-		done += n
-	}
-	return string(b), nil
+	return ` AND f.path >= $4`, []any{s.prefix}
 }
 
 // snippet returns the part of a passage with most of the wanted words, on one line, with
