@@ -29,8 +29,8 @@ const (
 )
 
 const (
-	maxCallLines  = 50    // summarized calls that are listed
-	maxCallText   = 200   // characters of the arguments of each
+	maxCallLines = 50  // summarized calls that are listed
+	maxCallText  = 200 // characters of the arguments of each
 )
 
 const (

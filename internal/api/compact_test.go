@@ -37,8 +37,10 @@ func TestAConversationIsCompacted(t *testing.T) {
 			"tools": []body{{"type": "function", "name": "look", "parameters": body{"type": "object"}}},
 			"input": []body{
 				{"role": "user", "content": "Plan a trip to Oslo."},
-				{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c1", "output": "drizzle"},
-				{"role": "assistant", "content": "Two days."}, {"role": "user", "content": "And Bergen?"},
+				{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+				{"type": "function_call_output", "call_id": "c1", "output": "drizzle"},
+				{"role": "assistant", "content": "Two days."},
+				{"role": "user", "content": "And Bergen?"},
 			},
 		})
 		reply.JSON(&got)
