@@ -324,8 +324,7 @@ func TestAFixedPartThatIsTooLargeIsFree(t *testing.T) {
 // left out.
 func TestASummaryThatFailsIsFree(t *testing.T) {
 	t.Parallel()
-	var n *narrow
-	n = onNarrow(t, "", short)
+	n := onNarrow(t, "", short)
 	n.Gateway.Pool = sessiontest.Script(func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if summarized(call) {
 			yield(nil, stoa.Errorf(stoa.CodeUpstream, "The provider failed."))
