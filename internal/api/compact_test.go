@@ -87,6 +87,12 @@ func TestACompactionIsMadeOnce(t *testing.T) {
 	if string(first.Body) != string(again.Body) || len(f.Served()) != 1 {
 		t.Errorf("%s was repeated as %s with %d calls", first.Body, again.Body, len(f.Served()))
 	}
+	c.WantError(stoa.CodeIdempotencyReused, "POST", compactPath, body{"model": "alpha-haiku-4-5", "input": "Other"})
+	hangs := body{"model": "alpha-haiku-4-5", "stream": false, "input": "fault: hang-body after 3\ntokens: 10\n"}
+	disconnectFrom(t, h, f, compactPath, "hangs", hangs)
+	h.Client(t).With("Idempotency-Key", "hangs").WantError(stoa.CodeIdempotencyRunning, "POST", compactPath, hangs)
+	h.Server.Stop() // it hangs for ever otherwise
+	f.WaitEnded(t, 1)
 }
 
 // TestCompactionsAreChecked sends what cannot be compacted, and items that are not compactions.

@@ -220,6 +220,7 @@ func TestOtherFormatsHaveTimeouts(t *testing.T) {
 	for _, format := range otherFormats {
 		h.Client(t).WantError(stoa.CodeUpstreamTimeout, "POST", format.path, format.call("alpha-haiku-4-5", "fault: hang", nil))
 	}
+	h.Client(t).WantError(stoa.CodeUpstreamTimeout, "POST", compactPath, body{"model": "alpha-haiku-4-5", "input": "fault: hang\n"})
 }
 
 func TestOtherFormatsFollowTheDisk(t *testing.T) {
@@ -239,6 +240,7 @@ func TestOtherFormatsFollowTheDisk(t *testing.T) {
 	for _, format := range otherFormats {
 		h.Client(t).WantError(stoa.CodeStorageFull, "POST", format.path, format.call("auto", "hi", nil))
 	}
+	h.Client(t).WantError(stoa.CodeStorageFull, "POST", compactPath, body{"model": "auto", "input": "hi"})
 }
 
 func TestMessagesTakesTheKeyOfItsClients(t *testing.T) {

@@ -238,13 +238,17 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	next("bye", stoa.SessionCompleted)
 	show := func(call stoa.Call) (lines []string) {
 		for _, m := range call.Messages {
-			calls := []stoa.ToolCall{}
+			calls := []string{}
 			for _, p := range m.Parts {
 				if p.Kind == stoa.PartCall {
-					calls = append(calls, *p.Call)
+					calls = append(calls, fmt.Sprintf("{%s %s %s}", p.Call.ID, p.Call.Name, p.Call.Arguments))
 				}
 			}
-			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %v %v", m.Role, m.Text(), calls, sessiontest.Results(m))))
+			results := []string{}
+			for _, r := range sessiontest.Results(m) {
+				results = append(results, fmt.Sprintf("{%s %s %s %v %v %v}", r.CallID, r.Name, r.Content, r.Parts, r.Images, r.IsError))
+			}
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %v %v", m.Role, m.Text(), calls, results)))
 		}
 		return lines
 	}
