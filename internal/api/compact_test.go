@@ -88,8 +88,8 @@ func TestACompactionIsMadeOnce(t *testing.T) {
 		t.Errorf("%s was repeated as %s with %d calls", first.Body, again.Body, len(f.Served()))
 	}
 	c.WantError(stoa.CodeIdempotencyReused, "POST", compactPath, body{"model": "alpha-haiku-4-5", "input": "Other"})
-	hangs := body{"model": "alpha-haiku-4-5", "stream": false, "input": "fault: hang-body after 3\ntokens: 10\n"}
-	disconnectFrom(t, h, f, compactPath, "hangs", hangs)
+	hangs := body{"model": "alpha-haiku-4-5", "stream": false, "input": "fault: hang\n"}
+	breakOff(t, h, compactPath, "hangs", hangs, received(t, f, 2))
 	h.Client(t).With("Idempotency-Key", "hangs").WantError(stoa.CodeIdempotencyRunning, "POST", compactPath, hangs)
 	h.Server.Stop() // it hangs for ever otherwise
 	f.WaitEnded(t, 1)
