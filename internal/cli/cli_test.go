@@ -169,7 +169,7 @@ func TestAmountsAreWrittenForPeople(t *testing.T) {
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := grouped(n); got != want {
+		if got := stoa.Grouped(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}

@@ -62,16 +62,7 @@ func some(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return grouped(int64(n)) + " " + many
-}
-
-// grouped formats a number with a comma every three digits.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return stoa.Grouped(int64(n)) + " " + many
 }
 
 // relative formats a time by its distance from now; after 30 days, as a date.

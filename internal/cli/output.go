@@ -176,7 +176,7 @@ func (o *output) format(c column, row any, human bool) string {
 		case c.kind == size && human:
 			return bytesText(n)
 		case c.kind == count && human:
-			return grouped(n)
+			return stoa.Grouped(n)
 		}
 		return v.String()
 	case string:

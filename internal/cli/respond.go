@@ -220,7 +220,7 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 		e.say("The reply was cut short: %s.", r.IncompleteDetails.Reason)
 	}
 	if r.Usage != nil {
-		e.hint("%s · %s tokens in, %s out%s", r.Model, grouped(r.Usage.InputTokens), grouped(r.Usage.OutputTokens), cost)
+		e.hint("%s · %s tokens in, %s out%s", r.Model, stoa.Grouped(r.Usage.InputTokens), stoa.Grouped(r.Usage.OutputTokens), cost)
 	}
 	return price
 }

@@ -45,7 +45,7 @@ func (t *timeline) event(ev client.SessionEvent) error {
 		if text(v, "used") != "true" {
 			return t.line("·", "the summary was not used; the oldest turns are left out")
 		}
-		return t.line("·", fmt.Sprintf("the beginning was summarized: %s tokens instead of %s", grouped(number(v, "tokensAfter")), grouped(number(v, "tokensBefore"))))
+		return t.line("·", fmt.Sprintf("the beginning was summarized: %s tokens instead of %s", stoa.Grouped(number(v, "tokensAfter")), stoa.Grouped(number(v, "tokensBefore"))))
 	case "message.created", "step.started":
 		return nil
 	case "message.completed":
@@ -65,7 +65,7 @@ func (t *timeline) event(ev client.SessionEvent) error {
 		return t.line("▸", "turn "+text(v, "turn")+" started again, attempt "+text(v, "attempt"))
 	case "step.completed":
 		return t.line("·", fmt.Sprintf("%s · %s tokens · %s credits", text(v, "model"),
-			grouped(number(v, "usage.totalTokens")), short(stoa.Credits(number(v, "creditsMicro")))))
+			stoa.Grouped(number(v, "usage.totalTokens")), short(stoa.Credits(number(v, "creditsMicro")))))
 	case "tool.called":
 		return t.line("→", text(v, "name")+" "+text(v, "arguments"))
 	case "tool.completed":
