@@ -281,7 +281,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in rest.Reques
 		if err != nil {
 			return err
 		}
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone, v.CompactAt
+		a.Restore(v)
 		return s.checkModelExists(a.Model) // it may have been removed from the catalog since
 	})
 	return rest.Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err

@@ -56,6 +56,12 @@ type AgentVersion struct {
 	CreatedAt    time.Time `db:"created_at"`
 }
 
+// Restore sets the configuration of the agent to that of a version.
+func (a *Agent) Restore(v AgentVersion) {
+	a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive
+	a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Tools, v.Limits, v.Timezone, v.CompactAt
+}
+
 // DriveAccess is an agent's permission for its drive.
 type DriveAccess string
 

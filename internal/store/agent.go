@@ -120,7 +120,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Instructions, a.Model, a.DriveAccess, a.VisitorDrive, a.Tools, a.Limits, a.Timezone, a.CompactAt = v.Instructions, v.Model, v.DriveAccess, v.VisitorDrive, v.Tools, v.Limits, v.Timezone, v.CompactAt
+		a.Restore(v)
 		return err
 	})
 }
