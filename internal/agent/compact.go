@@ -15,9 +15,9 @@ import (
 // A prompt grows by what each turn adds, so that a vendor can read its beginning from the cache.
 // When the estimated input of a step exceeds a part of the model's window, the beginning is
 // replaced by a summary: one call with the same beginning, which is read from the cache, and an
-// order to summarize it. If there is no summary, or it frees too little, the oldest turns are
-// left out instead. Both happen in one large step, since a request that begins differently from
-// the one before is not read from the cache.
+// order to summarize it. If that fails or frees too little, the oldest turns are left out instead.
+// Both happen in one large step, since a request that begins differently from the one before is
+// not read from the cache.
 //
 // Parts of the window are in percent.
 const (
@@ -33,9 +33,7 @@ const (
 	maxCallText  = 200 // characters of the arguments of each
 )
 
-const (
-	callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
-)
+const callsText = "\n\nTool calls of that part, the oldest first. %s reads a result that has a callId:\n"
 
 // compact makes room in the model's window before a step, if the input of the step exceeds its
 // part of it: by a summary, or by leaving out the oldest turns.
@@ -64,9 +62,9 @@ func (w *Worker) compact(ctx context.Context, t *turn) error {
 // steps of this turn.
 type cut struct{ past, steps int }
 
-// toSummarize returns the part to summarize, and its estimated size in tokens: the earlier turns except
-// the newest or, if these are not large enough, all of them and the steps of this turn except
-// the newest.
+// toSummarize returns the part to summarize, and its estimated size in tokens: the earlier turns
+// except the newest or, if these are not large enough, all of them and the steps of this turn
+// except the newest.
 func (p *prompt) toSummarize(least int64) (c cut, freed int64) {
 	for c.past < len(p.past)-keptTurns {
 		freed += p.past[c.past].size
@@ -209,39 +207,58 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 // summary before: at most the newest maxCallLines.
 func (w *Worker) callLines(ctx context.Context, t *turn, c cut) (string, error) {
 	p := t.prompt
-	var lines []string
-	if p.summary != nil && p.summary.Calls != "" {
-		lines = strings.Split(p.summary.Calls, "\n")
-	}
-	steps := slices.Clone(p.steps[min(p.skipped(), c.steps):c.steps])
-	for _, past := range slices.Backward(p.past[:c.past]) {
-		steps = slices.Concat(past.steps, steps)
-	}
+	var lines []string // the newest first
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
-		for _, s := range steps {
-			if len(s.Calls) == 0 {
-				continue
-			}
-			external, err := tx.StepCalls(ctx, t.row.ID, s.Turn, s.Number)
-			if err != nil {
-				return err
-			}
-			for place, call := range s.Calls {
-				line := fmt.Sprintf("turn %d: %s %s", s.Turn, call.Name, session.CutRunes(strings.Join(strings.Fields(call.Arguments), " "), maxCallText))
-				if r := s.Results[place]; r != nil {
-					line += fmt.Sprintf(" → %d bytes", len(r.Content))
+		lines = nil
+		add := func(steps []stoa.Step) error {
+			for _, s := range slices.Backward(steps) {
+				if len(s.Calls) == 0 || len(lines) >= maxCallLines {
+					continue
 				}
-				for _, e := range external {
-					if e.Place == place {
-						line += fmt.Sprintf(", %s, callId %q", outcomeText(e), e.ID)
+				var external []stoa.ExternalCall
+				if t.row.ToolCalls > 0 {
+					var err error
+					if external, err = tx.StepCalls(ctx, t.row.ID, s.Turn, s.Number); err != nil {
+						return err
 					}
 				}
-				lines = append(lines, line)
+				for place := range slices.Backward(s.Calls) {
+					lines = append(lines, callLine(&s, place, external))
+				}
+			}
+			return nil
+		}
+		err := add(p.steps[min(p.skipped(), c.steps):c.steps])
+		for _, past := range slices.Backward(p.past[:c.past]) {
+			if err == nil {
+				err = add(past.steps)
 			}
 		}
-		return nil
+		return err
 	})
-	return strings.Join(lines[max(len(lines)-maxCallLines, 0):], "\n"), err
+	if p.summary != nil && p.summary.Calls != "" {
+		before := strings.Split(p.summary.Calls, "\n")
+		slices.Reverse(before)
+		lines = append(lines, before...)
+	}
+	lines = lines[:min(len(lines), maxCallLines)]
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n"), err
+}
+
+// callLine returns the line of the call at a place of a step.
+func callLine(s *stoa.Step, place int, external []stoa.ExternalCall) string {
+	call := s.Calls[place]
+	line := fmt.Sprintf("turn %d: %s %s", s.Turn, call.Name, session.CutRunes(strings.Join(strings.Fields(call.Arguments), " "), maxCallText))
+	if r := s.Results[place]; r != nil {
+		line += fmt.Sprintf(" → %d bytes", len(r.Content))
+	}
+	for _, e := range external {
+		if e.Place == place {
+			line += fmt.Sprintf(", %s, callId %q", outcomeText(e), e.ID)
+		}
+	}
+	return line
 }
 
 // outcomeText returns the outcome of a call, with what people found out about it.

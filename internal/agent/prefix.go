@@ -3,7 +3,7 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"io"
 	"strings"
 
 	"stoa/internal/stoa"
@@ -12,17 +12,21 @@ import (
 // fingerprint returns hashes of the parts with which a call begins, in their order: tools,
 // instructions, files of the drive, and what stands in for the beginning of the session.
 func (p *prompt) fingerprint(call *stoa.Call) string {
-	var tools strings.Builder
+	tools := make([]string, 0, 3*len(call.Tools))
 	for _, t := range call.Tools {
-		fmt.Fprintf(&tools, "%q %q %q\n", t.Name, t.Description, t.Parameters)
+		tools = append(tools, t.Name, t.Description, t.Parameters)
 	}
-	var b strings.Builder
-	for _, part := range []string{tools.String(), call.Instructions, p.knowledge.Text, p.omission()} {
-		sum := sha256.Sum256([]byte(part))
-		b.WriteString(hex.EncodeToString(sum[:4]))
-		b.WriteByte(' ')
+	parts := [][]string{tools, {call.Instructions}, {p.knowledge.Text}, {p.omission()}}
+	sums := make([]string, len(parts))
+	for i, texts := range parts {
+		h := sha256.New()
+		for _, text := range texts {
+			io.WriteString(h, text) // a hash never fails
+			h.Write([]byte{0})
+		}
+		sums[i] = hex.EncodeToString(h.Sum(nil)[:4])
 	}
-	return b.String()
+	return strings.Join(sums, " ")
 }
 
 // broke returns the first part in which a call with one fingerprint differs from the call before;

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"stoa/internal/drive"
@@ -136,21 +135,13 @@ func (p *prompt) tooLarge(call *stoa.Call, window int64) *failure {
 	for _, part := range parts {
 		size := part.EstimateInput()
 		total += size
-		text += fmt.Sprintf("%s %s, ", part.name, grouped(size))
+		text += fmt.Sprintf("%s %s, ", part.name, stoa.Grouped(size))
 	}
 	if total*3/4 <= window {
 		return nil // results of tools
 	}
 	return &failure{Failure: stoa.Failure{Code: stoa.CodeContextLength, Message: fmt.Sprintf(
-		"The prompt does not fit into the model's window, in tokens: %sand %s accepts about %s. Give the agent fewer tools, less text, or a model with a larger window.", text, p.model, grouped(window))}}
-}
-
-// grouped returns a number with separators between thousands.
-func grouped(n int64) string {
-	if n < 1000 {
-		return strconv.FormatInt(n, 10)
-	}
-	return grouped(n/1000) + fmt.Sprintf(",%03d", n%1000)
+		"The prompt does not fit into the model's window, in tokens: %sand %s accepts about %s. Give the agent fewer tools, less text, or a model with a larger window.", text, p.model, stoa.Grouped(window))}}
 }
 
 // leaveOut leaves out the oldest turns until the input, of total tokens, has at most the given
@@ -313,7 +304,7 @@ func (p *prompt) omission() string {
 }
 
 // acted returns the text about the actions of turns that the prompt does not contain: from the
-// first until before the last. It is empty if there are none.
+// first until before the last; an empty text if they did nothing.
 func (p *prompt) acted(first, last int64) string {
 	var lines []string
 	for _, c := range p.actions {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"stoa/internal/db"
 )
@@ -17,7 +16,6 @@ type Compaction struct {
 	Text                string // the summary; empty if it was not used
 	Calls               string // the summarized tool calls, one in each line
 	TokensBefore, After int64  // estimated input of the next step, before and after
-	CreatedAt           time.Time
 }
 
 // InsertCompaction adds a compaction to a session that this transaction has locked.
@@ -32,11 +30,9 @@ func (tx *Tx) InsertCompaction(ctx context.Context, sessionID string, c Compacti
 func (tx *Tx) Compactions(ctx context.Context, sessionID string) (newest, used *Compaction, err error) {
 	one := func(where string) (*Compaction, error) {
 		c, found, err := first(ctx, tx, func(rows *sql.Rows) (c Compaction, err error) {
-			var created int64
-			err = rows.Scan(&c.Turn, &c.From, &c.Steps, &c.Text, &c.Calls, &c.TokensBefore, &c.After, &created)
-			c.CreatedAt = db.Time(created)
+			err = rows.Scan(&c.Turn, &c.From, &c.Steps, &c.Text, &c.Calls, &c.TokensBefore, &c.After)
 			return c, err
-		}, `SELECT turn, from_turn, from_steps, text, calls, tokens_before, tokens_after, created_at FROM compactions
+		}, `SELECT turn, from_turn, from_steps, text, calls, tokens_before, tokens_after FROM compactions
 			WHERE session_id = $1`+where+` ORDER BY turn DESC LIMIT 1`, sessionID)
 		if err != nil || !found {
 			return nil, err
