@@ -16,7 +16,7 @@ import (
 )
 
 // The first start prints a newcomer's next steps, ready to paste. Without a terminal the key
-// itself is only in a file that nobody else can read, because the output of a service is stored.
+// is written to a file with mode 0600 and not printed, because the output of a service is stored.
 func TestTheFirstStartWritesTheKeyToAFile(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "da ta")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAWrongClockEndsNoTurn checks that a turn continues although its deadline has passed
-// according to the wall clock of another node, or of its own node after a step.
+// on the wall clock of another node, or on that of its own node after the clock was changed.
 func TestAWrongClockEndsNoTurn(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"of another node": true, "of its node": false} {

@@ -403,7 +403,7 @@ func TestAChangedFileIsSentOnce(t *testing.T) {
 	h.File(a, "d.md", strings.Repeat("a long text\n", 800))
 	six, all := say("six")
 	if strings.Contains(strings.Join(texts(six)[1:], ""), "a long text") || !strings.Contains(texts(six)[0], "a long text") || !strings.Contains(all, "five") {
-		t.Errorf("the sixth call does not begin anew")
+		t.Errorf("the sixth call does not begin with the new file")
 	}
 	if six.Instructions != five.Instructions || !gocmp.Equal(six.Tools, five.Tools) {
 		t.Error("the sixth call has other instructions or tools")

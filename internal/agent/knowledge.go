@@ -17,7 +17,7 @@ const changedTokens = 2_000
 
 // A view is the part of its agent's drive that a session's prompts contain. It does not change
 // while the prompts grow, because a vendor reads their beginning from its cache: a file that was
-// replaced since is sent once more, before the message of the next turn. A view begins anew when
+// replaced since is sent once more, before the message of the next turn. A view is replaced when
 // one of its files is deleted, when the changes are large, and when the prompts begin differently
 // for another reason.
 type view struct {
@@ -148,7 +148,7 @@ func (p *prompt) storeView(ch *session.Transition) error {
 	return nil
 }
 
-// readView reads a stored view; an empty text is none.
+// readView reads a stored view. It returns nil for an empty text.
 func readView(text string) (*view, error) {
 	if text == "" {
 		return nil, nil

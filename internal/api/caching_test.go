@@ -127,7 +127,7 @@ func TestMarksOfCallersReachTheVendor(t *testing.T) {
 	}
 }
 
-// TestReceiptsSayWhoMarked makes calls whose input the caller marks, the service, or nobody, and
+// TestReceiptsSayWhoMarked makes calls whose input is marked by the caller, by the service or not at all, and
 // calls whose marks cannot be sent as they are.
 func TestReceiptsSayWhoMarked(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ func (m *messagesRequest) tools(o object) error {
 	return nil
 }
 
-// An otherTool is what the vendor runs because of another member than tools.
+// An otherTool is a tool of the vendor that a member other than tools requests.
 type otherTool struct{ path, name string }
 
 // otherTools returns the MCP servers and the container of a request.

@@ -3025,7 +3025,7 @@ type ReceiptCache struct {
 	// Broke Of a step of a session: the first part that differs from the call before, so that the provider could not read it from its cache. `knowledge`: the files of the drive were read again. `compacted`: the beginning was summarized or left out. `expired`: no part differs, and the provider read nothing. Null otherwise.
 	Broke nullable.Nullable[string] `json:"broke"`
 
-	// Marks Who marked the input for the provider's cache: the caller, the service (`stoa`), or nobody: `vendor` means that the provider caches by itself, `none` that it caches marked input only. Null for calls before this was recorded.
+	// Marks How the input was marked for the provider's cache: by the caller, by the service (`stoa`), or not at all. In the last case `vendor` means that the provider caches by itself, and `none` that it caches only marked input. Null for calls before this was recorded.
 	Marks nullable.Nullable[string] `json:"marks"`
 
 	// SavedMicro The difference between the cost of the input at the full rate and its cost with the provider's cache; negative if writing to the cache cost more than reading from it saved.
