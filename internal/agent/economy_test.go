@@ -159,6 +159,9 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 					case 1:
 						h.File(a, fmt.Sprintf("new%d.md", turn), "Something new.\n")
 					case 2:
+						if turn == 0 { // the worker may not have begun
+							break
+						}
 						stop()
 						r = h.Service()
 						stop = sessiontest.Run(t, r)
