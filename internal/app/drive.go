@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"stoa/internal/config"
@@ -40,14 +41,21 @@ func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *sl
 
 // sweepDrives runs until ctx ends.
 func (s *Service) sweepDrives(ctx context.Context) error {
-	return s.Drives.Run(ctx, driveSweep, s.agentsExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
+	return s.Drives.Run(ctx, driveSweep, s.ownersExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
 }
 
-// agentsExist reports to the drives which agents exist.
-func (s *Service) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
+// ownersExist reports to the drives which agents and uploads exist.
+func (s *Service) ownersExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
 	there := make([]bool, len(owners))
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		for i, o := range owners {
+			if strings.HasPrefix(o.AgentID, "upl_") {
+				var err error
+				if there[i], err = tx.HasUpload(ctx, o.AccountID, o.AgentID); err != nil {
+					return err
+				}
+				continue
+			}
 			_, err := tx.Agent(ctx, o.AccountID, o.AgentID)
 			if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 				return err

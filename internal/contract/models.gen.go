@@ -97,6 +97,27 @@ type AccountWithKey struct {
 	Suspended bool   `json:"suspended"`
 }
 
+// AddAttachment Either an upload, or a small file in place.
+type AddAttachment struct {
+	// Content The text of the file, or its bytes in base64.
+	Content nullable.Nullable[string] `json:"content,omitempty,omitzero"`
+
+	// Encoding Of `content`; `utf8` by default.
+	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
+
+	// Name The name of the file, with `content`.
+	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
+
+	// UploadID Of an upload that has not expired and belongs to no message yet.
+	UploadID nullable.Nullable[string] `json:"uploadId,omitempty,omitzero"`
+}
+
+// AddUpload defines model for AddUpload.
+type AddUpload struct {
+	// UploadID Of an upload that has not expired and belongs to no message yet.
+	UploadID string `json:"uploadId"`
+}
+
 // Agent defines model for Agent.
 type Agent struct {
 	// CompactAt The part of the model's window, in percent, above which its sessions are summarized; 0: never; null: the operator's setting.
@@ -372,6 +393,20 @@ type AnswerInput struct {
 
 	// Outputs Of calls of a `tool_call`.
 	Outputs nullable.Nullable[[]ToolOutput] `json:"outputs,omitempty,omitzero"`
+}
+
+// Attachment A file of a message.
+type Attachment struct {
+	// ID Example: upl_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID       string `json:"id"`
+	MimeType string `json:"mimeType"`
+
+	// Name Unique in the session: a second `scan.png` is `scan (2).png`.
+	Name   string `json:"name"`
+	Sha256 string `json:"sha256"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
 }
 
 // AuthorizationStart defines model for AuthorizationStart.
@@ -829,6 +864,9 @@ type CreateEmbed struct {
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
+	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
+
 	// ChatExpiresInSeconds The duration of the chat, from the first token; 3600 by default.
 	ChatExpiresInSeconds nullable.Nullable[int64] `json:"chatExpiresInSeconds,omitempty,omitzero"`
 
@@ -870,6 +908,9 @@ type CreateEmbedTag struct {
 
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
+
+	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
@@ -999,6 +1040,9 @@ type CreateSecret struct {
 
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
+	// Attachments Files that belong to the message, at most 10. The model is sent images, and the text of documents; a session has at most 50.
+	Attachments nullable.Nullable[[]AddAttachment] `json:"attachments,omitempty,omitzero"`
+
 	// ClientTools Whether the agent's tools of your programs are offered to the model; `offer` by default.
 	ClientTools nullable.Nullable[string] `json:"clientTools,omitempty,omitzero"`
 
@@ -1426,9 +1470,27 @@ type EmbedAgent struct {
 	Name string `json:"name"`
 }
 
+// EmbedAttachments The files that a visitor may attach to messages. Null means none, which is the default.
+type EmbedAttachments struct {
+	// Enabled False by default.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// MaxBytes Of a file; 10485760 by default.
+	MaxBytes nullable.Nullable[int64] `json:"maxBytes,omitempty,omitzero"`
+
+	// MaxFiles Of a chat; 5 by default.
+	MaxFiles nullable.Nullable[int] `json:"maxFiles,omitempty,omitzero"`
+
+	// Types The kinds of files, by their content: images, PDF, texts, and `document` for all other documents such as DOCX. Images, PDF and texts by default.
+	Types nullable.Nullable[[]string] `json:"types,omitempty,omitzero"`
+}
+
 // EmbedChat A chat as its visitor may see it.
 type EmbedChat struct {
 	Agent EmbedAgent `json:"agent"`
+
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time until which the token can be renewed.
 	ChatExpiresAt Time                          `json:"chatExpiresAt"`
@@ -1499,12 +1561,14 @@ type EmbedLauncher struct {
 
 // EmbedMessage defines model for EmbedMessage.
 type EmbedMessage struct {
-	CreatedAt Time   `json:"createdAt"`
-	ID        string `json:"id"`
-	Kind      string `json:"kind"`
-	Role      string `json:"role"`
-	Status    string `json:"status"`
-	Text      string `json:"text"`
+	// Attachments The files of a message; absent without.
+	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
+	CreatedAt   Time         `json:"createdAt"`
+	ID          string       `json:"id"`
+	Kind        string       `json:"kind"`
+	Role        string       `json:"role"`
+	Status      string       `json:"status"`
+	Text        string       `json:"text"`
 }
 
 // EmbedRemaining defines model for EmbedRemaining.
@@ -1518,6 +1582,9 @@ type EmbedRemaining struct {
 type EmbedSession struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
@@ -1570,6 +1637,9 @@ type EmbedSessionList struct {
 type EmbedSessionWithToken struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
@@ -1633,8 +1703,11 @@ type EmbedTag struct {
 	AccentColor    nullable.Nullable[string] `json:"accentColor"`
 	AgentID        string                    `json:"agentId"`
 	AllowedOrigins []string                  `json:"allowedOrigins"`
-	ChatsPerDay    int                       `json:"chatsPerDay"`
-	CreatedAt      Time                      `json:"createdAt"`
+
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
+	ChatsPerDay int                                   `json:"chatsPerDay"`
+	CreatedAt   Time                                  `json:"createdAt"`
 
 	// Credentials Its chats' own secrets for connections: a map of connection ids to secret ids, never values. Only in the reply to a GET of the single object.
 	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
@@ -1719,6 +1792,9 @@ type EmbedURL struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
 
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
+
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
 
@@ -1777,6 +1853,9 @@ type EmbedURLList struct {
 type EmbedURLWithLink struct {
 	AgentID        string   `json:"agentId"`
 	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// Attachments The files that a visitor may attach; null if none.
+	Attachments nullable.Nullable[VisitorAttachments] `json:"attachments,omitempty,omitzero"`
 
 	// ChatExpiresAt The time when the chat ends for this embed; null before the exchange.
 	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
@@ -2370,7 +2449,9 @@ type Limits struct {
 
 // Message defines model for Message.
 type Message struct {
-	CreatedAt Time `json:"createdAt"`
+	// Attachments The files of a user's message; absent without.
+	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
+	CreatedAt   Time         `json:"createdAt"`
 
 	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -2404,13 +2485,15 @@ type MessageDeltaEvent struct {
 
 // MessageEvent A message was created or completed; `text` is present once it is complete.
 type MessageEvent struct {
-	CreatedAt Time   `json:"createdAt"`
-	Kind      string `json:"kind"`
-	MessageID string `json:"messageId"`
-	Role      string `json:"role"`
-	Seq       int64  `json:"seq"`
-	Status    string `json:"status"`
-	Text      string `json:"text,omitempty,omitzero"`
+	// Attachments The files of a user's message; absent without.
+	Attachments []Attachment `json:"attachments,omitempty,omitzero"`
+	CreatedAt   Time         `json:"createdAt"`
+	Kind        string       `json:"kind"`
+	MessageID   string       `json:"messageId"`
+	Role        string       `json:"role"`
+	Seq         int64        `json:"seq"`
+	Status      string       `json:"status"`
+	Text        string       `json:"text,omitempty,omitzero"`
 
 	// Turn 0 while it is queued.
 	Turn int64  `json:"turn"`
@@ -3491,6 +3574,9 @@ type SecretUser struct {
 
 // SendEmbedMessage defines model for SendEmbedMessage.
 type SendEmbedMessage struct {
+	// Attachments Files that belong to the message: uploads of this chat.
+	Attachments nullable.Nullable[[]AddUpload] `json:"attachments,omitempty,omitzero"`
+
 	// Message At most `maxMessageChars` of the chat.
 	Message string `json:"message"`
 
@@ -3502,6 +3588,9 @@ type SendEmbedMessage struct {
 
 // SendMessage defines model for SendMessage.
 type SendMessage struct {
+	// Attachments Files that belong to the message, at most 10. The model is sent images, and the text of documents; a session has at most 50.
+	Attachments nullable.Nullable[[]AddAttachment] `json:"attachments,omitempty,omitzero"`
+
 	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
 	Message string `json:"message"`
 
@@ -3579,6 +3668,28 @@ type Session struct {
 
 	// Usage Of all turns together.
 	Usage SessionUsage `json:"usage"`
+}
+
+// SessionAttachment A file of a message of a session.
+type SessionAttachment struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// ID Example: upl_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID        string `json:"id"`
+	MessageID string `json:"messageId"`
+	MimeType  string `json:"mimeType"`
+
+	// Name Unique in the session: a second `scan.png` is `scan (2).png`.
+	Name   string `json:"name"`
+	Sha256 string `json:"sha256"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
+}
+
+// SessionAttachmentList defines model for SessionAttachmentList.
+type SessionAttachmentList struct {
+	Data []SessionAttachment `json:"data"`
 }
 
 // SessionCompactedEvent A model call has summarized the beginning of the session. In later calls the summary replaces everything before a step; the session itself keeps it.
@@ -4288,6 +4399,9 @@ type UpdateEmbedTag struct {
 	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
 	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
 
+	// Attachments The files that a visitor may attach to messages. Null means none, which is the default.
+	Attachments nullable.Nullable[EmbedAttachments] `json:"attachments,omitempty,omitzero"`
+
 	// ChatsPerDay Chats that can start within 24 hours, by their first messages, and a tenth of them in one network; 200 by default. Continuing a chat does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
 
@@ -4414,6 +4528,22 @@ type UpdateWebhook struct {
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
+// Upload A file for a message to come.
+type Upload struct {
+	// ExpiresAt The time when it is deleted, unless a message has it.
+	ExpiresAt Time `json:"expiresAt"`
+
+	// ID Example: upl_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID       string `json:"id"`
+	MimeType string `json:"mimeType"`
+	Name     string `json:"name"`
+	Object   string `json:"object"`
+	Sha256   string `json:"sha256"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
+}
+
 // UsageReport defines model for UsageReport.
 type UsageReport struct {
 	Data    []UsageRow `json:"data"`
@@ -4478,6 +4608,16 @@ type UserCredits struct {
 
 	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
+}
+
+// VisitorAttachments The files that a visitor may attach; null if none.
+type VisitorAttachments struct {
+	// MaxBytes Of a file.
+	MaxBytes int64 `json:"maxBytes"`
+
+	// MaxFiles Of the chat.
+	MaxFiles int      `json:"maxFiles"`
+	Types    []string `json:"types"`
 }
 
 // Webhook An address to which events are sent.
@@ -4835,6 +4975,12 @@ type To = Time
 
 // TurnOrder defines model for TurnOrder.
 type TurnOrder = string
+
+// UploadID defines model for UploadID.
+type UploadID = string
+
+// UploadName defines model for UploadName.
+type UploadName = string
 
 // VersionNumber defines model for VersionNumber.
 type VersionNumber = string
@@ -5226,6 +5372,18 @@ type UpdateSessionParams struct {
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
+// GetAttachmentContentParams defines parameters for GetAttachmentContent.
+type GetAttachmentContentParams struct {
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+
+	// Range One range of bytes, such as `bytes=0-1023` or `bytes=-500`.
+	Range Range `json:"Range,omitempty,omitzero"`
+
+	// IfRange An `ETag`; the range is served only if it is still current, and the whole file otherwise.
+	IfRange IfRange `json:"If-Range,omitempty,omitzero"`
+}
+
 // ListSessionEventsParams defines parameters for ListSessionEvents.
 type ListSessionEventsParams struct {
 	// After Only events after this number.
@@ -5317,6 +5475,15 @@ type ListTurnsParams struct {
 
 	// Order By number.
 	Order TurnOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateUploadParams defines parameters for CreateUpload.
+type CreateUploadParams struct {
+	// Name The name of the file, without folders.
+	Name UploadName `form:"name" json:"name"`
+
+	// MimeType The media type of the file.
+	MimeType DriveMimeType `form:"mimeType,omitempty" json:"mimeType,omitempty,omitzero"`
 }
 
 // ListAgentVersionsParams defines parameters for ListAgentVersions.
@@ -5419,6 +5586,12 @@ type SendEmbedMessageParams struct {
 type RetryEmbedChatParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// CreateEmbedUploadParams defines parameters for CreateEmbedUpload.
+type CreateEmbedUploadParams struct {
+	// Name The name of the file, without folders.
+	Name UploadName `form:"name" json:"name"`
 }
 
 // ListInputsParams defines parameters for ListInputs.

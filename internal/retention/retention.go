@@ -109,6 +109,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("tool calls: %w", err)
 		}
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
+		return err
+	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deleted secrets: %w", err)

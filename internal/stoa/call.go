@@ -300,6 +300,8 @@ type Media struct {
 	Pages  int64  // of a PDF, estimated; 0 if unknown
 	Width  int64  // of an image, in pixels; 0 if unknown, as of a URL
 	Height int64
+	// UploadID is the upload of an image of a session whose bytes are not loaded yet.
+	UploadID string
 }
 
 // A Tool is a function that an agent's model may call.

@@ -13,54 +13,56 @@ const (
 
 // An Embed is the permission to show an agent in a page, for one chat.
 type Embed struct {
-	ID                string        `db:"id"`
-	AccountID         string        `db:"account_id"`
-	AgentID           string        `db:"agent_id"`
-	KeyID             string        `db:"key_id"` // that created it; the receipts of its chat name it
-	TagID             string        `db:"tag_id"` // of the script tag that created it for a visitor; empty if none did
-	Kind              EmbedKind     `db:"kind"`
-	ChatID            string        `db:"chat_id"` // the session, which begins with its first message
-	Origins           []string      `db:"origins,json"`
-	ExternalUserID    string        `db:"external_user_id"`
-	Greeting          string        `db:"greeting"`
-	Theme             string        `db:"theme"`
-	MessagesPerMinute int           `db:"messages_per_minute"`
-	MaxMessages       int           `db:"max_messages"`
-	MaxMessageChars   int           `db:"max_message_chars"`
-	MaxCredits        Credits       `db:"max_credits"`     // 0 means only the balance limits it
-	SpentBefore       Credits       `db:"spent_before"`    // by the chat, before the embed was created
-	TokenLife         time.Duration `db:"token_life"`      // of each token
-	ChatLife          time.Duration `db:"chat_life"`       // from the first token to the end of all
-	ExpiresAt         time.Time     `db:"expires_at"`      // of an embed URL: until when its ticket can be exchanged
-	ChatExpiresAt     time.Time     `db:"chat_expires_at"` // zero before the exchange
-	ExchangedAt       time.Time     `db:"exchanged_at"`    // of an embed URL; zero until then
-	RevokedAt         time.Time     `db:"revoked_at"`      // zero if not revoked
-	UsedAt            time.Time     `db:"used_at"`         // of its newest message; zero means never
-	CreatedAt         time.Time     `db:"created_at"`
-	Messages          int           `db:"messages"`     // that were sent under it
-	Recent            []time.Time   `db:"recent,times"` // the times of those in the last minute
-	Refused           int64         `db:"refused"`      // requests of origins that are not listed
+	ID                string              `db:"id"`
+	AccountID         string              `db:"account_id"`
+	AgentID           string              `db:"agent_id"`
+	KeyID             string              `db:"key_id"` // that created it; the receipts of its chat name it
+	TagID             string              `db:"tag_id"` // of the script tag that created it for a visitor; empty if none did
+	Kind              EmbedKind           `db:"kind"`
+	ChatID            string              `db:"chat_id"` // the session, which begins with its first message
+	Origins           []string            `db:"origins,json"`
+	ExternalUserID    string              `db:"external_user_id"`
+	Greeting          string              `db:"greeting"`
+	Theme             string              `db:"theme"`
+	MessagesPerMinute int                 `db:"messages_per_minute"`
+	MaxMessages       int                 `db:"max_messages"`
+	MaxMessageChars   int                 `db:"max_message_chars"`
+	MaxCredits        Credits             `db:"max_credits"`     // 0 means only the balance limits it
+	SpentBefore       Credits             `db:"spent_before"`    // by the chat, before the embed was created
+	TokenLife         time.Duration       `db:"token_life"`      // of each token
+	ChatLife          time.Duration       `db:"chat_life"`       // from the first token to the end of all
+	ExpiresAt         time.Time           `db:"expires_at"`      // of an embed URL: until when its ticket can be exchanged
+	ChatExpiresAt     time.Time           `db:"chat_expires_at"` // zero before the exchange
+	ExchangedAt       time.Time           `db:"exchanged_at"`    // of an embed URL; zero until then
+	RevokedAt         time.Time           `db:"revoked_at"`      // zero if not revoked
+	UsedAt            time.Time           `db:"used_at"`         // of its newest message; zero means never
+	CreatedAt         time.Time           `db:"created_at"`
+	Messages          int                 `db:"messages"`             // that were sent under it
+	Recent            []time.Time         `db:"recent,times"`         // the times of those in the last minute
+	Refused           int64               `db:"refused"`              // requests of origins that are not listed
+	Attachments       *VisitorAttachments `db:"attachments,optional"` // nil means that a visitor may attach nothing
 }
 
 // An EmbedTag is a launcher for pages that have no server. Its id is public.
 type EmbedTag struct {
-	ID          string    `db:"id"`
-	AccountID   string    `db:"account_id"`
-	AgentID     string    `db:"agent_id"`
-	KeyID       string    `db:"key_id"` // that it ends with; the receipts of its chats name it
-	Origins     []string  `db:"origins,json"`
-	Greeting    string    `db:"greeting"`
-	Theme       string    `db:"theme"`
-	Accent      string    `db:"accent"` // #rrggbb; empty means the service's own
-	Position    string    `db:"position"`
-	Language    string    `db:"language"`
-	MaxCredits  Credits   `db:"max_credits"` // of a chat
-	ChatsPerDay int       `db:"chats_per_day"`
-	Disabled    string    `db:"disabled"` // the reason why it is not shown; empty if it is
-	Refused     int64     `db:"refused"`  // requests of origins that are not listed
-	Revision    int64     `db:"revision"`
-	CreatedAt   time.Time `db:"created_at"`
-	UpdatedAt   time.Time `db:"updated_at"`
+	ID          string              `db:"id"`
+	AccountID   string              `db:"account_id"`
+	AgentID     string              `db:"agent_id"`
+	KeyID       string              `db:"key_id"` // that it ends with; the receipts of its chats name it
+	Origins     []string            `db:"origins,json"`
+	Greeting    string              `db:"greeting"`
+	Theme       string              `db:"theme"`
+	Accent      string              `db:"accent"` // #rrggbb; empty means the service's own
+	Position    string              `db:"position"`
+	Language    string              `db:"language"`
+	MaxCredits  Credits             `db:"max_credits"` // of a chat
+	ChatsPerDay int                 `db:"chats_per_day"`
+	Disabled    string              `db:"disabled"`             // the reason why it is not shown; empty if it is
+	Refused     int64               `db:"refused"`              // requests of origins that are not listed
+	Attachments *VisitorAttachments `db:"attachments,optional"` // of its chats; nil means none
+	Revision    int64               `db:"revision"`
+	CreatedAt   time.Time           `db:"created_at"`
+	UpdatedAt   time.Time           `db:"updated_at"`
 }
 
 // Status returns revoked, pending (before the exchange), active or expired.

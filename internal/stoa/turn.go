@@ -177,6 +177,7 @@ type SessionMessage struct {
 	Kind          string // see the kinds
 	Status        MessageStatus
 	Text          string
+	Attachments   []Attachment // of a message of the user
 	CreatedAt     time.Time
 }
 

@@ -351,6 +351,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM compactions WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,
 		`DELETE FROM result_images WHERE session_id = $1`,
+		`DELETE FROM uploads WHERE session_id = $1`,
 		`DELETE FROM steps WHERE session_id = $1`,
 		`DELETE FROM turns WHERE session_id = $1`,
 	} {

@@ -17,12 +17,16 @@ type MessageRow struct {
 	Note     string // what the model is told with it; set by InsertMessage and never changed
 }
 
-const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note`
+const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note, attachments`
 
 func scanMessage(rows *sql.Rows) (m MessageRow, err error) {
 	var created int64
-	err = rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created, &m.Note)
+	var attachments string
+	err = rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created, &m.Note, &attachments)
 	m.CreatedAt = db.Time(created)
+	if err == nil {
+		err = readOptional(attachments, &m.Attachments)
+	}
 	return m, err
 }
 
@@ -36,9 +40,13 @@ func (tx *Tx) message(ctx context.Context, where string, args ...any) (MessageRo
 
 // InsertMessage adds a message at the end of its session.
 func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
-	return tx.Later(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note)
-		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now), m.Note)
+	attachments, err := optionalText(m.Attachments)
+	if err != nil {
+		return err
+	}
+	return tx.Later(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at, note, attachments)
+		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now), m.Note, attachments)
 }
 
 // UpdateMessage writes a message's turn, kind, status and text.

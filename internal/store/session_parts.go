@@ -74,15 +74,16 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 type PastTurn struct {
 	Number     int64
 	Text, Note string
+	Attached   string // see [Tx.Attached]
 }
 
 // PastTurns lists turns of a session before and from given ones, the newest first. It leaves
 // out turns that a later one has done again, and those about the message without.
 func (tx *Tx) PastTurns(ctx context.Context, sessionID string, from, before int64, without string, limit int) ([]PastTurn, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (t PastTurn, err error) {
-		err = rows.Scan(&t.Number, &t.Text, &t.Note)
+		err = rows.Scan(&t.Number, &t.Text, &t.Note, &t.Attached)
 		return t, err
-	}, `SELECT t.number, m.text, m.note FROM turns t JOIN messages m ON m.id = t.message_id
+	}, `SELECT t.number, m.text, m.note, m.attached FROM turns t JOIN messages m ON m.id = t.message_id
 		WHERE t.session_id = $1 AND t.number >= $2 AND t.number < $3 AND t.message_id <> $4
 			AND NOT EXISTS (SELECT 1 FROM turns r WHERE r.session_id = t.session_id AND r.retry_of = t.number)
 		ORDER BY t.number DESC LIMIT $5`, sessionID, from, before, without, limit)

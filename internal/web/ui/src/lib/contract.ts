@@ -45,6 +45,17 @@ export interface AccountWithKey {
   suspended: boolean;
 }
 
+export interface AddAttachment {
+  content?: string | null;
+  encoding?: "utf8" | "base64" | null;
+  name?: string | null;
+  uploadId?: string | null;
+}
+
+export interface AddUpload {
+  uploadId: string;
+}
+
 export interface Agent {
   compactAt: number | null;
   createdAt: string;
@@ -161,6 +172,14 @@ export interface AnswerInput {
   decisions?: ToolDecision[] | null;
   inputId: string;
   outputs?: ToolOutput[] | null;
+}
+
+export interface Attachment {
+  id: string;
+  mimeType: string;
+  name: string;
+  sha256: string;
+  size: number;
 }
 
 export interface AuthorizationStart {
@@ -566,6 +585,7 @@ export interface CreateConnection {
 
 export interface CreateEmbed {
   allowedOrigins?: string[] | null;
+  attachments?: EmbedAttachments;
   chatExpiresInSeconds?: number | null;
   chatSessionId?: string | null;
   credentials?: Record<string, string> | null;
@@ -582,6 +602,7 @@ export interface CreateEmbed {
 export interface CreateEmbedTag {
   accentColor?: string | null;
   allowedOrigins?: string[] | null;
+  attachments?: EmbedAttachments;
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
@@ -706,6 +727,7 @@ export interface CreateSecret {
 }
 
 export interface CreateSession {
+  attachments?: AddAttachment[] | null;
   clientTools?: "offer" | "withhold" | null;
   credentials?: Record<string, string> | null;
   draft?: AgentDraft;
@@ -729,7 +751,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled" | "connection.review_needed")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "webhook.disabled" | "connection.review_needed")[];
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -956,8 +978,16 @@ export interface EmbedAgent {
   name: string;
 }
 
+export type EmbedAttachments = {
+  enabled?: boolean | null;
+  maxBytes?: number | null;
+  maxFiles?: number | null;
+  types?: ("image" | "pdf" | "text" | "document")[] | null;
+} | null;
+
 export interface EmbedChat {
   agent: EmbedAgent;
+  attachments?: VisitorAttachments;
   chatExpiresAt: string;
   error: EmbedError | null;
   expiresAt: string;
@@ -1008,6 +1038,7 @@ export interface EmbedLauncher {
 }
 
 export interface EmbedMessage {
+  attachments?: Attachment[];
   createdAt: string;
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question";
@@ -1024,6 +1055,7 @@ export interface EmbedRemaining {
 export interface EmbedSession {
   agentId: string;
   allowedOrigins: string[];
+  attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
@@ -1054,6 +1086,7 @@ export interface EmbedSessionList {
 export interface EmbedSessionWithToken {
   agentId: string;
   allowedOrigins: string[];
+  attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
@@ -1089,6 +1122,7 @@ export interface EmbedTag {
   accentColor: string | null;
   agentId: string;
   allowedOrigins: string[];
+  attachments?: VisitorAttachments;
   chatsPerDay: number;
   createdAt: string;
   credentials?: Record<string, string> | null;
@@ -1130,6 +1164,7 @@ export interface EmbedToken {
 export interface EmbedURL {
   agentId: string;
   allowedOrigins: string[];
+  attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
@@ -1163,6 +1198,7 @@ export interface EmbedURLList {
 export interface EmbedURLWithLink {
   agentId: string;
   allowedOrigins: string[];
+  attachments?: VisitorAttachments;
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
@@ -1479,6 +1515,7 @@ export interface Limits {
 }
 
 export interface Message {
+  attachments?: Attachment[];
   createdAt: string;
   id: string;
   kind: "message" | "answer" | "reply" | "comment" | "question";
@@ -1527,6 +1564,7 @@ export interface MessageErrorBody {
 }
 
 export interface MessageEvent {
+  attachments?: Attachment[];
   createdAt: string;
   kind: "message" | "answer" | "reply" | "comment" | "question";
   messageId: string;
@@ -2462,11 +2500,13 @@ export interface SecretUser {
 }
 
 export interface SendEmbedMessage {
+  attachments?: AddUpload[] | null;
   message: string;
   timezone?: string;
 }
 
 export interface SendMessage {
+  attachments?: AddAttachment[] | null;
   message: string;
   onBusy?: "enqueue" | "reject" | null;
 }
@@ -2500,6 +2540,20 @@ export interface Session {
   turn: SessionTurn;
   updatedAt: string;
   usage: SessionUsage;
+}
+
+export interface SessionAttachment {
+  createdAt: string;
+  id: string;
+  messageId: string;
+  mimeType: string;
+  name: string;
+  sha256: string;
+  size: number;
+}
+
+export interface SessionAttachmentList {
+  data: SessionAttachment[];
 }
 
 export interface SessionCompactedEvent {
@@ -2924,6 +2978,7 @@ export interface UpdateConnection {
 export interface UpdateEmbedTag {
   accentColor?: string | null;
   allowedOrigins?: string[] | null;
+  attachments?: EmbedAttachments;
   chatsPerDay?: number | null;
   credentials?: Record<string, string> | null;
   enabled?: boolean | null;
@@ -2976,9 +3031,19 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled" | "connection.review_needed")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "webhook.disabled" | "connection.review_needed")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
+}
+
+export interface Upload {
+  expiresAt: string;
+  id: string;
+  mimeType: string;
+  name: string;
+  object: "upload";
+  sha256: string;
+  size: number;
 }
 
 export interface UsageReport {
@@ -3029,6 +3094,12 @@ export interface User {
   name: string;
   plan: Plan;
 }
+
+export type VisitorAttachments = {
+  maxBytes: number;
+  maxFiles: number;
+  types: ("image" | "pdf" | "text" | "document")[];
+} | null;
 
 export interface Webhook {
   createdAt: string;
