@@ -164,8 +164,8 @@ func (c *Content) reader() io.Reader {
 	return bytes.NewReader(c.mem)
 }
 
-// head returns the first 512 bytes, to guess the type.
-func (c *Content) head() []byte {
+// Head returns the first 512 bytes, to guess the type.
+func (c *Content) Head() []byte {
 	b := make([]byte, 512)
 	n, _ := io.ReadFull(c.reader(), b)
 	return b[:n]

@@ -106,7 +106,7 @@ func guess(p Path, c *Content) string {
 		return "text/plain"
 	}
 	// A type by the first bytes, but not a text type for content that is not text.
-	if t := http.DetectContentType(c.head()); !isTextType(t) {
+	if t := http.DetectContentType(c.Head()); !isTextType(t) {
 		return t
 	}
 	return "application/octet-stream"

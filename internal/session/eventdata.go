@@ -76,12 +76,30 @@ type TurnData struct {
 // MessageData is the data of message.created and message.completed. Text is set once the
 // message is complete.
 type MessageData struct {
-	MessageID string  `json:"messageId"`
-	Role      string  `json:"role"`
-	Kind      string  `json:"kind"`
-	Status    string  `json:"status"`
-	Turn      int64   `json:"turn"`
-	Text      *string `json:"text,omitzero"`
+	MessageID   string           `json:"messageId"`
+	Role        string           `json:"role"`
+	Kind        string           `json:"kind"`
+	Status      string           `json:"status"`
+	Turn        int64            `json:"turn"`
+	Text        *string          `json:"text,omitzero"`
+	Attachments []AttachmentData `json:"attachments,omitempty"`
+}
+
+// AttachmentData is a file of a message.
+type AttachmentData struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	MimeType string `json:"mimeType"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+}
+
+// AttachmentsData returns the files of a message.
+func AttachmentsData(files []stoa.Attachment) (list []AttachmentData) {
+	for _, f := range files {
+		list = append(list, AttachmentData{f.ID, f.Name, f.MimeType, f.Size, f.SHA256})
+	}
+	return list
 }
 
 // DeltaData is the data of message.delta. Offset counts characters (Unicode code points) from
@@ -206,6 +224,7 @@ func messageData(m stoa.SessionMessage, whole bool) MessageData {
 	d := MessageData{MessageID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Turn: m.Turn}
 	if whole {
 		d.Text = &m.Text
+		d.Attachments = AttachmentsData(m.Attachments)
 	}
 	return d
 }

@@ -145,14 +145,15 @@ type exportSession struct {
 
 // exportMessage is a line for a message.
 type exportMessage struct {
-	Type      string `json:"type"`
-	ID        string `json:"id"`
-	Turn      int64  `json:"turn"`
-	Role      string `json:"role"`
-	Kind      string `json:"kind"`
-	Status    string `json:"status"`
-	Text      string `json:"text"`
-	CreatedAt string `json:"createdAt"`
+	Type        string           `json:"type"`
+	ID          string           `json:"id"`
+	Turn        int64            `json:"turn"`
+	Role        string           `json:"role"`
+	Kind        string           `json:"kind"`
+	Status      string           `json:"status"`
+	Text        string           `json:"text"`
+	CreatedAt   string           `json:"createdAt"`
+	Attachments []AttachmentData `json:"attachments,omitempty"`
 }
 
 // exportTool is a line for a tool call and its result.
@@ -235,7 +236,7 @@ func (e *exporter) jsonl(ctx context.Context) error {
 		return err
 	}
 	err = e.messages(ctx, func(m stoa.SessionMessage) error {
-		return e.line(exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt)})
+		return e.line(exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt), AttachmentsData(m.Attachments)})
 	})
 	if err != nil {
 		return err
@@ -342,6 +343,11 @@ func (e *exporter) markdown(ctx context.Context) error {
 			who += " (broken off)"
 		}
 		_, err := fmt.Fprintf(e.out, "\n## %s\n\n%s\n", who, m.Text)
+		for _, f := range m.Attachments {
+			if err == nil {
+				_, err = fmt.Fprintf(e.out, "\nAttached: %s (%s, %d bytes)\n", f.Name, f.MimeType, f.Size)
+			}
+		}
 		return err
 	})
 	if err != nil {

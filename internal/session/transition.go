@@ -423,7 +423,7 @@ func (t *Transition) resume() {
 }
 
 // answer stores the answer that the turn waits for.
-func (t *Transition) answer(value string, byDefault bool) {
+func (t *Transition) answer(value string, byDefault bool, files ...stoa.Attachment) {
 	in := t.Row.Pending
 	in.Answer, in.Status, in.AnsweredAt = value, stoa.InputAnswered, t.tx.Now
 	if byDefault {
@@ -440,14 +440,16 @@ func (t *Transition) answer(value string, byDefault bool) {
 		if err != nil {
 			return err
 		}
-		result, err := askResult(*in, byDefault)
+		told := *in
+		told.Answer += attachedText(files)
+		result, err := askResult(told, byDefault)
 		if err != nil {
 			return err
 		}
 		return t.tx.InsertStepResult(t.ctx, t.Row.ID, in.Turn, in.Step, place, result)
 	})
 	if !byDefault {
-		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value}, "")
+		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value, Attachments: files}, "")
 		t.event(EventInputAnswered, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value})
 	}
 	t.resume()

@@ -37,6 +37,8 @@ type StartRequest struct {
 	// only; nil means no change. Start returns its error.
 	Draft func(*stoa.Agent) error
 	Line  string // of the visitor who starts it; see [store.QueuedSession]
+	// Uploads are the files of the message.
+	Uploads Uploads
 }
 
 // Start begins a session. Once tx has committed, the session is stored and will be run even
@@ -101,7 +103,11 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
 	t.event(EventCreated, CreatedData{SessionID: row.ID, AgentID: agent.ID, AgentVersion: agent.Version, Mode: string(row.Mode)})
-	m := stoa.SessionMessage{ID: message, SessionID: row.ID, Turn: 1, Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, CreatedAt: tx.Now}
+	files, err := attach(ctx, tx, row.AccountID, row.AgentID, row.ID, req.Uploads)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	m := stoa.SessionMessage{ID: message, SessionID: row.ID, Turn: 1, Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, Attachments: files, CreatedAt: tx.Now}
 	firstSeq := row.LastSeq + 1
 	t.event(EventMessageCreated, messageData(m, true))
 	t.event(EventMessageDone, messageData(m, true))
@@ -237,8 +243,9 @@ type SendRequest struct {
 	Reject  bool // reject the message while the session is busy instead of queueing it
 	// ScheduledFor is the instant of a task's run.
 	ScheduledFor time.Time
-	EmbedID      string // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
-	Line         string // of the visitor
+	EmbedID      string  // of the visitor who sends it, and who can only decide about the visitor's own call; empty means the account
+	Line         string  // of the visitor
+	Uploads      Uploads // the files of the message
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -260,13 +267,22 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		if row.Mode == stoa.ModeOnce {
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" accepts no further messages. Start another session.")
 		}
-		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message}
+		files, err := attach(ctx, tx, row.AccountID, row.AgentID, row.ID, req.Uploads)
+		if err != nil {
+			return false, err
+		}
+		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, Attachments: files}
+		waitsFor := func(kind string) bool { return row.Status == stoa.SessionWaiting && row.Pending.Kind == kind }
+		approval := waitsFor(stoa.InputToolApproval) && req.EmbedID == ""
+		confirmation := waitsFor(stoa.InputToolConfirmation) && req.EmbedID != ""
 		switch {
+		case len(files) > 0 && (approval || confirmation):
+			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session waits for a decision about calls, which a message refuses. Send the files with the next message.").At("attachments")
 		case row.Status == stoa.SessionWaiting && !row.Pending.OfTools():
-			t.answer(req.Message, false)
-		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolApproval && req.EmbedID == "":
+			t.answer(req.Message, false, files...)
+		case approval:
 			t.refuse(c.Key.ID, req.Message)
-		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolConfirmation && req.EmbedID != "":
+		case confirmation:
 			t.declineBy(req.EmbedID, req.Message)
 		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
 			if req.Reject {

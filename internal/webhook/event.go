@@ -25,6 +25,7 @@ const (
 	CallUnknown       = "tool_call.unknown"
 	ReviewNeeded      = "connection.review_needed"
 	NeedsAuth         = "connection.needs_authorization"
+	AttachmentCreated = "attachment.created"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -135,6 +136,20 @@ func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	}
 	e.Data = d
 	return Emit(ctx, tx, e)
+}
+
+// AttachmentAdded emits the event of a file that a visitor has uploaded.
+func AttachmentAdded(ctx context.Context, tx *store.Tx, spaceID, externalUserID string, u stoa.Upload) error {
+	return Emit(ctx, tx, Event{AccountID: u.AccountID, SpaceID: spaceID, Type: AttachmentCreated, Data: struct {
+		AccountID      string `json:"accountId"`
+		SpaceID        string `json:"spaceId"`
+		AgentID        string `json:"agentId"`
+		SessionID      string `json:"sessionId"`
+		ExternalUserID string `json:"externalUserId,omitempty"`
+		UploadID       string `json:"uploadId"`
+		MimeType       string `json:"mimeType"`
+		Size           int64  `json:"size"`
+	}{u.AccountID, spaceID, u.AgentID, u.ChatID, externalUserID, u.ID, u.MimeType, u.Size}})
 }
 
 // callData is the data of the event of a tool call.
