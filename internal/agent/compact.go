@@ -198,6 +198,10 @@ func (p *prompt) summaryCall(c cut, window int64) stoa.Call {
 	if over := call.EstimateInput() - window; over > 0 {
 		q.shorten(&call, over)
 	}
+	eachImage(&call, func(p *stoa.Part) error { // a summary does not need them
+		leaveOut(p, passedText)
+		return nil
+	})
 	call.Messages = append(call.Messages, stoa.TextMessage(stoa.RoleUser, stoa.SummarizeText))
 	call.MaxOutputTokens = stoa.SummaryTokens
 	return call

@@ -125,7 +125,7 @@ func checkPrefixes(t *testing.T, served []fakeup.Served) {
 
 var prefixSessions = flag.Int("prefix.sessions", 20, "the number of random sessions of the prefix test, over all formats")
 
-// TestRandomSessionsKeepTheirPrefix has random sessions with calls of all kinds, reasoning,
+// TestRandomSessionsKeepTheirPrefix has random sessions with calls of all kinds, files, reasoning,
 // questions, changed files and restarts: every request begins with the one before.
 func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(len(name)), 35))
 			orders := []string{
 				"call: drive_list {}", "call: drive_read {\"path\":\"a.md\"}", "call: drive_read {\"path\":\"missing.md\"}", "call: drive_search {\"query\":\"handbook\"}",
-				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: ask_user {\"question\":\"Sure?\"}",
+				"call: drive_write {\"path\":\"own.md\",\"content\":\"a note\"}", "call: nonsense {}", "call: drive_read {\"path\":\"notes.txt\",\"attached\":true}", "think: 40", "think: 90", "rounds: 3", "interleave", "call: ask_user {\"question\":\"Sure?\"}",
 			}
 			for n := range *prefixSessions / len(vendors) {
 				a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess, a.Limits.MaxSteps = tt.model, stoa.DriveReadWrite, 12 })
@@ -146,6 +146,7 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 				before := len(vendor.Served())
 				var s stoa.Session
 				said := ""
+				attaches := random.IntN(2) == 0
 				for turn := range 2 + random.IntN(4) {
 					message := ""
 					for range random.IntN(4) {
@@ -166,9 +167,13 @@ func TestRandomSessionsKeepTheirPrefix(t *testing.T) {
 						r = h.Service()
 						stop = sessiontest.Run(t, r)
 					}
+					var files session.Uploads
+					if attaches && (turn == 0 || random.IntN(2) == 0) { // the first file adds an argument to tools
+						files.IDs = append(files.IDs, upload(t, h, a, "scan.png", "", []byte(picture(t, 30, 20, 0))), upload(t, h, a, "notes.txt", "", []byte(strings.Repeat("One of the notes.\n", random.IntN(3_000)))))
+					}
 					if turn == 0 {
-						s = h.Begin(r, a, message)
-					} else if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+						s = h.Begin(r, a, message, func(req *session.StartRequest) { req.Uploads = files })
+					} else if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message, Uploads: files}); err != nil {
 						t.Fatal(err)
 					}
 					for {

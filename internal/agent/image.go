@@ -35,6 +35,7 @@ type shownImage struct {
 	Height   int64  `json:"height"`
 	SHA256   string `json:"sha256"`
 	Note     string `json:"note,omitzero"`
+	Attached bool   `json:"attached,omitzero"`
 }
 
 // Texts that replace an image which a request does not include.
@@ -153,7 +154,7 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 			switch {
 			case !p.sees:
 				r.Content = shown.without(unseenText)
-			case p.access == stoa.DriveNone:
+			case p.access == stoa.DriveNone && !shown.Attached:
 				r.Content = shown.without(closedText)
 			case p.refused:
 				r.Content = shown.without(refusedText)
@@ -195,9 +196,9 @@ func (s shownImage) without(why string) string {
 	return string(text)
 }
 
-// eachImage calls do with each result of a call that has an image. Changes that do makes
+// eachImage calls do with each part of a call that has an image. Changes that do makes
 // affect only this call: messages and results are copied before.
-func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
+func eachImage(call *stoa.Call, do func(p *stoa.Part) error) error {
 	cloned := false
 	for i := range call.Messages {
 		if !slices.ContainsFunc(call.Messages[i].Parts, hasImage) {
@@ -212,9 +213,11 @@ func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 			if !hasImage(parts[j]) {
 				continue
 			}
-			r := *parts[j].Result
-			parts[j].Result = &r
-			if err := do(&r); err != nil {
+			if parts[j].Result != nil {
+				r := *parts[j].Result
+				parts[j].Result = &r
+			}
+			if err := do(&parts[j]); err != nil {
 				return err
 			}
 		}
@@ -222,8 +225,8 @@ func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
 	return nil
 }
 
-// hasImage reports whether a part is a result that shows an image.
-func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) }
+// hasImage reports whether a part is an attached image, or a result that shows an image.
+func hasImage(p stoa.Part) bool { return p.Result != nil && showsImage(p.Result) || shows(p) }
 
 // showsImage reports whether [prompt.withImages] has added images to a result: a text followed
 // by the images.
@@ -242,7 +245,12 @@ func anyImage(call *stoa.Call) bool {
 }
 
 // leaveOut replaces an image by the reason why it is left out.
-func leaveOut(r *stoa.ToolResult, why string) {
+func leaveOut(p *stoa.Part, why string) {
+	r := p.Result
+	if r == nil {
+		*p = stoa.Part{Kind: stoa.PartText, Text: "(" + why + ")"}
+		return
+	}
 	if len(r.Images) > 0 {
 		r.Content, r.Parts = r.Parts[0].Text+"\n("+why+")", nil
 		return
@@ -254,16 +262,33 @@ func leaveOut(r *stoa.ToolResult, why string) {
 // the store. An image whose file has changed or is missing is left out.
 func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error {
 	who := t.drive
-	return eachImage(call, func(r *stoa.ToolResult) error {
-		if len(r.Images) > 0 {
-			return w.fillResult(ctx, t, r)
+	return eachImage(call, func(p *stoa.Part) error {
+		if p.Result == nil {
+			return w.fillAttached(ctx, t, p)
 		}
-		image, err := w.storedImage(ctx, who, imageIn(r))
+		r := p.Result
+		if len(r.Images) > 0 {
+			return w.fillResult(ctx, t, p)
+		}
+		shown := imageIn(r)
+		if shown.Attached {
+			f, err := t.prompt.attached(shown.Path)
+			if err != nil {
+				leaveOut(p, changedText)
+				return nil
+			}
+			image, err := w.attachedImage(ctx, who.AccountID, f)
+			if err == nil {
+				r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
+			}
+			return err
+		}
+		image, err := w.storedImage(ctx, who, shown)
 		if err != nil {
 			return err
 		}
 		if image == nil {
-			leaveOut(r, changedText)
+			leaveOut(p, changedText)
 			return nil
 		}
 		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
@@ -271,8 +296,23 @@ func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error
 	})
 }
 
+// fillAttached reads an attached image.
+func (w *Worker) fillAttached(ctx context.Context, t *turn, p *stoa.Part) error {
+	f, ok := t.prompt.upload(p.Media.UploadID)
+	if !ok {
+		leaveOut(p, passedText)
+		return nil
+	}
+	image, err := w.attachedImage(ctx, t.row.AccountID, f)
+	if err == nil {
+		p.Media = image
+	}
+	return err
+}
+
 // fillResult reads the images of a result.
-func (w *Worker) fillResult(ctx context.Context, t *turn, r *stoa.ToolResult) error {
+func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {
+	r := p.Result
 	parts := []stoa.Part{r.Parts[0]}
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
 		parts = parts[:1]
@@ -288,7 +328,7 @@ func (w *Worker) fillResult(ctx context.Context, t *turn, r *stoa.ToolResult) er
 		return nil
 	})
 	if r.Parts = parts; err == nil && len(parts) <= len(r.Images) { // cannot happen within a turn
-		leaveOut(r, passedText)
+		leaveOut(p, passedText)
 	}
 	return err
 }
@@ -320,13 +360,20 @@ func fitImages(m *stoa.Model, call *stoa.Call) error {
 		}
 	}
 	if seeing == nil {
-		return eachImage(call, func(r *stoa.ToolResult) error {
-			leaveOut(r, unseenText)
+		return eachImage(call, func(p *stoa.Part) error {
+			leaveOut(p, unseenText)
 			return nil
 		})
 	}
 	m.Routes = seeing
-	return eachImage(call, func(r *stoa.ToolResult) error {
+	return eachImage(call, func(p *stoa.Part) error {
+		r := p.Result
+		if r == nil {
+			image := *p.Media
+			image.Tokens = image.Estimate(seeing[0].Traits, false)
+			p.Media = &image
+			return nil
+		}
 		parts := slices.Clone(r.Parts)
 		for i := range parts[1:] {
 			image := *parts[i+1].Media

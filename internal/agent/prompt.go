@@ -21,19 +21,20 @@ type prompt struct {
 	access       stoa.DriveAccess
 	knowledge    drive.Knowledge
 	view         *view
-	told         bool              // the knowledge is recorded among the sources
-	turn         int64             // number of this turn
-	past         []pastTurn        // earlier turns, oldest first
-	from, skip   int64             // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
-	summary      *store.Compaction // of what is before from; nil if none is used
-	newest       *store.Compaction // the newest one, even if its summary is not used
-	message      stoa.Message      // of the user, in this turn
-	steps        []stoa.Step       // of this turn
-	prefix       string            // fingerprint of the call of this step
-	pastPrefix   string            // fingerprint of the last call of the earlier turns
-	sees         bool              // the model accepts images
-	shown        bool              // the last request had images
-	refused      bool              // a request with images was refused: later ones have no images
+	told         bool                       // the knowledge is recorded among the sources
+	turn         int64                      // number of this turn
+	past         []pastTurn                 // earlier turns, oldest first
+	from, skip   int64                      // the first turn that the prompt contains, and how many of its steps it does not; 0 means all turns
+	summary      *store.Compaction          // of what is before from; nil if none is used
+	newest       *store.Compaction          // the newest one, even if its summary is not used
+	message      stoa.Message               // of the user, in this turn
+	attachments  []store.MessageAttachments // of the session
+	steps        []stoa.Step                // of this turn
+	prefix       string                     // fingerprint of the call of this step
+	pastPrefix   string                     // fingerprint of the last call of the earlier turns
+	sees         bool                       // the model accepts images
+	shown        bool                       // the last request had images
+	refused      bool                       // a request with images was refused: later ones have no images
 	external     []stoa.OfferedTool
 	cut          bool                // a result of the session was truncated
 	final        stoa.Code           // the limit that makes the next step the last; empty if it is not
@@ -167,13 +168,17 @@ func (p *prompt) skipped() int {
 func (p *prompt) shorten(call *stoa.Call, over int64) {
 	for i := range call.Messages {
 		newest := i == len(call.Messages)-1
+		if over > 0 && slices.ContainsFunc(call.Messages[i].Parts, shows) { // parts of attachments are shared
+			call.Messages[i].Parts = slices.Clone(call.Messages[i].Parts)
+		}
 		parts := call.Messages[i].Parts
 		for j := range parts {
 			switch r := parts[j].Result; {
-			case over <= 0 || r == nil:
+			case over <= 0 || r == nil && !hasImage(parts[j]):
 			case hasImage(parts[j]) && !(newest && !slices.ContainsFunc(parts[j+1:], hasImage)):
 				over -= stoa.ImageTokens
-				leaveOut(r, passedText)
+				leaveOut(&parts[j], passedText)
+			case r == nil:
 			case !newest && len(r.Content) > 4*len(leftOut):
 				over -= stoa.EstimateTokens(len(r.Content) - len(leftOut))
 				r.Content = leftOut
@@ -221,12 +226,12 @@ func (p *prompt) build() stoa.Call {
 		add(p.acted(next, p.past[i].number))
 		add(p.changed(next, p.past[i].number+1))
 		next = p.past[i].number + 1
-		call.Messages = append(call.Messages, p.past[i].messages...)
+		call.Messages = append(call.Messages, p.seen(p.past[i].messages)...)
 	}
 	if len(p.message.Parts) > 0 {
 		add(p.acted(next, p.turn))
 		add(p.changed(next, p.turn+1))
-		call.Messages = append(call.Messages, p.message)
+		call.Messages = append(call.Messages, p.seen([]stoa.Message{p.message})...)
 	}
 	results := p.withImages()
 	markRepeated(p.steps, results)
@@ -318,11 +323,17 @@ func (p *prompt) acted(first, last int64) string {
 	return actionsText + strings.Join(lines[max(len(lines)-maxActions, 0):], "")
 }
 
-// said returns a user's message of a session, with its note, as a model is sent it.
-func said(text, note string) stoa.Message {
+// said returns a user's message of a session, with its note and its files, as a model is sent it.
+func said(text, note string, files []attachedFile) stoa.Message {
 	out := stoa.TextMessage(stoa.RoleUser, text)
 	if note != "" {
 		out.Parts = append(out.Parts, stoa.Part{Kind: stoa.PartText, Text: note})
+	}
+	for _, f := range files {
+		out.Parts = append(out.Parts, stoa.Part{Kind: stoa.PartText, Text: f.Text})
+		if f.Image != nil {
+			out.Parts = append(out.Parts, stoa.Part{Kind: stoa.PartImage, Media: &stoa.Media{Type: f.Image.Type, Width: f.Image.Width, Height: f.Image.Height, UploadID: f.Image.UploadID}})
+		}
 	}
 	return out
 }
@@ -400,7 +411,11 @@ func (p *prompt) recall(ctx context.Context, tx *store.Tx, row store.SessionRow,
 			if m.Number == p.from {
 				skip = int(p.skip)
 			}
-			t := newPastTurn(m.Number, said(m.Text, m.Note), own, skip)
+			files, err := parseAttached(m.Attached)
+			if err != nil {
+				return err
+			}
+			t := newPastTurn(m.Number, said(m.Text, m.Note, files), own, skip)
 			p.past = append(p.past, t)
 			if total += t.size; total > window {
 				break

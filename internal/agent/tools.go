@@ -34,19 +34,23 @@ const (
 // tools returns the tools that the agent may use in this turn.
 func (p *prompt) tools() []stoa.Tool {
 	var tools []stoa.Tool
-	if p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive()) {
+	attached := ""
+	if len(p.attachments) > 0 {
+		attached = `,"attached":{"type":"boolean","description":"true: files that the user attached, by their names; leave out for the drive"}`
+	}
+	if attached != "" || p.access != stoa.DriveNone && (p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive()) {
 		tools = append(tools,
 			stoa.Tool{
 				Name: toolList, Description: "List the files of your drive in the order of their paths.",
-				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`,
+				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}` + attached + `},"additionalProperties":false}`,
 			},
 			stoa.Tool{
 				Name: toolRead, Description: "Read lines of one text file of your drive, or look at one image (PNG, JPEG, WebP or GIF) if you can see images.",
-				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`,
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}` + attached + `},"required":["path"],"additionalProperties":false}`,
 			},
 			stoa.Tool{
 				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
-				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}},"required":["query"],"additionalProperties":false}`,
+				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}` + attached + `},"required":["query"],"additionalProperties":false}`,
 			})
 	}
 	if p.access == stoa.DriveReadWrite && !p.isExternal(toolWrite) {
@@ -122,11 +126,16 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	switch c.Name {
 	case toolList:
 		var in struct {
-			Prefix string `json:"prefix"`
-			After  string `json:"after"`
+			Prefix   string `json:"prefix"`
+			After    string `json:"after"`
+			Attached bool   `json:"attached"`
 		}
 		if bad := readArguments(arguments, &in); bad != "" {
 			return wrong("%s", bad)
+		}
+		if p.attachedOnly(in.Attached) {
+			content = p.listAttached()
+			break
 		}
 		content, err = w.driveList(ctx, who, in.Prefix, in.After)
 	case toolRead:
@@ -134,20 +143,26 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			Path     string `json:"path"`
 			FromLine int64  `json:"fromLine"`
 			ToLine   int64  `json:"toLine"`
+			Attached bool   `json:"attached"`
 		}
 		if bad := readArguments(arguments, &in); bad != "" {
 			return wrong("%s", bad)
+		}
+		if p.attachedOnly(in.Attached) {
+			content, err = w.readAttached(ctx, p, who.AccountID, in.Path, in.FromLine, in.ToLine)
+			break
 		}
 		content, err = w.driveRead(ctx, p, who, in.Path, in.FromLine, in.ToLine, &out)
 	case toolSearch:
 		var in struct {
-			Query  string `json:"query"`
-			Prefix string `json:"prefix"`
+			Query    string `json:"query"`
+			Prefix   string `json:"prefix"`
+			Attached bool   `json:"attached"`
 		}
 		if bad := readArguments(arguments, &in); bad != "" {
 			return wrong("%s", bad)
 		}
-		content, err = w.driveSearch(ctx, who, in.Query, in.Prefix, &out)
+		content, err = w.driveSearch(ctx, p, who, in.Query, in.Prefix, p.attachedOnly(in.Attached), &out)
 	case toolWrite:
 		var in struct {
 			Path    string  `json:"path"`
@@ -348,32 +363,58 @@ func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
 
 // foundPassage is a passage in the result of drive_search.
 type foundPassage struct {
-	Path  string `json:"path"`
-	Lines string `json:"lines"`
-	Text  string `json:"text"`
+	Attached bool   `json:"attached,omitzero"` // of an attached file
+	Path     string `json:"path"`
+	Lines    string `json:"lines"`
+	Text     string `json:"text"`
 }
 
 // driveSearch implements drive_search: it returns the best passages for a query that fit into
-// a tool's output, and records each as a source.
-func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *session.ToolEffect) (any, error) {
-	result, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
-	if err != nil {
-		return nil, err
+// a tool's output, and records each of the drive as a source. Passages of attached files follow
+// each other in turn with those of the drive, which are left out if only is set.
+func (w *Worker) driveSearch(ctx context.Context, p *prompt, who drive.Owner, query, prefix string, only bool, out *session.ToolEffect) (any, error) {
+	var result drive.Found
+	var err error
+	if !only {
+		if result, err = w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit); err != nil {
+			return nil, err
+		}
+	}
+	var attached []drive.Hit
+	if prefix == "" || only {
+		if attached, err = w.searchAttached(ctx, p, who.AccountID, query); err != nil {
+			return nil, err
+		}
+	}
+	type hit struct {
+		drive.Hit
+		attached bool
+	}
+	var hits []hit
+	for i := range max(len(result.Hits), len(attached)) {
+		if i < len(result.Hits) {
+			hits = append(hits, hit{result.Hits[i], false})
+		}
+		if i < len(attached) {
+			hits = append(hits, hit{attached[i], true})
+		}
 	}
 	var found struct {
 		Passages []foundPassage `json:"passages"`
 		Note     string         `json:"note,omitzero"`
 	}
 	left := w.textBudget()
-	for _, h := range result.Hits {
+	for _, h := range hits[:min(len(hits), searchLimit)] {
 		if left < 200 {
 			found.Note = "There were more passages; search for something narrower."
 			break
 		}
 		text, last := fitLines(h.Text, h.FirstLine, h.LastLine, left)
 		left -= jsonLength(text) + len(h.Path) + 60
-		found.Passages = append(found.Passages, foundPassage{Path: h.Path, Lines: stoa.LineRange(h.FirstLine, last), Text: text})
-		out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Via: "search"})
+		found.Passages = append(found.Passages, foundPassage{Attached: h.attached, Path: h.Path, Lines: stoa.LineRange(h.FirstLine, last), Text: text})
+		if !h.attached {
+			out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Via: "search"})
+		}
 	}
 	switch {
 	case result.Cut:

@@ -73,6 +73,8 @@ func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
 func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
 	p := &prompt{model: row.ModelAsked, mode: row.Mode, turn: row.Turn.Number}
 	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
+	var message store.MessageRow
+	var attached string
 	err := w.store.Read(ctx, func(tx *store.Tx) error {
 		caller, err := w.caller(ctx, tx, &row)
 		if err != nil {
@@ -109,11 +111,17 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err := w.offer(ctx, tx, t, c.Tools); err != nil {
 			return err
 		}
-		m, _, err := tx.Message(ctx, row.ID, row.Turn.MessageID)
-		if err != nil {
+		if message, _, err = tx.Message(ctx, row.ID, row.Turn.MessageID); err != nil {
 			return err
 		}
-		p.message = said(m.Text, m.Note)
+		if p.attachments, err = tx.Attachments(ctx, row.ID); err != nil {
+			return err
+		}
+		if len(message.Attachments) > 0 {
+			if attached, err = tx.Attached(ctx, row.ID, message.ID); err != nil {
+				return err
+			}
+		}
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
 			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
@@ -144,6 +152,9 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		return nil
 	})
 	p.from, p.skip = row.ContextFrom, row.ContextSteps
+	if err == nil {
+		err = w.attach(ctx, t, message, attached)
+	}
 	if err == nil {
 		err = w.readDrive(ctx, p, t.drive, t.window)
 	}

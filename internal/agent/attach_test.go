@@ -1,0 +1,100 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"stoa/internal/drive"
+	"stoa/internal/session"
+	"stoa/internal/sessiontest"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/storetest"
+)
+
+// upload stores a file for a message.
+func upload(t *testing.T, h *sessiontest.Fixture, a stoa.Agent, name, mimeType string, content []byte) string {
+	t.Helper()
+	path, err := drive.ParsePath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := stoa.Upload{ID: stoa.NewID("upl"), AccountID: a.AccountID, AgentID: a.ID, Name: name, MimeType: mimeType}
+	change, err := h.Drives.Put(t.Context(), drive.Owner{AccountID: a.AccountID, AgentID: up.ID}, path, drive.BytesContent(content), mimeType, drive.Condition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up.Size, up.SHA256, up.MimeType = change.File.Size, change.File.SHA256, change.File.MimeType
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.InsertUpload(t.Context(), up, 0)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return up.ID
+}
+
+// TestAttachmentsStayAsTheyWereSent attaches a short text, a long one and images: the model is
+// sent the short text whole, the beginning of the long one, and the images, and every later call
+// begins with the same parts, also after a restart.
+func TestAttachmentsStayAsTheyWereSent(t *testing.T) {
+	t.Parallel()
+	var calls []stoa.Call
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+		calls = append(calls, call)
+		sessiontest.Say(yield, "noted")
+	}))
+	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveNone })
+	r := h.Service()
+	stop := sessiontest.Run(t, r)
+	scan := []byte(picture(t, 30, 20, 0))
+	long := strings.Repeat("A line of the report.\n", 3_000)
+	var s stoa.Session
+	say := func(message string, uploads ...string) stoa.Call {
+		t.Helper()
+		if s.ID == "" {
+			s = h.Begin(r, a, message, func(req *session.StartRequest) { req.Uploads.IDs = uploads })
+		} else if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message, Uploads: session.Uploads{IDs: uploads}}); err != nil {
+			t.Fatal(err)
+		}
+		h.Until(r, s, stoa.SessionCompleted)
+		return calls[len(calls)-1]
+	}
+	one := say("one", upload(t, h, a, "short.md", "", []byte("A short text.\n")), upload(t, h, a, "long.md", "", []byte(long)), upload(t, h, a, "scan.png", "", scan), upload(t, h, a, "raw.bin", "", []byte{0, 1, 2, 0xff}))
+	all := strings.Join(texts(one), "\n")
+	if !strings.Contains(all, "begin") || !strings.Contains(all, "A short text.\n") || !strings.Contains(all, "the file goes on: use drive_read") {
+		t.Errorf("the first call: %.1000s", all)
+	}
+	if n := strings.Count(all, "A line of the report."); n < 500 || int64(n)*22 > 3*8_000 {
+		t.Errorf("%d lines of the long file were sent", n)
+	}
+	images := func(call stoa.Call) (list []*stoa.Media) {
+		for _, m := range call.Messages {
+			for _, p := range m.Parts {
+				if p.Kind == stoa.PartImage {
+					list = append(list, p.Media)
+				}
+			}
+		}
+		return list
+	}
+	if list := images(one); len(list) != 1 || list[0].Base64 == "" || list[0].Width != 30 {
+		t.Errorf("the images are %+v", list)
+	}
+	stop()
+	r = h.Service()
+	sessiontest.Run(t, r)
+	two := say("two", upload(t, h, a, "scan.png", "", scan))
+	if list := images(two); len(list) != 2 || list[1].Base64 == "" {
+		t.Errorf("the images are %+v", list)
+	}
+	for i, text := range texts(one) {
+		if texts(two)[i] != text {
+			t.Errorf("message %d changed: %.300s, before %.300s", i, texts(two)[i], text)
+		}
+	}
+	if text := strings.Join(texts(two), "\n"); !strings.Contains(text, `"scan (2).png"`) {
+		t.Errorf("the second call: %.1000s", text)
+	}
+}
