@@ -34,10 +34,15 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[get
 	if err != nil {
 		return err
 	}
+	return sendFile(w, r, f, path.Base(), content, in.Params.IfNoneMatch)
+}
+
+// sendFile answers with a file under a name, or with a part of it.
+func sendFile(w http.ResponseWriter, r *http.Request, f drive.File, name string, content io.ReadSeeker, ifNoneMatch string) error {
 	h := w.Header()
 	h.Set("ETag", f.ETag())
 	h.Set("Cache-Control", "private, no-cache")
-	if hasTag(in.Params.IfNoneMatch, f.SHA256) {
+	if hasTag(ifNoneMatch, f.SHA256) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -46,7 +51,7 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[get
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", f.Size))
 		return err
 	}
-	attach(h, drive.Portable(path.Base()))
+	attach(h, drive.Portable(name))
 	h.Set("Content-Type", f.MimeType)
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Content-Length", strconv.FormatInt(length, 10))

@@ -65,18 +65,9 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[put
 	if err != nil {
 		return err
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not supported: send the file uncompressed.").At("Content-Encoding")
-	}
-	if limit := s.Drives.Limits().MaxFileBytes; r.ContentLength > limit {
-		return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
-	}
-	content, err := s.Drives.Stage(r.Body)
+	content, err := s.stage(r, s.Drives.Limits().MaxFileBytes)
 	if err != nil {
-		if _, ok := errors.AsType[*stoa.Error](err); ok {
-			return err
-		}
-		return rest.ReadError(err)
+		return err
 	}
 	defer content.Close()
 	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))

@@ -53,7 +53,7 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
 		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
-		Greeting: nullIfZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars,
+		Greeting: nullIfZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
 	}
@@ -65,7 +65,7 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	}
 	for _, m := range c.Messages {
 		out.Messages = append(out.Messages, contract.EmbedMessage{
-			ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, CreatedAt: contract.Time(m.CreatedAt),
+			ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
 		})
 	}
 	return out
@@ -101,7 +101,11 @@ func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
 func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (rest.Reply[contract.EmbedChat], error) {
-	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone)
+	uploads := session.Uploads{ChatID: in.Visitor.Embed.ChatID}
+	for _, a := range orZero(in.Body.Attachments) {
+		uploads.IDs = append(uploads.IDs, a.UploadID)
+	}
+	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone, uploads)
 	return acceptedChat(chat), err
 }
 

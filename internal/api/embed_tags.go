@@ -22,6 +22,7 @@ func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 	made, err := s.embeds.CreateTag(ctx, tx, in.Caller, in.Params.ID, enabled, embed.TagRequest{
 		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
 		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
+		Attachments: visitorAttachments(b.Attachments),
 	})
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
@@ -80,6 +81,9 @@ func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbed
 			patch(&r.Language, b.Language, same)
 			patch(&r.MaxCredits, b.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
 			patch(&r.ChatsPerDay, b.ChatsPerDay, same)
+			if b.Attachments.IsSpecified() {
+				r.Attachments = visitorAttachments(b.Attachments)
+			}
 			if b.Enabled.IsSpecified() {
 				v, err := b.Enabled.Get()
 				*enabled = v || err != nil // null means the default
@@ -116,7 +120,7 @@ func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
 	return contract.EmbedTag{
 		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
 		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
-		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay,
+		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay, Attachments: contractVisitorAttachments(t.Attachments),
 		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
 		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
 		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),

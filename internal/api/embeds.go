@@ -19,9 +19,10 @@ func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contrac
 		Origins: orZero(b.AllowedOrigins), ChatID: orZero(b.ChatSessionID), ExternalUserID: orZero(b.ExternalUserID),
 		Greeting: orZero(b.Greeting), Theme: orZero(b.Theme),
 		MessagesPerMinute: orZero(b.MessagesPerMinute), MaxMessages: orZero(b.MaxMessages), MaxMessageChars: orZero(b.MaxMessageChars),
-		MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)),
-		Life:       time.Duration(orZero(b.ExpiresInSeconds)) * time.Second,
-		ChatLife:   time.Duration(orZero(b.ChatExpiresInSeconds)) * time.Second,
+		MaxCredits:  stoa.Credits(orZero(b.MaxCreditsMicro)),
+		Life:        time.Duration(orZero(b.ExpiresInSeconds)) * time.Second,
+		ChatLife:    time.Duration(orZero(b.ChatExpiresInSeconds)) * time.Second,
+		Attachments: visitorAttachments(b.Attachments),
 	})
 }
 
@@ -39,7 +40,7 @@ func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Reque
 	reply := rest.Created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
 		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
 		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
-		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme,
+		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme, Attachments: url.Attachments,
 		MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
 		MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
 		ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
@@ -152,7 +153,7 @@ func contractEmbedURL(e embed.Stored, now time.Time) contract.EmbedURL {
 func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
 	return contract.EmbedSession{
 		ID: e.ID, Object: "embed_session", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
-		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme,
+		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme, Attachments: contractVisitorAttachments(e.Attachments),
 		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: nullIfZero(int64(e.MaxCredits)),
 		MessagesSent: e.Messages, LastMessageAt: nullIfNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
 		ChatExpiresAt: nullIfNever(e.ChatExpiresAt), RevokedAt: nullIfNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),

@@ -34,7 +34,7 @@ func TestAVisitorIsRefusedEverywhereAlike(t *testing.T) {
 		v.With("Origin", "https://evil.example").SendForError("origin_not_allowed", r)
 		v.With("Origin", "").SendForError("origin_not_allowed", r)
 		v.With("Authorization", "Bearer est_x").SendForError("Unauthorized", r)
-		if op.RequestBody == nil {
+		if !op.TakesJSON() {
 			return
 		}
 		for code, body := range map[string]string{"invalid_json": "{", "unknown_field": `{"message":"x","inputId":"x","extra":1}`, "request_too_large": strings.Repeat(" ", 17<<20)} {

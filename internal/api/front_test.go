@@ -74,7 +74,7 @@ func (s *socket) closed(what string) {
 // it and a path that leads somewhere.
 func eachBody(t *testing.T, h *apitest.Service, do func(t *testing.T, op apitest.Operation, c *apitest.Client, path string)) {
 	a := newAuthor(t, h, h.Client(t), nil)
-	visit := newVisit(t, a, nil)
+	visit := newVisit(t, a, object{"attachments": object{"enabled": true}})
 	id := strings.TrimPrefix(a.agent, "/api/v1/api-agents/")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if op.RequestBody == nil {

@@ -63,7 +63,7 @@ func (s *Server) listMessages(ctx context.Context, in rest.Request[listMessagesP
 	item := func(m store.MessageRow) contract.Message {
 		message := contract.Message{
 			ID: m.ID, Turn: nullIfZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
-			Sources: []contract.Source{}, CreatedAt: contract.Time(m.CreatedAt),
+			Sources: []contract.Source{}, Attachments: contractAttachments(m.Attachments), CreatedAt: contract.Time(m.CreatedAt),
 		}
 		if m.Kind == stoa.KindReply {
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)

@@ -65,7 +65,13 @@ func (s *Server) beforeSession(ctx context.Context, in rest.Request[byID, contra
 	if err != nil {
 		return sessionStart{}, err
 	}
-	return sessionStart{req, s.Worker.CheckCredits(ctx, in.Caller, req)}, nil
+	credits := s.Worker.CheckCredits(ctx, in.Caller, req)
+	if credits == nil {
+		if req.Uploads, err = s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments); err != nil {
+			return sessionStart{}, err
+		}
+	}
+	return sessionStart{req, credits}, nil
 }
 
 // createSession serves POST /api/v1/api-agents/{id}/sessions.
@@ -177,9 +183,14 @@ func (s *Server) deleteSession(ctx context.Context, in rest.Request[bySessionID,
 	return rest.NoContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
 
+// beforeMessage stores the files of a message, which is not possible in a transaction.
+func (s *Server) beforeMessage(ctx context.Context, in rest.Request[bySessionID, contract.SendMessage]) (session.Uploads, error) {
+	return s.uploads(ctx, in.Caller, in.Params.ID, in.Body.Attachments)
+}
+
 // sendMessage serves POST …/sessions/{sessionId}/messages.
-func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage]) (rest.Reply[contract.Session], error) {
-	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject"}
+func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in rest.Request[bySessionID, contract.SendMessage], uploads session.Uploads) (rest.Reply[contract.Session], error) {
+	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject", Uploads: uploads}
 	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
 }

@@ -65,7 +65,10 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		calls := "call: lookup_order {\"orderId\":\"1\"}\ncall: lookup_order {\"orderId\":\"2\"}\nsay: " + name
 		_, waiting := a.begin(t, calls, nil)
 		made.ids["inputs"] = orNone(a.until(t, waiting, "waiting_for_input").PendingInput).ID
-		s, path := a.begin(t, calls, nil)
+		s, path := a.begin(t, calls, object{"attachments": []object{{"name": "a.txt", "content": name}, {"name": "b.txt", "content": name}}})
+		var files contract.SessionAttachmentList
+		c.Want(200, "GET", path+"/attachments", nil).JSON(&files)
+		made.ids["attachments"] = files.Data[0].ID
 		in := orNone(a.until(t, path, "waiting_for_input").PendingInput)
 		made.ids["tool-calls"] = in.Calls[0].CallID
 		c.Want(202, "POST", path+"/input", object{"inputId": in.ID, "outputs": []object{{"callId": in.Calls[0].CallID, "output": name}, {"callId": in.Calls[1].CallID, "output": name}}})

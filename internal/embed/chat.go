@@ -10,6 +10,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // pageMessages is the maximum number of messages of a chat on a visitor's page: the latest.
@@ -100,7 +101,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if err != nil {
 		return Chat{}, err
 	}
-	e.Greeting, e.Theme = who.Embed.Greeting, who.Embed.Theme // for the chat of a script tag, the tag's
+	e.Greeting, e.Theme, e.Attachments = who.Embed.Greeting, who.Embed.Theme, who.Embed.Attachments // for the chat of a script tag, the tag's
 	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
 	row, err := begun(ctx, tx, e)
 	if err != nil {
@@ -173,20 +174,43 @@ func checkText(e stoa.Embed, member, text string) error {
 
 // Say sends a visitor's message. The first one starts the chat's session, in the visitor's
 // time zone.
-func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timezone string) (Chat, error) {
+func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timezone string, uploads session.Uploads) (Chat, error) {
 	e := who.Embed
 	if err := checkText(e, "message", text); err != nil {
 		return Chat{}, err
 	}
 	return s.send(ctx, tx, who, false, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
-			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e),
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, Timezone: timezone, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID), Line: lineOf(e), Uploads: uploads,
 		})
 		return err
 	}, func() error {
-		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID, Line: lineOf(e)})
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID, Line: lineOf(e), Uploads: uploads})
 		return err
 	})
+}
+
+// Upload records a visitor's upload, which counts as a message.
+func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload) (stoa.Upload, error) {
+	e := who.Embed
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return u, err
+	}
+	var spent stoa.Credits
+	if row != nil {
+		spent = row.Spent
+	}
+	if u, err = tx.InsertUpload(ctx, u, e.Attachments.MaxFiles); err != nil {
+		return u, err
+	}
+	if err := count(ctx, tx, e.ID, spent, false); err != nil {
+		return u, err
+	}
+	if err := s.admit(who); err != nil {
+		return u, err
+	}
+	return u, webhook.AttachmentAdded(ctx, tx, who.Agent.SpaceID, e.ExternalUserID, u)
 }
 
 // waitsForOwner reports whether an input is for programs or operators of the account.

@@ -172,8 +172,17 @@ type Request struct {
 	MaxMessages       int
 	MaxMessageChars   int
 	MaxCredits        stoa.Credits
-	Life              time.Duration // of the ticket or of each token
-	ChatLife          time.Duration // from the first token to the end of all tokens
+	Life              time.Duration            // of the ticket or of each token
+	ChatLife          time.Duration            // from the first token to the end of all tokens
+	Attachments       *stoa.VisitorAttachments // nil means that a visitor may attach nothing
+}
+
+// Attachments returns the files that visitors may attach; zero values mean the default.
+func Attachments(maxFiles int, maxBytes int64, types []string) *stoa.VisitorAttachments {
+	if len(types) == 0 {
+		types = []string{stoa.AttachImage, stoa.AttachPDF, stoa.AttachText}
+	}
+	return &stoa.VisitorAttachments{MaxFiles: cmp.Or(maxFiles, 5), MaxBytes: cmp.Or(maxBytes, 10<<20), Types: types}
 }
 
 // Prepare checks a request and returns the embed that [Embeds.CreateURL] or
@@ -188,7 +197,7 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 		ChatID: r.ChatID, ExternalUserID: r.ExternalUserID, Greeting: r.Greeting, Theme: cmp.Or(r.Theme, defaultTheme),
 		MessagesPerMinute: cmp.Or(r.MessagesPerMinute, defaultMessagesPerMinute), MaxMessages: cmp.Or(r.MaxMessages, defaultMaxMessages),
 		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: cmp.Or(r.MaxCredits, DefaultMaxCredits),
-		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife),
+		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife), Attachments: r.Attachments,
 	}
 	var err error
 	if e.Origins, err = ParseOrigins(r.Origins); err != nil {

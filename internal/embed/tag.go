@@ -43,6 +43,7 @@ type TagRequest struct {
 	Position, Language string
 	MaxCredits         stoa.Credits
 	ChatsPerDay        int
+	Attachments        *stoa.VisitorAttachments // nil means that a visitor may attach nothing
 }
 
 // apply sets the settings of a tag.
@@ -50,6 +51,7 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	t.Greeting, t.Theme, t.Accent = r.Greeting, cmp.Or(r.Theme, defaultTheme), strings.ToLower(r.Accent)
 	t.Position, t.Language = cmp.Or(r.Position, defaultPosition), cmp.Or(r.Language, defaultLanguage)
 	t.MaxCredits, t.ChatsPerDay = cmp.Or(r.MaxCredits, DefaultMaxCredits), cmp.Or(r.ChatsPerDay, defaultChatsPerDay)
+	t.Attachments = r.Attachments
 	t.Origins, err = ParseOrigins(r.Origins)
 	return err
 }
@@ -57,7 +59,7 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 // settings returns the request that would create the tag as it is.
 func settings(t stoa.EmbedTag) TagRequest {
 	return TagRequest{
-		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
+		Origins: t.Origins, Attachments: t.Attachments, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
 		MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay,
 	}
 }
@@ -327,7 +329,7 @@ func (s *Embeds) insertTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTa
 	}
 	return s.insert(ctx, tx, stoa.Embed{
 		ID: stoa.NewID("emu"), AccountID: t.AccountID, AgentID: t.AgentID, KeyID: t.KeyID, TagID: t.ID, Kind: stoa.EmbedURL,
-		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme,
+		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme, Attachments: t.Attachments,
 		MessagesPerMinute: defaultMessagesPerMinute, MaxMessages: defaultMaxMessages, MaxMessageChars: defaultMessageChars, MaxCredits: t.MaxCredits,
 		TokenLife: s.cfg.TokenLife, ChatLife: tagChatLife, ExpiresAt: tx.Now.Add(s.cfg.TicketLife),
 	}, "", auth.Hash(visitorToken))

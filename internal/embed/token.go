@@ -122,7 +122,7 @@ func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) err
 	case t.Disabled != "":
 		return errTagDisabled()
 	}
-	e.Origins, e.Greeting, e.Theme = t.Origins, t.Greeting, t.Theme
+	e.Origins, e.Greeting, e.Theme, e.Attachments = t.Origins, t.Greeting, t.Theme, t.Attachments
 	return nil
 }
 
