@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../console/parts/attach";
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
@@ -82,7 +83,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
             ) : asks?.confirmation ? (
               <Confirmation key={asks.id} input={asks} of={asks.confirmation} visit={visit} />
             ) : asks ? (
-              <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} />
+              <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} types={chat.attachments?.types} />
             ) : (
               <Composer visit={visit} state={state} busy={busy} />
             )}
@@ -212,6 +213,7 @@ function Bubble({ m }: { m: Message }) {
       <li class={"turn user" + (m.id === "sending" ? " sending" : "")} data-time={clock(m.createdAt)}>
         <span class="unseen">{say("You: ")}</span>
         {m.text}
+        <AttachedFiles of={m.attachments} />
       </li>
     );
   }
@@ -242,10 +244,18 @@ function Copy({ label, text }: { label: string; text: string }) {
   );
 }
 
+// accepted returns the types of files that the browser offers first.
+function accepted(kinds: string[]): string {
+  const types: Record<string, string> = { image: "image/png,image/jpeg,image/webp,image/gif", pdf: "application/pdf,.pdf", text: "text/*,.md,.csv,.json,.log", document: ".docx,.xlsx,.pptx,.html,.eml" };
+  return kinds.map((kind) => types[kind] ?? "").join(",");
+}
+
 function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: boolean }) {
   const chat = state.chat!;
   const [text, setText] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
+  const files = useFiles((file) => visit.upload(file));
+  const accepts = chat.attachments ? files : undefined;
   useEffect(() => {
     if (state.unsent !== "") setText((now) => now || state.unsent);
   }, [state.unsent]);
@@ -253,19 +263,24 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
   const over = length - chat.maxMessageChars;
   const send = async () => {
     const message = text.trim();
-    if (message === "" || busy || state.sending || over > 0) return;
-    setText("");
+    if (message === "" || busy || state.sending || over > 0 || files.failed) return;
     field.current?.focus();
-    await visit.send(message);
+    const attached = await files.body();
+    if (!attached) return;
+    setText("");
+    if (await visit.send(message, attached)) files.clear();
   };
   return (
     <form
-      class="chat-composer"
+      class={"chat-composer" + (accepts ? " attaches" : "")}
+      {...taking(accepts)}
       onSubmit={(e) => {
         e.preventDefault();
         void send();
       }}
     >
+      <ChosenFiles files={files} say={say} />
+      {accepts && <AttachButton files={files} label={say("Attach files")} accept={accepted(chat.attachments!.types)} disabled={busy} />}
       <label class="unseen" for="message">
         {say("Message to {name}", { name: chat.agent.name })}
       </label>
@@ -294,7 +309,7 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
       {busy ? (
         <Button icon="stop" label={say("Stop the answer")} onClick={() => void visit.stop()} />
       ) : (
-        <Button kind="main" type="submit" icon="send" label={say("Send")} disabled={length === 0 || state.sending || over > 0} />
+        <Button kind="main" type="submit" icon="send" label={say("Send")} disabled={length === 0 || state.sending || over > 0 || files.failed} />
       )}
       {over > 0 ? (
         <p id="too-long" class="problem small" role="alert">
@@ -312,7 +327,8 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
 }
 
 // InputForm shows the agent's question with a text field, a choice, or yes and no.
-function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; max: number }) {
+function InputForm({ input, visit, max, types }: { input: PendingInput; visit: Visit; max: number; types?: string[] }) {
+  const files = useFiles((file) => visit.upload(file));
   const [text, setText] = useState("");
   const first = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -320,15 +336,20 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
     // not move.
     if (document.hasFocus() && (document.activeElement === document.body || document.activeElement === null)) first.current?.focus();
   }, []);
-  const answer = (value: string) => void visit.answer(input, value);
+  // A message with files is an answer too.
+  const answer = async (value: string) => {
+    const attached = await files.body();
+    if (attached) await (attached.attachments ? visit.send(value, attached) : visit.answer(input, value));
+  };
   if (input.kind === "question") {
-    const ready = text.trim() !== "" && [...text.trim()].length <= max;
+    const ready = text.trim() !== "" && [...text.trim()].length <= max && !files.failed;
     return (
       <form
         class="chat-input"
+        {...taking(types && files)}
         onSubmit={(e) => {
           e.preventDefault();
-          if (ready) answer(text.trim());
+          if (ready) void answer(text.trim());
         }}
       >
         <label for="answer">{input.prompt}</label>
@@ -342,10 +363,12 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
           onKeyDown={(e) => {
             if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
             e.preventDefault();
-            if (ready) answer(text.trim());
+            if (ready) void answer(text.trim());
           }}
         />
+        <ChosenFiles files={files} say={say} />
         <div class="row">
+          {types && <AttachButton files={files} label={say("Attach files")} accept={accepted(types)} />}
           <Button kind="main" type="submit" disabled={!ready}>
             {say("Answer")}
           </Button>
@@ -362,7 +385,7 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
       <legend>{input.prompt}</legend>
       <div class="row">
         {choices.map(([value, label], i) => (
-          <button key={value} type="button" ref={i === 0 ? (first as never) : undefined} class={"button" + (input.kind === "approval" && i === 0 ? " main" : "")} onClick={() => answer(value!)}>
+          <button key={value} type="button" ref={i === 0 ? (first as never) : undefined} class={"button" + (input.kind === "approval" && i === 0 ? " main" : "")} onClick={() => void answer(value!)}>
             {label}
           </button>
         ))}

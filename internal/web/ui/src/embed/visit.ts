@@ -4,6 +4,7 @@
 
 import { Api, Problem, onceKey } from "../lib/api";
 import { follow } from "../lib/follow";
+import type { Upload } from "../lib/contract";
 import { working, type Chat, type ChatEvent, type Message, type PendingInput, type Token } from "./types";
 
 export interface End {
@@ -152,10 +153,15 @@ export class Visit {
 
   // send sends a message and reports whether the service accepted it. The same
   // text sent again after a broken connection is one message.
-  send(text: string): Promise<boolean> {
+  send(text: string, files: { attachments?: { uploadId: string }[] } = {}): Promise<boolean> {
     const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text, createdAt: new Date().toISOString() };
     this.setChat({ messages: [...this.state.chat!.messages, shown], error: null });
-    return this.act("/messages", { message: text, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }, text);
+    return this.act("/messages", { message: text, ...files, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }, text);
+  }
+
+  // upload uploads a file for a message.
+  async upload(file: File): Promise<Upload> {
+    return (await new Api(this.token!.token).raw("POST", this.path("/uploads"), { query: { name: file.name }, file })).json();
   }
 
   answer(input: PendingInput, value: string): Promise<boolean> {

@@ -15,6 +15,7 @@ export interface SessionMessage {
   status: string;
   text: string;
   turn?: number;
+  attachments?: contract.Attachment[];
 }
 
 // applyEvent applies an event to the messages. A piece that begins before the end of
@@ -27,7 +28,7 @@ export function applyEvent(said: SessionMessage[], e: SessionEvent): SessionMess
   switch (e.type) {
     case "message.created":
     case "message.completed":
-      now = { ...old, role: e.role ?? old.role, kind: e.kind ?? old.kind, status: e.status ?? old.status, text: e.text ?? old.text, turn: e.turn ?? old.turn };
+      now = { ...old, role: e.role ?? old.role, kind: e.kind ?? old.kind, status: e.status ?? old.status, text: e.text ?? old.text, turn: e.turn ?? old.turn, attachments: e.attachments ?? old.attachments };
       break;
     case "message.delta": {
       const points = [...old.text]; // offsets count characters, not UTF-16 units

@@ -46,8 +46,8 @@ export class Api {
   ) {}
 
   // raw sends a request and returns the reply; an error reply is thrown as a Problem. A
-  // string is a body that is already JSON.
-  async raw(method: string, path: string, init: { query?: Query; body?: unknown; text?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
+  // string is a body that is already JSON, a file one of bytes.
+  async raw(method: string, path: string, init: { query?: Query; body?: unknown; text?: string; file?: Blob; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
     const url = new URL("/api/v1" + path, location.origin);
     for (const [name, value] of Object.entries(init.query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value));
@@ -55,12 +55,13 @@ export class Api {
     const headers: Record<string, string> = { Authorization: `Bearer ${this.key}`, ...init.headers };
     const body = init.text ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
     if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (init.file) headers["Content-Type"] = "application/octet-stream"; // the service looks at the content
     let reply: Response;
     try {
       reply = await fetch(url, {
         method,
         headers,
-        body,
+        body: body ?? init.file,
         signal: init.signal,
         credentials: "omit",
         cache: "no-store",

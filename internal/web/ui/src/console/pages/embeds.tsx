@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { CreateEmbed, EmbedTag } from "../../lib/contract";
 import { type Embed, frame, type NewEmbed, script, servers } from "../../lib/embeds";
 import { count, moment, of } from "../../lib/format";
+import { AttachmentsField, settingOf } from "../parts/attach";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
@@ -137,6 +138,7 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
   const [user, setUser] = useState("");
   const [greeting, setGreeting] = useState("");
   const [messages, setMessages] = useState("");
+  const [files, setFiles] = useState("");
   const [cap, setCap] = useState("");
   const action = useAction();
   const own = useOwnSecrets({ agent: useAgent(agentId).data, users: true, problem: action.problem });
@@ -146,6 +148,7 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       const body: CreateEmbed = { allowedOrigins, ...own.body };
       if (user.trim()) body.externalUserId = user.trim();
       if (greeting.trim()) body.greeting = greeting;
+      if (files) body.attachments = settingOf(files) as CreateEmbed["attachments"];
       if (messages) body.maxMessages = Number(messages);
       if (cap) body.maxCreditsMicro = Math.round(Number(cap) * 1e6);
       onDone(await api.create<NewEmbed>(path, body, once), body);
@@ -168,6 +171,7 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
       <TextField id="embed-messages" label="Messages at most" hint="Empty: 50." type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
       <TextField id="embed-cap" label="Credits at most" hint="Empty: 5." type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <AttachmentsField id="embed-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>
   );

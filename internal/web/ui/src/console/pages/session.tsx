@@ -8,6 +8,7 @@ import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
+import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../parts/attach";
 import { Approvals } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
 import { GivenSecrets, hasSecrets } from "../parts/credentials";
@@ -143,6 +144,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
               m.role === "user" ? (
                 <div key={m.id} class="turn user">
                   {m.text}
+                  <AttachedFiles of={m.attachments} open={(f) => void run(async () => saveFile(await (await api.raw("GET", `${path}/attachments/${f.id}/content`)).blob(), f.name))} />
                 </div>
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
@@ -166,7 +168,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
           {!replayed && <Spent agentId={agentId} credits={turns.findLast((t) => t.number === s.turn.number)?.credits ?? 0} />}
           {problem && <Failure problem={problem} />}
           <Spoken text={writing?.text ?? ""} done={!running} />
-          {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
+          {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} agentId={agentId} />}
         </section>
         <aside class="panel happened" tabIndex={0} aria-label="Log">
           <header>
@@ -360,15 +362,23 @@ function Growing({ follows, children }: { follows: boolean; children: ComponentC
   );
 }
 
-function Answer({ session: s, busy, post }: { session: Session; busy: boolean; post: (what: string, body: unknown) => Promise<boolean> }) {
+function Answer({ session: s, busy, post, agentId }: { session: Session; busy: boolean; post: (what: string, body: unknown) => Promise<boolean>; agentId: string }) {
+  const { api } = useSession();
+  const files = useFiles(async (file) => (await api.raw("POST", `/api-agents/${agentId}/uploads`, { query: { name: file.name }, file })).json());
   const [draft, setDraft] = useState("");
   const box = useRef<HTMLTextAreaElement>(null);
   const pending = s.pendingInput;
   const submit = async () => {
     const text = draft.trim();
-    if (!text || busy) return;
-    const sent = pending?.kind === "question" ? await post("input", { inputId: pending.id, answer: text }) : await post("messages", { message: text });
-    if (sent) setDraft("");
+    if (!text || busy || files.failed) return;
+    const attached = await files.body();
+    if (!attached) return;
+    const answers = pending?.kind === "question" && files.list.length === 0; // a message with files is an answer too
+    const sent = answers ? await post("input", { inputId: pending.id, answer: text }) : await post("messages", { message: text, ...attached });
+    if (sent) {
+      setDraft("");
+      files.clear();
+    }
     box.current?.focus();
   };
   if (pending && pending.kind === "tool_call") {
@@ -431,11 +441,13 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
   return (
     <form
       class="composer"
+      {...taking(files)}
       onSubmit={(e) => {
         e.preventDefault();
         void submit();
       }}
     >
+      <ChosenFiles files={files} />
       {pending && <p class="small muted">The agent waits for an answer: {pending.prompt}</p>}
       <label class="unseen" for="message">
         Message
@@ -456,9 +468,10 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
         }}
       />
       <div class="row">
+        <AttachButton files={files} />
         <span class="small muted">{s.queuedMessages > 0 && plural(s.queuedMessages, "message") + " waiting"}</span>
         <div class="push">
-          <Button kind="main" type="submit" icon="send" disabled={busy || !draft.trim()}>
+          <Button kind="main" type="submit" icon="send" disabled={busy || !draft.trim() || files.failed}>
             Send
           </Button>
         </div>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
+import { AttachmentsField, choiceOf, settingOf } from "../parts/attach";
 import { Badge, Button, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
@@ -98,6 +99,7 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
   const [position, setPosition] = useState<string>(tag?.position ?? "right");
   const [language, setLanguage] = useState(tag?.language ?? "auto");
   const [cap, setCap] = useState(tag ? String(tag.maxCreditsMicro / 1e6) : "");
+  const [files, setFiles] = useState(choiceOf(tag?.attachments));
   const [chats, setChats] = useState(tag ? String(tag.chatsPerDay) : "");
   const action = useAction();
   const own = useOwnSecrets({ agent: useAgent(agentId).data, was: tag?.credentials, users: false, problem: action.problem });
@@ -106,7 +108,7 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
     action.run(async (once) => {
       const body = {
         allowedOrigins, greeting: greeting.trim() || null, theme, accentColor: accent.trim() || null, position, language,
-        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null, ...own.body,
+        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null, ...(files !== choiceOf(tag?.attachments) && { attachments: settingOf(files) }), ...own.body,
       } as CreateEmbedTag;
       onDone(tag ? (await api.patch<EmbedTag>(`${path}/${tag.id}`, body)).data : await api.create<EmbedTag>(path, body, once));
     });
@@ -123,6 +125,7 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
       <SelectField id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />
       <TextField id="tag-cap" label="Credits of one chat" hint="Empty: 5." problem={about("maxCreditsMicro")} type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       <TextField id="tag-chats" label="Chats a day" hint="Empty: 200." problem={about("chatsPerDay")} type="number" min={1} max={10000} step={1} value={chats} onChange={setChats} />
+      <AttachmentsField id="tag-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>
   );

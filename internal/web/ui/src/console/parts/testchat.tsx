@@ -5,6 +5,7 @@ import { type Agent, applyEvent, type Session, type SessionMessage } from "../..
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useSession } from "./session";
+import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "./attach";
 import { Approvals } from "./approvals";
 import { OpenCalls } from "./calls";
 import { Amount, Badge, Button, Notice } from "./basic";
@@ -25,6 +26,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
   const [text, setText] = useState("");
   const began = useRef(""); // the draft on which the session runs
   const { busy, problem, run } = useAction({ repeats: true });
+  const files = useFiles(async (file) => (await api.raw("POST", `/api-agents/${agentId}/uploads`, { query: { name: file.name }, file })).json());
   const own = useOwnSecrets({ agent, users: false, problem });
   const scroll = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
@@ -65,16 +67,22 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
     });
   const submit = async () => {
     const message = text.trim();
-    if (!message || busy) return;
+    if (!message || busy || files.failed) return;
+    const attached = await files.body();
+    if (!attached) return;
+    const answers = pending?.kind === "question" && files.list.length === 0; // a message with files is an answer too
     const sent =
       session && !changed
-        ? await post(pending?.kind === "question" ? "input" : "messages", pending?.kind === "question" ? { inputId: pending.id, answer: message } : { message })
+        ? await post(answers ? "input" : "messages", answers ? { inputId: pending.id, answer: message } : { message, ...attached })
         : await run(async (once) => {
-            const made = await api.create<Session>(base, { message, ...(now !== "{}" && { draft }), ...own.body }, once);
+            const made = await api.create<Session>(base, { message, ...attached, ...(now !== "{}" && { draft }), ...own.body }, once);
             began.current = now;
             setSession(made);
           });
-    if (sent) setText("");
+    if (sent) {
+      setText("");
+      files.clear();
+    }
     box.current?.focus();
   };
   const latest = said.findLast((m) => m.role === "assistant");
@@ -107,6 +115,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
               m.role === "user" ? (
                 <div key={m.id} class="turn user">
                   {m.text}
+                  <AttachedFiles of={m.attachments} />
                 </div>
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
@@ -138,6 +147,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
       )}
       <form
         class="composer try-foot"
+        {...taking(files)}
         onSubmit={(e) => {
           e.preventDefault();
           void submit();
@@ -166,6 +176,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
             )}
           </div>
         )}
+        <ChosenFiles files={files} />
         <label class="unseen" for="try-message">
           Message to try
         </label>
@@ -185,13 +196,14 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
           }}
         />
         <div class="row">
+          <AttachButton files={files} />
           <div class="row push">
             {running && (
               <Button icon="stop" disabled={busy} onClick={() => post("cancel")}>
                 Stop
               </Button>
             )}
-            <Button kind="main" type="submit" icon="send" disabled={busy || !text.trim()}>
+            <Button kind="main" type="submit" icon="send" disabled={busy || !text.trim() || files.failed}>
               Send
             </Button>
           </div>

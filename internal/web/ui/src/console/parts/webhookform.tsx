@@ -64,6 +64,7 @@ const eventWords: Record<EventType, string> = {
   "connection.review_needed": "approved tool changed",
   "connection.needs_authorization": "server rejects its secret",
   "tool_call.unknown": "tool call outcome unknown",
+  "attachment.created": "visitor uploaded a file",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];
