@@ -37,6 +37,7 @@ func viewTag() view {
 		{"Language", "language", plain},
 		{"Maximum credits", "maxCreditsMicro", credits},
 		{"Chats per day", "chatsPerDay", count},
+		{"Attachments", "attachments.types", plain},
 		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
 		{"Preview", "previewUrl", plain},
@@ -58,6 +59,9 @@ id, or a unique name.`)
 		{"language", "language", asText, "auto, en, de, fr or es"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
 		{"chats-per-day", "chatsPerDay", asNumber, "the maximum number of new chats within 24 hours"},
+		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
+		{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
+		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
 	}
 	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(

@@ -31,6 +31,7 @@ func viewEmbed(schema string) view {
 		{"Maximum messages", "maxMessages", count},
 		{"Messages per minute", "messagesPerMinute", count},
 		{"Maximum credits", "maxCreditsMicro", credits},
+		{"Attachments", "attachments.types", plain},
 		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
 		{"Last message", "lastMessageAt", when},
@@ -126,6 +127,9 @@ instead.`,
 		field{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
 		field{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
 		field{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
+		field{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
+		field{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
+		field{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
 	)
 	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {

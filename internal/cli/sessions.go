@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -324,7 +326,7 @@ func (e *env) sessionsStart() *cobra.Command {
 		Long: `Send a message to an agent. On a terminal, events are shown until the session stops, and questions of the
 agent are asked. Elsewhere, and with --no-watch, its id and status are printed without waiting; --wait waits
 for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
-		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
+		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  stoa sessions start support \"What does it cost?\" --attach offer.pdf --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
 	}
 	o := e.output(c)
 	settings := e.flags(c,
@@ -337,6 +339,7 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 		field{"timeout", "limits.timeoutSeconds", asSeconds, "the maximum duration of a turn, such as 90s"},
 		field{"max-steps", "limits.maxSteps", asNumber, "the maximum number of model calls of a turn"},
 	)
+	attached := attachFlag(c)
 	own, follow := credentialFlag("for the session")(c), e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
@@ -356,6 +359,9 @@ for the reply and --watch shows the events. A MESSAGE of - is standard input.`,
 			return err
 		}
 		if err := look(c.Context(), call, body); err != nil {
+			return err
+		}
+		if err := attached(c.Context(), call, agent, body); err != nil {
 			return err
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
@@ -529,7 +535,7 @@ input. The events are shown as by "sessions start".`,
 		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
-	follow := e.followFlags(c)
+	attached, follow := attachFlag(c), e.followFlags(c)
 	return e.onSession(c, func(ctx context.Context, x sessionContext, args []string) error {
 		message, err := e.prompt(args)
 		if err != nil {
@@ -547,12 +553,51 @@ input. The events are shown as by "sessions start".`,
 		if *reject {
 			body["onBusy"] = "reject"
 		}
+		if err := attached(ctx, x.call, x.agent, body); err != nil {
+			return err
+		}
 		raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
 		if err != nil {
 			return err
 		}
 		return follow(ctx, x, raw, before.LastEventSeq)
 	})
+}
+
+// attachFlag adds the flag for the files of a message. Its result uploads them and adds them to
+// the body of the message.
+func attachFlag(c *cobra.Command) func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {
+	files := c.Flags().StringArray("attach", nil, "a `file` that belongs to the message; repeatable")
+	return func(ctx context.Context, call *client.Client, agent string, body map[string]any) error {
+		var list []map[string]string
+		for _, name := range *files {
+			f, n, err := readFile(name)
+			if err != nil {
+				return err
+			}
+			f.Close()
+			raw, _, err := call.Bytes(ctx, client.Request{
+				Method: http.MethodPost, Path: "/api-agents/" + url.PathEscape(agent) + "/uploads", Query: url.Values{"name": {filepath.Base(name)}}, Size: n,
+				Header: http.Header{"Content-Type": {"application/octet-stream"}},
+				Open: func() (io.ReadCloser, error) {
+					f, _, err := readFile(name)
+					return f, err
+				},
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			var up contract.Upload
+			if err := jsonx.Unmarshal(raw, &up); err != nil {
+				return fmt.Errorf("the reply does not match the contract: %w", err)
+			}
+			list = append(list, map[string]string{"uploadId": up.ID})
+		}
+		if len(list) > 0 {
+			body["attachments"] = list
+		}
+		return nil
+	}
 }
 
 // sessionAction returns a command that posts to one session.
