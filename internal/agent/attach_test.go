@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,4 +98,61 @@ func TestAttachmentsStayAsTheyWereSent(t *testing.T) {
 	if text := strings.Join(texts(two), "\n"); !strings.Contains(text, `"scan (2).png"`) {
 		t.Errorf("the second call: %.1000s", text)
 	}
+}
+
+// TestAttachmentsBelongToTheirSession has two sessions of one agent search for the other's file a
+// thousand times, and read and list it by its name: neither finds it.
+func TestAttachmentsBelongToTheirSession(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		h := sessiontest.Build(t, home, nil)
+		a := h.Agent()
+		r := h.Service()
+		sessiontest.Run(t, r)
+		secrets, sessions := []string{"marigold", "obsidian"}, []stoa.Session{{}, {}}
+		for i, secret := range secrets {
+			file := upload(t, h, a, secret+".txt", "", []byte("The secret word is "+secret+".\n"))
+			sessions[i] = h.Until(r, h.Begin(r, a, "say: hello", func(req *session.StartRequest) { req.Uploads.IDs = []string{file} }), stoa.SessionCompleted)
+		}
+		searches := 50
+		if home.Config.PostgresURL != "" {
+			searches = 10
+		}
+		for i, s := range sessions {
+			own, other := secrets[i], secrets[1-i]
+			order := ""
+			for n := range 10 {
+				order += fmt.Sprintf("call: drive_search {\"query\":\"secret word %s %d\",\"attached\":%v}\n", other, n, n%2 == 0)
+			}
+			for range searches {
+				if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: order}); err != nil {
+					t.Fatal(err)
+				}
+				h.Until(r, s, stoa.SessionCompleted)
+			}
+			if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: fmt.Sprintf("call: drive_read {\"path\":\"%s.txt\",\"attached\":true}\ncall: drive_read {\"path\":\"%[1]s.txt\"}\ncall: drive_list {\"attached\":true}\ncall: drive_list {}", other)}); err != nil {
+				t.Fatal(err)
+			}
+			h.Until(r, s, stoa.SessionCompleted)
+			found, foreign := 0, 0
+			if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+				steps, err := tx.StepsOf(t.Context(), s.ID, 1, 1000)
+				for _, step := range steps {
+					for _, result := range step.Results {
+						if result == nil {
+							continue
+						}
+						found += strings.Count(result.Content, "The secret word is "+own)
+						foreign += strings.Count(result.Content, "The secret word is "+other) + strings.Count(result.Content, `"path":"`+other+".txt\",\"bytes\"")
+					}
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if foreign > 0 || found != searches*10 {
+				t.Errorf("session %d found its own file %d times, want %d, and the other's %d times", i, found, searches*10, foreign)
+			}
+		}
+	})
 }
