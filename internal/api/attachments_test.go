@@ -9,6 +9,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // upload sends a file for a message.
@@ -217,4 +218,57 @@ func TestUploadsNeedSpace(t *testing.T) {
 	raw.WantError(stoa.CodeStorageFull, "POST", a.agent+"/uploads?name=b", "12345678")
 	v := newVisit(t, a, object{"attachments": object{"enabled": true}})
 	v.With("Content-Type", "text/plain").WantError(stoa.CodeStorageFull, "POST", v.chat+"/uploads?name=b", "12345678")
+}
+
+// TestUploadsExpire has an upload end before a message has it, and one that a message has stay.
+func TestUploadsExpire(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	lost, kept := upload(t, a, "lost.txt", "lost"), upload(t, a, "kept.txt", "kept")
+	_, path := a.begin(t, "say: hello", object{"attachments": []object{{"uploadId": kept.ID}}})
+	a.until(t, path, "completed")
+	var me contract.User
+	a.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)
+	exist := func() (there []bool) {
+		t.Helper()
+		if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+			there = nil
+			for _, id := range []string{lost.ID, kept.ID} {
+				ok, err := tx.HasUpload(t.Context(), me.ID, id)
+				if err != nil {
+					return err
+				}
+				there = append(there, ok)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return there
+	}
+	if got := exist(); !got[0] || !got[1] {
+		t.Errorf("the uploads exist: %v", got)
+	}
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(t.Context(), `UPDATE uploads SET expires_at = 1 WHERE account_id = $1`, me.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := exist(); got[0] || !got[1] {
+		t.Errorf("after an hour the uploads exist: %v", got)
+	}
+	a.WantError(stoa.CodeUploadExpired, "POST", a.agent+"/sessions", object{"message": "say: no", "attachments": []object{{"uploadId": lost.ID}}})
+	var purged int64
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) (err error) {
+		purged, err = tx.PurgeUploads(t.Context(), 10)
+		return err
+	}); err != nil || purged != 1 {
+		t.Errorf("%d uploads were purged, %v", purged, err)
+	}
+	a.Want(204, "DELETE", path, nil)
+	if got := exist(); got[1] {
+		t.Error("an upload outlives its session")
+	}
 }

@@ -63,7 +63,7 @@ func (tx *Tx) HasUpload(ctx context.Context, accountID, id string) (bool, error)
 // PurgeUploads deletes up to limit uploads that have expired, and returns their number. The
 // sweep of the drives deletes their files.
 func (tx *Tx) PurgeUploads(ctx context.Context, limit int) (int64, error) {
-	return tx.Exec(ctx, `DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE session_id = '' AND expires_at <= $1 ORDER BY expires_at LIMIT $2)`, db.Micros(tx.Now), limit)
+	return tx.Exec(ctx, `DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE session_id = '' AND expires_at <= $1 LIMIT $2)`, db.Micros(tx.Now), limit)
 }
 
 // A MessageAttachments is the files of one message.
