@@ -112,6 +112,17 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 	if len(report.Data) != 1 || report.Data[0].Day != time.Now().UTC().Format(time.DateOnly) || report.Data[0].Calls != 4 || report.Totals.Calls != 4 {
 		t.Errorf("by day it is %+v", report)
 	}
+	if report.Timezone != "UTC" {
+		t.Errorf("the days are those of %q", report.Timezone)
+	}
+	kiritimati, err := time.LoadLocation("Pacific/Kiritimati") // 14 hours before UTC
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Want(200, "GET", "/api/v1/usage?timezone=Pacific/Kiritimati", nil).JSON(&report)
+	if len(report.Data) != 1 || report.Data[0].Day != time.Now().In(kiritimati).Format(time.DateOnly) || report.Timezone != "Pacific/Kiritimati" || report.From.Time().In(kiritimati).Hour() != 0 {
+		t.Errorf("by day there it is %+v", report)
+	}
 	c.Want(200, "GET", "/api/v1/usage?groupBy=endUser,model,agent", nil).JSON(&report)
 	if len(report.Data) != 3 || !report.Data[0].EndUser.IsNull() || report.Data[1].EndUser.MustGet() != "ann" || report.Data[1].Calls != 2 ||
 		report.Data[1].Model != "alpha-haiku-4-5" || !report.Data[1].AgentID.IsNull() {

@@ -27,7 +27,7 @@ const (
 func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.CreateScheduledTask]) (rest.Reply[contract.ScheduledTask], error) {
 	var reply rest.Reply[contract.ScheduledTask]
 	b := in.Body
-	when, err := schedule(b.Schedule)
+	when, err := parseSchedule(b.Schedule)
 	if err != nil {
 		return reply, err
 	}
@@ -70,8 +70,8 @@ func instant(n nullable.Nullable[contract.Time]) time.Time {
 	return orZero(n).Time().Truncate(time.Millisecond)
 }
 
-// schedule parses a schedule; its type determines the required and the allowed members.
-func schedule(b contract.Schedule) (stoa.Schedule, error) {
+// parseSchedule parses a schedule; its type determines the required and the allowed members.
+func parseSchedule(b contract.Schedule) (stoa.Schedule, error) {
 	out := stoa.Schedule{
 		Type: b.Type, Expression: orZero(b.Expression), Timezone: orZero(b.Timezone),
 		Every: time.Duration(orZero(b.EverySeconds)) * time.Second, RunAt: instant(b.RunAt),
@@ -104,7 +104,7 @@ func (s *Server) previewSchedule(ctx context.Context, in rest.Request[byID, cont
 	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
 	}
-	when, err := schedule(b.Schedule)
+	when, err := parseSchedule(b.Schedule)
 	if err != nil {
 		return rest.Reply[contract.SchedulePreview]{}, err
 	}
@@ -229,7 +229,7 @@ func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTas
 	}
 	if b.Schedule.Type != "" {
 		var err error
-		if t.Schedule, err = schedule(b.Schedule); err != nil {
+		if t.Schedule, err = parseSchedule(b.Schedule); err != nil {
 			return err
 		}
 	}

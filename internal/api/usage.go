@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/rest"
+	"stoa/internal/schedule"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -26,6 +28,9 @@ const (
 	csvType        = "csv"
 )
 
+// usageZones caches the time zones of reports.
+var usageZones schedule.Zones
+
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
 func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
 	ctx, q := in.HTTP.Context(), in.Params
@@ -33,13 +38,18 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if len(by) == 0 {
 		by = []string{"day"}
 	}
+	zone, err := usageZones.Load(cmp.Or(q.Timezone, "UTC"))
+	if err != nil {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
+	}
 	to := q.To.Time()
 	if to.IsZero() {
 		to = time.Now()
 	}
 	from := q.From.Time()
 	if from.IsZero() {
-		from = to.Add(-usageSpan).UTC().Truncate(24 * time.Hour)
+		day := to.Add(-usageSpan).In(zone)
+		from = time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, zone)
 	}
 	if from.After(to) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
@@ -49,7 +59,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		return err
 	}
 	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.UsageRow, error) {
-		return tx.Usage(ctx, accountID, from, to, by)
+		return tx.Usage(ctx, accountID, from, to, zone, by)
 	})
 	if err != nil {
 		return err
@@ -61,7 +71,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		_, _ = w.Write(body) // the caller may have disconnected
 		return nil
 	}
-	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), GroupBy: by, Data: []contract.UsageRow{}}
+	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), Timezone: zone.String(), GroupBy: by, Data: []contract.UsageRow{}}
 	for _, u := range sums {
 		row := contract.UsageRow{
 			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,

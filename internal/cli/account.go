@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -268,15 +269,16 @@ func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
 		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
-session and endUser. Days are UTC days. Keys, agents and spaces are shown by name, with the id if several
+session and endUser. Days, and dates of --from and --to, are those of --timezone. Keys, agents and spaces are shown by name, with the id if several
 share a name. An id without a name belongs to a deleted object, or to one that the key cannot list. JSON and
 CSV contain the ids.`,
-		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --csv > usage.csv",
+		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv",
 	}
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "the groups, in `order`")
 	sends(c, "by", "groupBy")
 	csv := c.Flags().Bool("csv", false, "print CSV with a header line")
+	timezone := c.Flags().String("timezone", "UTC", "the time `zone` of days, such as Europe/Berlin")
 	period := e.flags(c, periodFields()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
@@ -293,6 +295,16 @@ CSV contain the ids.`,
 			return err
 		}
 		query := parameters(span)
+		zone, err := time.LoadLocation(*timezone)
+		if err != nil {
+			return usagef("--timezone %q is not a time zone; write one such as Europe/Berlin", *timezone)
+		}
+		query.Set("timezone", zone.String())
+		for _, name := range []string{"from", "to"} {
+			if day, err := time.ParseInLocation(time.DateOnly, c.Flag(name).Value.String(), zone); err == nil {
+				query.Set(name, stamp(day))
+			}
+		}
 		call, err := e.ready(o)
 		if err != nil {
 			return err

@@ -16,11 +16,6 @@ const (
 	RevokeKeyParamsRevokeMadeTrue  RevokeKeyParamsRevokeMade = "true"
 )
 
-// Defines values for GetUsageParamsTimezone.
-const (
-	GetUsageParamsTimezoneUTC GetUsageParamsTimezone = "UTC"
-)
-
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -4549,8 +4544,11 @@ type UsageReport struct {
 	Data    []UsageRow `json:"data"`
 	From    Time       `json:"from"`
 	GroupBy []string   `json:"groupBy"`
-	To      Time       `json:"to"`
-	Totals  UsageSums  `json:"totals"`
+
+	// Timezone Of the days.
+	Timezone string    `json:"timezone,omitempty,omitzero"`
+	To       Time      `json:"to"`
+	Totals   UsageSums `json:"totals"`
 }
 
 // UsageRow Contains the members of the grouping and the totals of the group. An agent, space, session or end user is null if the calls had none.
@@ -5896,12 +5894,9 @@ type GetUsageParams struct {
 	// Format The format of the reply.
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 
-	// Timezone The time zone of the days. Only UTC is supported.
-	Timezone GetUsageParamsTimezone `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
+	// Timezone The time zone of the days, and of the default `from`: a name of the IANA database.
+	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
 }
-
-// GetUsageParamsTimezone defines parameters for GetUsage.
-type GetUsageParamsTimezone string
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {

@@ -1,8 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
@@ -50,9 +54,9 @@ func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, b
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
 }
 
-// dimensions are the groupings of usage, with their SQL.
+// dimensions are the groupings of usage, with their SQL, which [dayOfZone] returns for days.
 var dimensions = map[string]string{
-	"day":     "CAST(created_at / 86400000000 AS BIGINT)",
+	"day":     "",
 	"model":   "served",
 	"key":     "key_id",
 	"agent":   "agent_id",
@@ -71,13 +75,30 @@ type UsageRow struct {
 	Saved      stoa.Credits // by the vendors' caches; the sum of [stoa.Price.Saved]
 }
 
+// dayOfZone returns the SQL of the number of days since 1970 of created_at, which is at or after
+// from and before to, in a time zone. Its offset from UTC changes at instants that are known.
+func dayOfZone(zone *time.Location, from, to time.Time) string {
+	offset, changes := "", 0
+	for at := from.In(zone); at.Before(to); {
+		_, seconds := at.Zone()
+		_, end := at.ZoneBounds()
+		if end.IsZero() || !end.Before(to) {
+			offset += strconv.Itoa(seconds)
+			break
+		}
+		offset += fmt.Sprintf("CASE WHEN created_at < %d THEN %d ELSE ", db.Micros(end), seconds)
+		at, changes = end, changes+1
+	}
+	return "CAST((created_at + 1000000 * (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
+}
+
 // maxUsageRows limits the groups of one usage query.
 const maxUsageRows = 10_000
 
-// Usage sums an account's charges made at or after from and before to, grouped by day,
-// model, key, agent, space, session or endUser, ordered by the group. An unknown or
+// Usage sums an account's charges made at or after from and before to, grouped by day in a time
+// zone, model, key, agent, space, session or endUser, ordered by the group. An unknown or
 // repeated dimension is CodeInvalidValue, and so is a query with more than 10,000 groups.
-func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, by []string) ([]UsageRow, error) {
+func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {
 		column, ok := dimensions[d]
@@ -89,8 +110,10 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, b
 				return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage is grouped by %q twice.", d).At("groupBy")
 			}
 		}
+		if isDay[i] = d == "day"; isDay[i] {
+			column = dayOfZone(zone, from, to)
+		}
 		columns += column + ", "
-		isDay[i] = d == "day"
 	}
 	query := `SELECT ` + columns + `COUNT(*), CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
 		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT),

@@ -207,7 +207,7 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		usage := func(by ...string) (rows []store.UsageRow, err error) {
 			err = st.Read(ctx, func(tx *store.Tx) (err error) {
-				rows, err = tx.Usage(ctx, a.ID, from, to, by)
+				rows, err = tx.Usage(ctx, a.ID, from, to, time.UTC, by)
 				return err
 			})
 			return rows, err
@@ -232,6 +232,60 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 		for _, by := range [][]string{{"amount"}, {"day", "day"}, {"key_id; DROP TABLE charges"}} {
 			if _, err := usage(by...); stoa.CodeOf(err) != stoa.CodeInvalidValue {
 				t.Errorf("by %q: %v", by, err)
+			}
+		}
+	})
+}
+
+// TestUsageHasTheDaysOfAZone sums charges around midnights and changes of the clock in several
+// zones: each is on the day that the zone's clock showed.
+func TestUsageHasTheDaysOfAZone(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		a := storetest.Account(t, st, 1_000_000)
+		var at []time.Time
+		for _, instant := range []string{
+			"2026-03-28T23:30:00Z", "2026-03-29T00:30:00Z", "2026-03-29T01:00:00Z", "2026-03-29T21:59:59Z", "2026-03-29T22:00:00Z", "2026-03-30T00:00:00Z",
+			"2026-10-24T21:59:59Z", "2026-10-24T22:00:00Z", "2026-10-25T00:59:59Z", "2026-10-25T01:00:00Z", "2026-10-25T22:59:59Z", "2026-10-25T23:00:00Z",
+			"2026-11-01T05:59:59Z", "2026-11-01T06:00:00Z", "2026-04-04T15:29:00Z", "2026-04-04T15:30:00Z", "2026-06-01T18:29:59Z", "2026-06-01T18:30:00Z",
+		} {
+			when, err := time.Parse(time.RFC3339, instant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = append(at, when)
+		}
+		for i, when := range at {
+			id := fmt.Sprintf("resp_%d", i)
+			charge(t, st, receipt(a.ID, id, 10))
+			if err := st.Write(ctx, func(tx *store.Tx) error {
+				_, err := tx.Exec(ctx, `UPDATE charges SET created_at = $1 WHERE id = $2`, when.UnixMicro(), id)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"UTC", "Europe/Vienna", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Auckland"} {
+			zone, err := time.LoadLocation(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := map[string]int64{}, map[string]int64{}
+			for _, when := range at {
+				want[when.In(zone).Format(time.DateOnly)]++
+			}
+			if err := st.Read(ctx, func(tx *store.Tx) error {
+				rows, err := tx.Usage(ctx, a.ID, at[0].Add(-time.Hour), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), zone, []string{"day"})
+				for _, r := range rows {
+					got[r.Group[0]] += r.Calls
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s (-want +got):\n%s", name, d)
 			}
 		}
 	})

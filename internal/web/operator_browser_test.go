@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -170,6 +171,16 @@ func TestUsageInABrowser(t *testing.T) {
 		})
 	}
 	stub.askedFor("GET /api/v1/usage?", "groupBy=day%2Cmodel")
+	t.Run("in another time zone", func(t *testing.T) {
+		p := signIn(t, browser, srv.URL, goodKey, "usage", sizes()[0])
+		if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil {
+			t.Fatal(err)
+		}
+		p.do(chromedp.Navigate(srv.URL + "/console?again#/usage"))
+		p.says("Days are those of Asia/")
+		p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
+		stub.askedFor("GET /api/v1/usage?", "timezone=Asia%2F", "T18%3A30%3A00.000Z") // the zone has two names
+	})
 	stub.askedFor("GET /api/v1/requests?", "accountId=*", "from=2", "to=2")
 }
 

@@ -3050,6 +3050,7 @@ export interface UsageReport {
   data: UsageRow[];
   from: string;
   groupBy: string[];
+  timezone?: string;
   to: string;
   totals: UsageSums;
 }

@@ -67,6 +67,22 @@ export function inputTime(iso: string): string {
 const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 export const day = (date: string): string => short.format(new Date(date + "T00:00:00Z"));
 
+// zone is the time zone of the browser, or UTC if it has none with a name.
+export const zone = ((name) => (!name || name === "Etc/Unknown" ? "UTC" : name))(new Intl.DateTimeFormat().resolvedOptions().timeZone);
+
+// midnight returns the beginning of the day of a time, in the time zone of the browser, moved by
+// a number of days.
+export function midnight(at: number, days = 0): number {
+  const day = new Date(at);
+  return new Date(day.getFullYear(), day.getMonth(), day.getDate() + days).getTime();
+}
+
+// dayOf returns the day of a time in the time zone of the browser, as 2026-11-20.
+export function dayOf(at: number): string {
+  const day = new Date(at);
+  return [String(day.getFullYear()).padStart(4, "0"), String(day.getMonth() + 1).padStart(2, "0"), String(day.getDate()).padStart(2, "0")].join("-");
+}
+
 // utcDay returns the UTC day at the given number of days from today.
 export function utcDay(offset: number, now = new Date()): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + offset)).toISOString().slice(0, 10);

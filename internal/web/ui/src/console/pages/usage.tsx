@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Api } from "../../lib/api";
 import type { Account, Request, RequestList } from "../../lib/contract";
-import { count, credits, day as dayName, duration, inputTime, of } from "../../lib/format";
+import { count, credits, day as dayName, dayOf, duration, inputTime, midnight, of, zone } from "../../lib/format";
 import { csv } from "../../lib/csv";
 import { saveFile } from "../../lib/save";
 import type { List, UsageReport, UsageRow } from "../../lib/types";
@@ -65,15 +65,14 @@ interface Answer {
   cut: boolean; // the log has more rows than were read
 }
 
-// span returns the filter's time range in milliseconds. Days are UTC days.
+// span returns the filter's time range in milliseconds.
 function span(f: Filter, now = Date.now()): { from: number; to: number; log: boolean } {
   const range = ranges.find((r) => r.id === (f.range ?? "")) ?? ranges[0]!;
-  const midnight = (at: number) => Math.floor(at / (24 * hour)) * 24 * hour;
   if (range.hours) return { from: now - range.hours * hour, to: now, log: true };
-  if (range.days) return { from: midnight(now) - (range.days - 1) * 24 * hour, to: now, log: false };
+  if (range.days) return { from: midnight(now, 1 - range.days), to: now, log: false };
   const { from, to } = spanOf(f, now);
   const end = to ? Math.min(Date.parse(to), now) : now;
-  const start = from ? Date.parse(from) : midnight(end) - 6 * 24 * hour;
+  const start = from ? Date.parse(from) : midnight(end, -6);
   return { from: Math.min(Math.max(start, end - 366 * 24 * hour), end), to: end, log: end - start <= 48 * hour };
 }
 
@@ -124,12 +123,13 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
   const { rows, cut } = await read(at.from, at.to);
   const old = cut ? undefined : await read(at.from - length, at.from);
   const step = length <= 2 * hour ? hour / 12 : length <= 48 * hour ? hour : 24 * hour;
-  const start = Math.floor(at.from / step) * step;
-  const clock = new Intl.DateTimeFormat("en-GB", step < 24 * hour ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", timeZone: "UTC" });
-  const bars = Array.from({ length: Math.ceil((at.to - start) / step) || 1 }, (_, i) => ({ name: clock.format(start + i * step).replace(",", ""), from: start + i * step, to: start + (i + 1) * step }));
+  const start = step < 24 * hour ? Math.floor(at.from / step) * step : midnight(at.from);
+  const clock = new Intl.DateTimeFormat("en-GB", step < 24 * hour ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
+  const begin = (i: number) => (step < 24 * hour ? start + i * step : midnight(start, i));
+  const bars = Array.from({ length: Math.ceil((at.to - start) / step) || 1 }, (_, i) => ({ name: clock.format(begin(i)).replace(",", ""), from: begin(i), to: begin(i + 1) }));
   const split = (list: Request[]) => Map.groupBy(list, groupOf);
   const sums = (list: Request[]) => new Map([...split(list)].map(([group, part]) => [group, measure(metric, part)]));
-  const inBar = Map.groupBy(rows, (r) => Math.floor((Date.parse(r.createdAt) - start) / step));
+  const inBar = Map.groupBy(rows, (r) => bars.findLastIndex((b) => b.from <= Date.parse(r.createdAt)));
   const cells = [...inBar].flatMap(([bar, list]) =>
     timed(metric) ? [{ bar, group: "all", value: measure(metric, list) }] : [...split(list)].map(([group, part]) => ({ bar, group, value: measure(metric, part) })),
   );
@@ -140,13 +140,10 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
   const group = f.group || "model";
   const member = { model: "model", key: "keyId", agent: "agentId", endUser: "endUser" }[group] as "model" | "keyId" | "agentId" | "endUser";
   const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
-  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by }, signal);
+  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timezone: zone }, signal);
   const [now, then] = await Promise.all([ask(at.from, at.to, "day," + group), ask(at.from - (at.to - at.from), at.from, group)]);
-  const first = Math.floor(at.from / (24 * hour));
-  const bars = Array.from({ length: Math.floor((at.to - 1) / (24 * hour)) - first + 1 }, (_, i) => {
-    const from = (first + i) * 24 * hour;
-    return { name: iso(from).slice(0, 10), from, to: from + 24 * hour };
-  });
+  const bars: Answer["bars"] = [];
+  for (let from = midnight(at.from); from < at.to; from = midnight(from, 1)) bars.push({ name: dayOf(from), from, to: midnight(from, 1) });
   const groupOf = (r: UsageRow) => r[member] ?? "none";
   const cells = now.data.map((r) => ({ bar: bars.findIndex((b) => b.name === r.day), group: groupOf(r), value: value(r) }));
   const by = new Map<string, number>();
@@ -268,7 +265,7 @@ export function Usage() {
       <p class="muted small">
         {log
           ? `From the request log: ${metric.id === "errors" ? "replies with an error, and streams that broke off" : "each call of the model endpoint, without the steps of agents"}. ${timed(metric.id) ? "Refused and failed calls do not count for times." : ""}`
-          : `From the receipts of ${dayName(iso(at.from).slice(0, 10))} to today. Days are those of UTC.`}
+          : `From the receipts of ${dayName(dayOf(at.from))} to today. Days are those of ${zone}.`}
       </p>
     </>
   );

@@ -3,7 +3,7 @@ import { day as dayName } from "../../lib/format";
 import { Table } from "./table";
 
 export interface Bar {
-  day: string; // a UTC day, or another time range in words
+  day: string; // as 2026-11-20, or another time range in words
   parts: Record<string, number>; // by series
 }
 

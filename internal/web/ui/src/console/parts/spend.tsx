@@ -1,6 +1,6 @@
 // Credits by day and model, of the own account or, for operators, of another.
 import { useState } from "preact/hooks";
-import { credits, of, utcDay } from "../../lib/format";
+import { credits, dayOf, midnight, of, zone } from "../../lib/format";
 import type { UsageReport } from "../../lib/types";
 import { useSession } from "./session";
 import { Amount } from "./basic";
@@ -18,7 +18,7 @@ export function Spend({ account }: { account?: string }) {
   const { api } = useSession();
   const [span, setSpan] = useState("14");
   const usage = useLoad(
-    (signal) => api.get<UsageReport>("/usage", { from: utcDay(1 - Number(span)) + "T00:00:00Z", groupBy: "day,model", accountId: account }, signal),
+    (signal) => api.get<UsageReport>("/usage", { from: new Date(midnight(Date.now(), 1 - Number(span))).toISOString(), groupBy: "day,model", timezone: zone, accountId: account }, signal),
     [api, span, account],
   );
   return (
@@ -43,7 +43,7 @@ export function Spend({ account }: { account?: string }) {
               </Empty>
             );
           }
-          const days = Array.from({ length: Number(span) }, (_, i) => utcDay(i + 1 - Number(span)));
+          const days = Array.from({ length: Number(span) }, (_, i) => dayOf(midnight(Date.now(), i + 1 - Number(span))));
           const bars = days.map((day) => ({
             day,
             parts: Object.fromEntries(report.data.filter((r) => r.day === day).map((r) => [r.model ?? "", r.creditsMicro])),
@@ -51,7 +51,7 @@ export function Spend({ account }: { account?: string }) {
           return (
             <div class="body">
               <p class="muted small">
-                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of UTC.
+                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of {zone}.
               </p>
               <Chart label="Credits by day and model" bars={bars} amount={credits} />
             </div>
