@@ -12,6 +12,8 @@ const (
 	maxTerms  = 32 // terms of a query; further ones are ignored
 	maxParts  = 64 // parts of a query that are looked up; further ones are ignored
 	maxJoined = 4  // words of a query that are also searched as one word
+
+	minorFactor = 0.25 // weight of a function word relative to another word
 )
 
 // A phrase is one word, or several that follow each other.
@@ -41,7 +43,7 @@ type term struct {
 // everything except words is a separator, and no part of the text reaches the query language
 // of a database unchanged.
 func parseQuery(text string) []term {
-	p := parser{seen: map[string]bool{}}
+	p := parser{seen: map[string]bool{}, minor: isFunctionWord(text)}
 	for i, section := range strings.Split(text, `"`) {
 		if i%2 == 1 {
 			p.quoted(section)
@@ -55,6 +57,7 @@ func parseQuery(text string) []term {
 type parser struct {
 	terms []term
 	seen  map[string]bool
+	minor func(word string) bool // reports whether a word is a function word
 }
 
 func (p *parser) add(key string, t term) {
@@ -126,8 +129,13 @@ func single(ph phrase, loose []phrase) term {
 	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
 }
 
-// word adds a word. Words of Hangul also stand for those with a particle.
+// word adds a word. Words of Hangul also stand for those with a particle. Passages need not
+// have function words.
 func (p *parser) word(w string) {
+	if p.minor(w) {
+		p.add(w, term{parts: []part{{any: []phrase{{words: []string{w}}}, factor: minorFactor}}})
+		return
+	}
 	n := utf8.RuneCountInString(w)
 	hangul := isHangul(w)
 	t := single(phrase{words: []string{w}, prefix: hangul && n > 1}, beginnings(w, n, hangul))
@@ -149,12 +157,10 @@ func beginnings(w string, n int, hangul bool) (out []phrase) {
 	cut := 0
 	switch {
 	case hangul && n == 1:
-	case hangul && n >= 5, !hangul && 6 <= n && n <= 8:
-		cut = 2
-	case hangul && n >= 3, n == 5:
-		cut = 1
-	case n >= 9:
-		cut = 3
+	case hangul && n > 2:
+		cut = min((n-1)/2, 2)
+	case !hangul && n > minPrefix:
+		cut = n * 3 / 10
 	default:
 		return nil
 	}
@@ -265,8 +271,12 @@ func (p *parser) run(text string, group []word) {
 		if s.kana {
 			factor = 0.25 // mostly grammar
 		}
+		var loose []phrase
+		if s.alone != "" {
+			loose = []phrase{{words: []string{s.alone}, prefix: true}}
+		}
 		for i, pair := range pairs {
-			t.parts = append(t.parts, part{any: []phrase{pair}, factor: factor})
+			t.parts = append(t.parts, part{any: []phrase{pair}, loose: loose, factor: factor})
 			if !s.kana || len(pieces) == 1 {
 				if offsets[i%2] = append(offsets[i%2], pair); len(pairs) == 1 {
 					offsets[1] = append(offsets[1], pair)
@@ -290,11 +300,13 @@ func (p *parser) run(text string, group []word) {
 // A script is a part of a run in the same script.
 type script struct {
 	begin, end int
-	kana       bool // Hiragana
+	kana       bool   // Hiragana
+	alone      string // the only character in this script
 }
 
 // scripts splits a run into its scripts. A character that stands alone includes its neighbour,
-// because texts are indexed by pairs.
+// because texts are indexed by pairs. It also stands for pairs that begin with it, which are
+// other forms of a Japanese verb or adjective: 長い, 長く.
 func scripts(text string, begin, end int) []script {
 	class := func(r rune) int {
 		switch {
@@ -320,6 +332,7 @@ func scripts(text string, begin, end int) []script {
 		if utf8.RuneCountInString(text[s.begin:s.end]) > 1 || s.kana {
 			continue
 		}
+		s.alone = text[s.begin:s.end]
 		if s.end < end {
 			_, n := utf8.DecodeRuneInString(text[s.end:end])
 			s.end += n

@@ -17,7 +17,7 @@ const (
 	saturation  = 1.2  // k1 of BM25
 	lengthShare = 0.75 // b of BM25
 	pathWeight  = 0.7  // of a word in the path
-	looseWeight = 0.5  // of a word with the same beginning
+	looseWeight = 0.9  // of a word with the same beginning
 	nextWeight  = 0.5  // of parts that follow each other as in the query
 )
 
