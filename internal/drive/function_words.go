@@ -16,9 +16,9 @@ var functionWords = [...]string{
 	`aber alle allem allen aller alles als also am an andere anderen auch auf aus bei beim bin bis bitte da damit dann das dass
 	dein dem den denn der des dessen die dies diese diesem diesen dieser dieses doch dort durch ein eine einem einen einer
 	eines er es etwas euch für gegen gibt habe haben hat hatte hier hinter ich ihm ihn ihnen ihr ihre im in ins ist ja jede
-	jedem jeden jeder jedes jetzt kann kannst kein keine keinem keinen keiner können man mehr mein meine meinem meinen meiner
-	mich mir mit muss müssen nach nicht nichts noch nun nur ob oder ohne sehr sein seine sich sie sind so soll sollte sondern
-	über um und uns unser unter vom von vor wann war waren warum was weil welche welchem welchen welcher welches wenn wer werden
+	jedem jeden jeder jedes jetzt kann kannst machen macht kein keine keinem keinen keiner können man mehr mein meine meinem meinen meiner
+	mich mir mit muss müssen nach nicht nichts noch nun nur ob oder ohne sehr sein seine sich sie sind so soll sollte sondern tun
+	tut über um und uns unser unter vom von vor wann war waren warum was weil welche welchem welchen welcher welches wenn wer werden
 	wie wieder wieso will wir wird wo woher wohin wollen wurde würde zu zum zur zwischen`,
 	`à ai alors après as au aucun aussi autre aux avant avec avoir ça car ce cela ces cet cette ceux chaque chez comme comment
 	dans de depuis des donc dont du elle elles en encore entre es est et étaient était être eu faire fait faut ici il ils je
@@ -53,8 +53,8 @@ var functionWords = [...]string{
 	zawsze ze że`,
 	`а без бы был была были было быть в вам вас ведь весь во вот все всё всех вы где да даже для до его ее её если есть еще ещё
 	же за зачем здесь и из или им их к как какая какие какой какую каких каком когда кого который которая которое которые
-	которых кто ли либо между меня мне может можно мой моя моё мои мою моих мы на над надо нам нас не него нее неё нельзя нет
-	ни них но ну нужен нужна нужно нужны о об однако он она они оно от откуда очень по под почему при про раз с сам сами свой
+	которых кто ли либо между меня мне может можно мой моя моё мои мою моих мы на над надо нам нами нас не него нее неё нельзя нет
+	ни ним ними них но ну делать сделать вами нужен нужна нужно нужны о об однако он она они оно от откуда очень по под почему при про раз с сам сами свой
 	своя свои себя сейчас сколько со так также такой там тебя тем то тогда того тоже той только том тут ты у уже хочу хотя
 	чего чей чем через что чтобы чья эта эти это этого этой этом этот я`,
 	`acaba altında ama ancak arada arasında az bana bazı belki ben benim beri bile bir biri birkaç biz bize bu buna bunda bundan

@@ -96,7 +96,7 @@ func (p *parser) plain(text string) {
 		case isRun:
 			p.run(text, group)
 		case len(group) == 1 && len(humps(text[group[0].start:group[0].end])) < 2:
-			p.word(group[0].text)
+			p.word(text[group[0].start:group[0].end], group[0].text)
 		default:
 			p.identifier(text, group)
 		}
@@ -131,7 +131,7 @@ func single(ph phrase, loose []phrase) term {
 
 // word adds a word. Words of Hangul also stand for those with a particle. Passages need not
 // have function words.
-func (p *parser) word(w string) {
+func (p *parser) word(raw, w string) {
 	if p.minor(w) {
 		p.add(w, term{parts: []part{{any: []phrase{{words: []string{w}}}, factor: minorFactor}}})
 		return
@@ -140,9 +140,29 @@ func (p *parser) word(w string) {
 	hangul := isHangul(w)
 	t := single(phrase{words: []string{w}, prefix: hangul && n > 1}, beginnings(w, n, hangul))
 	if n == minPrefix && !hangul {
-		t.instead = []part{{any: []phrase{{words: []string{w}, prefix: true}}, factor: 1}}
+		t.instead = append(t.instead, part{any: []phrase{{words: []string{w}, prefix: true}}, factor: 1})
+	}
+	if other := respelled(raw, w); other != w {
+		t.instead = append(t.instead, part{any: []phrase{{words: []string{other}}}, loose: beginnings(other, utf8.RuneCountInString(other), false), factor: 1})
 	}
 	p.add(w, t)
+}
+
+var (
+	umlauts  = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "ae", "Ö", "oe", "Ü", "ue")
+	digraphs = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u") // to umlauts as they are indexed
+)
+
+// respelled returns the indexed form of a word in the other spelling of German umlauts, Gruesse
+// for Grüße.
+func respelled(raw, w string) string {
+	if other := umlauts.Replace(raw); other != raw {
+		return fold(other, false)
+	}
+	if len(w) <= minPrefix {
+		return w
+	}
+	return digraphs.Replace(w)
 }
 
 // beginnings returns the beginning of a word that its inflected forms are likely to share,
@@ -253,13 +273,14 @@ func (p *parser) run(text string, group []word) {
 	key := strings.Join(whole.words, " ")
 	begin, end := group[0].start, group[len(group)-1].end
 	t := single(whole, nil)
+	pieces := scripts(text, begin, end)
 	if len(whole.words) == 1 {
+		t.parts[0].loose = pieces[0].loose()
 		p.add(key, t)
 		return
 	}
 	t.parts = nil
 	var offsets [2][]phrase
-	pieces := scripts(text, begin, end)
 	for _, s := range pieces {
 		var pairs []phrase
 		for _, w := range group {
@@ -271,12 +292,8 @@ func (p *parser) run(text string, group []word) {
 		if s.kana {
 			factor = 0.25 // mostly grammar
 		}
-		var loose []phrase
-		if s.alone != "" {
-			loose = []phrase{{words: []string{s.alone}, prefix: true}}
-		}
 		for i, pair := range pairs {
-			t.parts = append(t.parts, part{any: []phrase{pair}, loose: loose, factor: factor})
+			t.parts = append(t.parts, part{any: []phrase{pair}, loose: s.loose(), factor: factor})
 			if !s.kana || len(pieces) == 1 {
 				if offsets[i%2] = append(offsets[i%2], pair); len(pairs) == 1 {
 					offsets[1] = append(offsets[1], pair)
@@ -301,12 +318,20 @@ func (p *parser) run(text string, group []word) {
 type script struct {
 	begin, end int
 	kana       bool   // Hiragana
-	alone      string // the only character in this script
+	alone      string // the only character, if there is no other
+}
+
+// loose returns the pairs that begin with a lone character, which are other forms of a
+// Japanese verb or adjective: 長い, 長く.
+func (s script) loose() []phrase {
+	if s.alone == "" {
+		return nil
+	}
+	return []phrase{{words: []string{s.alone}, prefix: true}}
 }
 
 // scripts splits a run into its scripts. A character that stands alone includes its neighbour,
-// because texts are indexed by pairs. It also stands for pairs that begin with it, which are
-// other forms of a Japanese verb or adjective: 長い, 長く.
+// because texts are indexed by pairs.
 func scripts(text string, begin, end int) []script {
 	class := func(r rune) int {
 		switch {
