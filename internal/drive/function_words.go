@@ -92,15 +92,17 @@ var functionSets = sync.OnceValue(func() (sets []map[string]bool) {
 })
 
 // isFunctionWord returns a function that reports whether a word is a function word in the
-// language of a query, which is the one that most of its words belong to. One word of Latin
-// letters does not show a language ("war crimes" is not German), and what several languages
-// share does not distinguish them, so a word must be in the lists of all that are as likely.
+// language of a query, the language with most of its words. A word must be in the lists of all
+// languages that are as likely. One word of Latin letters does not show a language ("war
+// crimes" is not German), nor do few among many, and a query of function words alone is about
+// them.
 func isFunctionWord(query string) func(word string) bool {
-	counts := make([]int, len(functionWords))
+	sets := functionSets()
+	counts := make([]int, len(sets))
 	most, all := 0, 0
 	eachWord(query, func(w word) bool {
 		all++
-		for i, set := range functionSets() {
+		for i, set := range sets {
 			if set[w.text] {
 				counts[i]++
 				most = max(most, counts[i])
@@ -109,11 +111,11 @@ func isFunctionWord(query string) func(word string) bool {
 		return true
 	})
 	return func(word string) bool {
-		if most == 0 || most == all || most == 1 && strings.TrimFunc(word, isLatin) == "" {
+		if most == 0 || most == all || strings.TrimFunc(word, isLatin) == "" && (most == 1 || 4*most < all) {
 			return false
 		}
 		for i, n := range counts {
-			if n == most && !functionSets()[i][word] {
+			if n == most && !sets[i][word] {
 				return false
 			}
 		}

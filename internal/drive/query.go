@@ -51,7 +51,16 @@ func parseQuery(text string) []term {
 			p.plain(section)
 		}
 	}
-	return p.terms
+	// Of too many terms, those that a passage needs remain.
+	extra := len(p.terms) - maxTerms
+	p.terms = slices.DeleteFunc(p.terms, func(t term) bool {
+		drop := extra > 0 && len(t.need) == 0
+		if drop {
+			extra--
+		}
+		return drop
+	})
+	return p.terms[:min(len(p.terms), maxTerms)]
 }
 
 type parser struct {
@@ -61,7 +70,7 @@ type parser struct {
 }
 
 func (p *parser) add(key string, t term) {
-	if key != "" && !p.seen[key] && len(p.terms) < maxTerms {
+	if key != "" && !p.seen[key] {
 		p.seen[key] = true
 		p.terms = append(p.terms, t)
 	}

@@ -149,6 +149,7 @@ func TestFunctionWordsCountLess(t *testing.T) {
 			"What do I do when my lantern is broken?":          "en/answer.txt",
 			"Was kann ich tun, wenn meine Laterne kaputt ist?": "de/answer.txt",
 			"что мне нужно с ним делать, если фонарь сломан":   "ru/answer.txt",
+			"a about after all also am an and any are as at be been but by can could did do does for from had has have he her here him his how if in into is it of glass lanterns": "fill/00.txt",
 			"what to do with it": "en/words.txt",
 			"war glass":          "en/crimes.txt", // not German
 		} {
