@@ -3,7 +3,6 @@ package drive_test
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -154,7 +153,7 @@ func (s labelled) write(t *testing.T, d *drive.Drives) {
 	for _, f := range s.files {
 		ops = append(ops, drive.Op{Verb: drive.VerbPut, Path: path(t, f[0]), Content: drive.BytesContent([]byte(f[1]))})
 	}
-	if _, err := d.Apply(context.Background(), ownerOf(s), drive.Claim{}, ops); err != nil {
+	if _, err := d.Apply(t.Context(), ownerOf(s), drive.Claim{}, ops); err != nil {
 		t.Fatal(err)
 	}
 }
