@@ -12,6 +12,8 @@ const (
 	maxTerms  = 32 // terms of a query; further ones are ignored
 	maxParts  = 64 // parts of a query that are looked up; further ones are ignored
 	maxJoined = 4  // words of a query that are also searched as one word
+
+	minorFactor = 0.25 // weight of a function word relative to another word
 )
 
 // A phrase is one word, or several that follow each other.
@@ -41,7 +43,7 @@ type term struct {
 // everything except words is a separator, and no part of the text reaches the query language
 // of a database unchanged.
 func parseQuery(text string) []term {
-	p := parser{seen: map[string]bool{}}
+	p := parser{seen: map[string]bool{}, minor: isFunctionWord(text)}
 	for i, section := range strings.Split(text, `"`) {
 		if i%2 == 1 {
 			p.quoted(section)
@@ -49,16 +51,26 @@ func parseQuery(text string) []term {
 			p.plain(section)
 		}
 	}
-	return p.terms
+	// Of too many terms, those that a passage needs remain.
+	extra := len(p.terms) - maxTerms
+	p.terms = slices.DeleteFunc(p.terms, func(t term) bool {
+		drop := extra > 0 && len(t.need) == 0
+		if drop {
+			extra--
+		}
+		return drop
+	})
+	return p.terms[:min(len(p.terms), maxTerms)]
 }
 
 type parser struct {
 	terms []term
 	seen  map[string]bool
+	minor func(word string) bool // reports whether a word is a function word
 }
 
 func (p *parser) add(key string, t term) {
-	if key != "" && !p.seen[key] && len(p.terms) < maxTerms {
+	if key != "" && !p.seen[key] {
 		p.seen[key] = true
 		p.terms = append(p.terms, t)
 	}
@@ -93,7 +105,7 @@ func (p *parser) plain(text string) {
 		case isRun:
 			p.run(text, group)
 		case len(group) == 1 && len(humps(text[group[0].start:group[0].end])) < 2:
-			p.word(group[0].text)
+			p.word(text[group[0].start:group[0].end], group[0].text)
 		default:
 			p.identifier(text, group)
 		}
@@ -126,15 +138,40 @@ func single(ph phrase, loose []phrase) term {
 	return term{need: [][]phrase{{ph}}, parts: []part{{any: []phrase{ph}, loose: loose, factor: 1}}}
 }
 
-// word adds a word. Words of Hangul also stand for those with a particle.
-func (p *parser) word(w string) {
+// word adds a word. Words of Hangul also stand for those with a particle. Passages need not
+// have function words.
+func (p *parser) word(raw, w string) {
+	if p.minor(w) {
+		p.add(w, term{parts: []part{{any: []phrase{{words: []string{w}}}, factor: minorFactor}}})
+		return
+	}
 	n := utf8.RuneCountInString(w)
 	hangul := isHangul(w)
 	t := single(phrase{words: []string{w}, prefix: hangul && n > 1}, beginnings(w, n, hangul))
 	if n == minPrefix && !hangul {
-		t.instead = []part{{any: []phrase{{words: []string{w}, prefix: true}}, factor: 1}}
+		t.instead = append(t.instead, part{any: []phrase{{words: []string{w}, prefix: true}}, factor: 1})
+	}
+	if other := respelled(raw, w); other != w {
+		t.instead = append(t.instead, part{any: []phrase{{words: []string{other}}}, loose: beginnings(other, utf8.RuneCountInString(other), false), factor: 1})
 	}
 	p.add(w, t)
+}
+
+var (
+	umlauts  = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "ae", "Ö", "oe", "Ü", "ue")
+	digraphs = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u") // to umlauts as they are indexed
+)
+
+// respelled returns the indexed form of a word in the other spelling of German umlauts, Gruesse
+// for Grüße.
+func respelled(raw, w string) string {
+	if other := umlauts.Replace(raw); other != raw {
+		return fold(other, false)
+	}
+	if len(w) <= minPrefix {
+		return w
+	}
+	return digraphs.Replace(w)
 }
 
 // beginnings returns the beginning of a word that its inflected forms are likely to share,
@@ -149,12 +186,10 @@ func beginnings(w string, n int, hangul bool) (out []phrase) {
 	cut := 0
 	switch {
 	case hangul && n == 1:
-	case hangul && n >= 5, !hangul && 6 <= n && n <= 8:
-		cut = 2
-	case hangul && n >= 3, n == 5:
-		cut = 1
-	case n >= 9:
-		cut = 3
+	case hangul && n > 2:
+		cut = min((n-1)/2, 2)
+	case !hangul && n > minPrefix:
+		cut = n * 3 / 10
 	default:
 		return nil
 	}
@@ -247,13 +282,14 @@ func (p *parser) run(text string, group []word) {
 	key := strings.Join(whole.words, " ")
 	begin, end := group[0].start, group[len(group)-1].end
 	t := single(whole, nil)
+	pieces := scripts(text, begin, end)
 	if len(whole.words) == 1 {
+		t.parts[0].loose = pieces[0].loose()
 		p.add(key, t)
 		return
 	}
 	t.parts = nil
 	var offsets [2][]phrase
-	pieces := scripts(text, begin, end)
 	for _, s := range pieces {
 		var pairs []phrase
 		for _, w := range group {
@@ -266,7 +302,7 @@ func (p *parser) run(text string, group []word) {
 			factor = 0.25 // mostly grammar
 		}
 		for i, pair := range pairs {
-			t.parts = append(t.parts, part{any: []phrase{pair}, factor: factor})
+			t.parts = append(t.parts, part{any: []phrase{pair}, loose: s.loose(), factor: factor})
 			if !s.kana || len(pieces) == 1 {
 				if offsets[i%2] = append(offsets[i%2], pair); len(pairs) == 1 {
 					offsets[1] = append(offsets[1], pair)
@@ -290,7 +326,17 @@ func (p *parser) run(text string, group []word) {
 // A script is a part of a run in the same script.
 type script struct {
 	begin, end int
-	kana       bool // Hiragana
+	kana       bool   // Hiragana
+	alone      string // the only character, if there is no other
+}
+
+// loose returns the pairs that begin with a lone character, which are other forms of a
+// Japanese verb or adjective: 長い, 長く.
+func (s script) loose() []phrase {
+	if s.alone == "" {
+		return nil
+	}
+	return []phrase{{words: []string{s.alone}, prefix: true}}
 }
 
 // scripts splits a run into its scripts. A character that stands alone includes its neighbour,
@@ -320,6 +366,7 @@ func scripts(text string, begin, end int) []script {
 		if utf8.RuneCountInString(text[s.begin:s.end]) > 1 || s.kana {
 			continue
 		}
+		s.alone = text[s.begin:s.end]
 		if s.end < end {
 			_, n := utf8.DecodeRuneInString(text[s.end:end])
 			s.end += n

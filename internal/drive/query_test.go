@@ -49,6 +49,10 @@ func TestSearchFinds(t *testing.T) {
 		{"rel/new.md", "Release v1.2.3 mends the clock."},
 		{"rel/old.md", "Release v3.2.1 breaks the clock; 1 of 2 in v2 and v1."},
 		{"en/mail.txt", "Write an e-mail to the office."},
+		{"ja/summer.md", "夏の夕方は長くなる。"},
+		{"ar/copy.md", "النسخة المتوفّرة قديمة."},
+		{"de/greet.md", "Viele Grüße aus dem Norden."},
+		{"de/cologne.md", "Der Zug nach Koeln ist voll."},
 	}
 	for i := range 20 {
 		files = append(files, [2]string{fmt.Sprintf("fill/%02d.txt", i), fmt.Sprintf("The day %d of the year is a day of the week as any other.", i)})
@@ -77,6 +81,10 @@ func TestSearchFinds(t *testing.T) {
 			"max_body_size":                      {"code/size.py", "code/size.go"},
 			"ORA-00942":                          {"log/ora.txt"},
 			"v1.2.3":                             {"rel/new.md"},
+			"長い":                                 {"ja/summer.md"},
+			"المتوفرة":                           {"ar/copy.md"},
+			"Gruesse":                            {"de/greet.md"},
+			"Köln":                               {"de/cologne.md"},
 			"email":                              nil, // "e-mail" is two words of the index
 			"e-mail":                             {"en/mail.txt"},
 			"what is the release of the clock":   {"rel/new.md", "rel/old.md"},
@@ -115,6 +123,39 @@ func TestPassagesWithSomeWordsFollow(t *testing.T) {
 		hits, err := searchDrive(d, t.Context(), who, "lantern harbour", "", 10)
 		if err != nil || len(hits) != 2 || hits[0].Path != "all.txt" || hits[1].Path != "some.txt" || hits[1].Score > hits[0].Score {
 			t.Errorf("%q, %v", places(hits), err)
+		}
+	})
+}
+
+// What a question is about counts more than the words that any question has.
+func TestFunctionWordsCountLess(t *testing.T) {
+	t.Parallel()
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		for i := range 20 {
+			put(t, d, fmt.Sprintf("fill/%02d.txt", i), fmt.Sprintf("lantern oil wick glass %d", i))
+		}
+		for _, f := range [][2]string{
+			{"en/answer.txt", "Broken lantern: send it back."},
+			{"en/words.txt", "What do I do when it does not do what I want?"},
+			{"de/answer.txt", "Kaputte Laterne zurückschicken."},
+			{"de/words.txt", "Was kann ich tun, wenn die anderen nicht mit mir wollen?"},
+			{"ru/answer.txt", "Сломанный фонарь: вернуть."},
+			{"ru/words.txt", "Что мне с ним нужно было и почему его нет?"},
+			{"en/crimes.txt", "The war was long."},
+		} {
+			put(t, d, f[0], f[1])
+		}
+		for query, want := range map[string]string{
+			"What do I do when my lantern is broken?":          "en/answer.txt",
+			"Was kann ich tun, wenn meine Laterne kaputt ist?": "de/answer.txt",
+			"что мне нужно с ним делать, если фонарь сломан":   "ru/answer.txt",
+			"a about after all also am an and any are as at be been but by can could did do does for from had has have he her here him his how if in into is it of glass lanterns": "fill/00.txt",
+			"what to do with it": "en/words.txt",
+			"war glass":          "en/crimes.txt", // not German
+		} {
+			if got := found(t, d, query, 5); len(got) == 0 || got[0] != want {
+				t.Errorf("%q finds %q, want first %q", query, got, want)
+			}
 		}
 	})
 }

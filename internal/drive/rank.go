@@ -14,10 +14,11 @@ import (
 // parts are read and scored.
 const (
 	maxScored   = 512  // passages that are read and scored
+	minScored   = 64   // of these, passages with parts of little weight
 	saturation  = 1.2  // k1 of BM25
 	lengthShare = 0.75 // b of BM25
 	pathWeight  = 0.7  // of a word in the path
-	looseWeight = 0.5  // of a word with the same beginning
+	looseWeight = 0.9  // of a word with the same beginning
 	nextWeight  = 0.5  // of parts that follow each other as in the query
 )
 
@@ -59,8 +60,8 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		order = append(order, *c)
 	}
 	slices.SortFunc(order, better)
-	rest := order[min(len(order), maxScored):]
-	order = order[:len(order)-len(rest)]
+	n := worthScoring(order)
+	order, rest := order[:n], order[n:]
 	if err := s.score(order, postings); err != nil {
 		return nil, err
 	}
@@ -74,6 +75,16 @@ func (s *searcher) ranked(terms []term) ([]Hit, error) {
 		chosen = s.choose(append(order, rest...))
 	}
 	return s.hits(chosen, terms), nil
+}
+
+// worthScoring returns the number of candidates to score. Scoring changes the order of those
+// with similar parts; a few follow with less than half of the weight of the first one.
+func worthScoring(order []candidate) int {
+	n := min(len(order), minScored)
+	for n < min(len(order), maxScored) && (order[n].all || 2*order[n].score >= order[0].score) {
+		n++
+	}
+	return n
 }
 
 // better orders candidates: those with all terms first, then by score, then as written.

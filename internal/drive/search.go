@@ -57,7 +57,7 @@ func isNoise(r rune) bool {
 
 // Search finds passages that contain the words of a query, best first: those with all words,
 // then those with some, weighed by how rare the words are in the drive. Words with the same
-// beginning count less. A part in double quotes is a phrase. Limit 0 means 10; the maximum
+// beginning count a little less, and function words much less. A part in double quotes is a phrase. Limit 0 means 10; the maximum
 // is 100.
 //
 // A search is limited to [Limits].SearchTime; the last fifth is reserved for the unranked
@@ -205,10 +205,14 @@ func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searche
 	return hits, err
 }
 
-// unranked returns passages with any part of the query, in the order of the index.
+// unranked returns passages with any part of the query except function words, in the order of
+// the index.
 func (s *searcher) unranked(terms []term) ([]Hit, error) {
 	var either [][]phrase
 	for _, t := range terms {
+		if len(t.need) == 0 {
+			continue
+		}
 		for _, p := range t.parts {
 			for _, ph := range p.any {
 				either = append(either, []phrase{ph})

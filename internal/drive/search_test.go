@@ -245,6 +245,7 @@ func TestASearchIsCutAfterItsTime(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{SearchTime: 1}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "some words to look for\n")
+		put(t, d, "b.txt", "where is it from\n")
 		found, err := d.Search(t.Context(), who, "words", "", 0)
 		if err != nil || !found.Cut {
 			t.Errorf("a search without time: %+v, %v", found, err)
@@ -254,7 +255,7 @@ func TestASearchIsCutAfterItsTime(t *testing.T) {
 		if _, err := d.Search(gone, who, "words", "", 0); err == nil {
 			t.Error("a search whose caller has left has a result")
 		}
-		hits, err := d.SearchUnranked(t.Context(), who, "words missing", 5)
+		hits, err := d.SearchUnranked(t.Context(), who, "where is it, words missing", 5)
 		if err != nil || len(hits) != 1 || hits[0].Path != "a.txt" {
 			t.Errorf("what is found so far: %+v, %v", hits, err)
 		}
