@@ -47,7 +47,7 @@ func (f *flow) result(pages int64, empty bool) Result {
 	switch {
 	case empty:
 		r.Status, r.Text, r.Places = Empty, nil, nil
-		r.Note = "The document contains no text. If it is a scan, run a text recognition first."
+		r.Note = "The document contains no text."
 	case f.full:
 		r.Status = Partial
 		if r.Note = "Only the beginning of the text was read: the document is too long."; f.b.Len() == 0 {

@@ -128,14 +128,18 @@ func readPDF(ctx context.Context, data []byte, dir string) Result {
 		}
 		f.full = f.full || pages > MaxPages
 		switch {
-		case pages == 0 || failed == min(pages, MaxPages):
+		case pages == 0 || failed > 0 && empty:
 			return broken("PDF file")
 		case failed > 0:
-			r := f.result(int64(pages), empty)
+			r := f.result(int64(pages), false)
 			r.Status, r.Note = Partial, fmt.Sprintf("%d pages are damaged and were left out.", failed)
 			return r
 		}
-		return f.result(int64(pages), empty)
+		r := f.result(int64(pages), empty)
+		if empty {
+			r.Note += " If its pages are images, such as a scan, run a text recognition first."
+		}
+		return r
 	})
 }
 

@@ -11,16 +11,12 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/wlynxg/chardet"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-const (
-	guessBytes  = 256 << 10 // of a text whose encoding is guessed
-	sure        = 0.8       // the least confidence of a guess
-	damagedRate = 100       // a text has at most one damaged byte in so many
-)
+// A text has at most one damaged byte per damagedRate bytes.
+const damagedRate = 100
 
 // readText returns a text in UTF-8; HTML as Markdown, JSON with its letters.
 func readText(d Document, k textKind, data []byte) Result {
@@ -45,9 +41,6 @@ func readText(d Document, k textKind, data []byte) Result {
 	f.write(s)
 	got := f.result(0, strings.TrimSpace(s) == "")
 	got.Encoding = name
-	if got.Status == Empty {
-		got.Note = "The file contains no text."
-	}
 	if r.Note != "" {
 		got.Note = strings.TrimSpace(r.Note + " " + got.Note)
 	}
@@ -68,7 +61,10 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 	case bytes.HasPrefix(data, []byte("\xfe\xff")):
 		return decodeAs("utf-16be", data[2:])
 	}
-	nul := bytes.Count(data, []byte{0})
+	nul, declared := bytes.Count(data, []byte{0}), declaredCharset(d.MediaType, data)
+	if declared == "iso-2022-jp" { // of ASCII characters only
+		return decodeAs(declared, data)
+	}
 	if utf8.Valid(data) && nul == 0 {
 		return string(data), "", Result{}
 	}
@@ -77,7 +73,6 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 	}
 	bad, good := damage(data)
 	few := (bad+nul)*damagedRate <= len(data)
-	declared := declaredCharset(d.MediaType, data)
 	switch {
 	case few && good > bad:
 		return repaired(data, bad+nul)
@@ -85,7 +80,7 @@ func decode(d Document, data []byte) (s, name string, r Result) {
 		return "", "", none()
 	case declared != "" && declared != "utf-8":
 		return decodeAs(declared, data)
-	case few && good == 0 && western(data):
+	case good <= bad && western(data):
 		return decodeAs("windows-1252", data)
 	case few:
 		return repaired(data, bad+nul)
@@ -232,24 +227,6 @@ func controls(data []byte) bool {
 	return n*damagedRate > len(data)
 }
 
-// western reports whether the few bytes above ASCII are those of Windows-1252: letters within
-// words and marks of typography.
-func western(data []byte) bool {
-	letter := func(i int) bool {
-		return i >= 0 && i < len(data) && (data[i]|0x20 >= 'a' && data[i]|0x20 <= 'z' || data[i] >= 0xc0)
-	}
-	for i, c := range data {
-		switch {
-		case c < utf8.RuneSelf:
-		case c == 0x80, c == 0x85, c >= 0x91 && c <= 0x97, c == 0xa0, c == 0xa3, c == 0xa7, c == 0xa9, c == 0xab, c == 0xae, c == 0xb0, c == 0xb7, c == 0xbb:
-		case c >= 0xc0 && c != 0xff && (letter(i-1) || letter(i+1)):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 var charsetOf = regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([-\w:.]+)|^<\?xml[^>]{0,200}encoding\s*=\s*["']([-\w:.]+)`)
 
 // declaredCharset returns the name of the encoding that the type of a text or its beginning
@@ -267,23 +244,6 @@ func declaredCharset(mediaType string, data []byte) string {
 		return name
 	}
 	return strings.ToLower(label)
-}
-
-// guessed returns the encoding of a text by the frequencies of its bytes; "" if it is not
-// certain.
-func guessed(data []byte) string {
-	r := chardet.Detect(data[:min(len(data), guessBytes)])
-	if r.Confidence < sure {
-		return ""
-	}
-	e, err := htmlindex.Get(r.Encoding)
-	if err != nil {
-		return ""
-	}
-	if s, bad := decodeWith(e, data[:min(len(data), guessBytes)]); bad*damagedRate > len(s) {
-		return ""
-	}
-	return r.Encoding
 }
 
 // unescapeJSON writes the letters of a JSON text that are escaped by their numbers. What JSON

@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -82,7 +81,7 @@ func (a *archive) readXLSX(data []byte) Result {
 	if len(sheets) == 0 {
 		return broken("XLSX file")
 	}
-	return a.outcome(&f, int64(len(sheets)), !any, failed, fmt.Sprintf("XLSX file of %d sheets", len(sheets)))
+	return a.outcome(&f, int64(len(sheets)), !any, failed, "XLSX file")
 }
 
 // sheetRow returns a row as a line without its empty end; "" for an empty row.
