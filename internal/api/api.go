@@ -82,6 +82,9 @@ type Server struct {
 
 	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
+	// Documents returns the reason why some kinds of documents cannot be read; nil if all
+	// can. The function may be nil.
+	Documents func(context.Context) error
 
 	Requests *requestlog.Log
 

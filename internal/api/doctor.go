@@ -52,6 +52,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"disk", s.checkDisk},
 		{"files", s.checkFiles},
 		{"models", s.checkModels},
+		{"documents", s.checkDocuments},
 	} {
 		found, err := c.check(ctx)
 		if err != nil { // an error is a finding too
@@ -221,4 +222,12 @@ func (s *Server) checkModels(context.Context) (check, error) {
 	c := attentionIf(len(found) > 0, "Not all models that servers list can be called by their names there.", "All models that servers list can be called by their names there.")
 	c.count, c.items = len(found), found
 	return c, nil
+}
+
+func (s *Server) checkDocuments(ctx context.Context) (check, error) {
+	var err error
+	if s.Documents != nil {
+		err = s.Documents(ctx)
+	}
+	return attentionIf(err != nil, fmt.Sprintf("Not all documents can be read: %v.", err), "All supported documents can be read."), nil
 }

@@ -45,7 +45,7 @@ func Child(in io.Reader, out io.Writer) error {
 		return answer(out, tooLarge())
 	}
 	if q.Task == "page" {
-		return answer(out, renderPage(context.Background(), data, q.Page, q.Cache))
+		return answer(out, RenderPage(context.Background(), data, q.Page, q.Cache))
 	}
 	return answer(out, Parse(context.Background(), Document{Name: q.Name, MediaType: q.MediaType, Encoding: q.Encoding}, data, q.Cache))
 }

@@ -82,10 +82,26 @@ func corpus(t *testing.T) (list []sample) {
 	add := func(s sample) { list = append(list, s) }
 	all := append(append([]string{}, western...), others...)
 	forms := []pdfForm{
-		{}, {flate: true}, {objects: true}, {flate: true, font: "differences"}, {font: "mapped"}, {flate: true, font: "cid"}, {objects: true, font: "cid"},
-		{columns: true}, {columns: true, flate: true, font: "cid"}, {kerning: true}, {kerning: true, font: "cid", flate: true}, {hex: true, xobject: true},
-		{xobject: true, font: "cid", objects: true}, {rotate: 90}, {tree: true, flate: true}, {password: "-"}, {password: "-", flate: true, font: "cid"},
-		{width: 30}, {font: "mapped", flate: true, tree: true}, {rotate: 90, font: "cid"},
+		{},
+		{flate: true},
+		{objects: true},
+		{flate: true, font: "differences"},
+		{font: "mapped"},
+		{flate: true, font: "cid"},
+		{objects: true, font: "cid"},
+		{columns: true},
+		{columns: true, flate: true, font: "cid"},
+		{kerning: true},
+		{kerning: true, font: "cid", flate: true},
+		{hex: true, xobject: true},
+		{xobject: true, font: "cid", objects: true},
+		{rotate: 90},
+		{tree: true, flate: true},
+		{password: "-"},
+		{password: "-", flate: true, font: "cid"},
+		{width: 30},
+		{font: "mapped", flate: true, tree: true},
+		{rotate: 90, font: "cid"},
 	}
 	for i, form := range forms {
 		for _, n := range []int{2, 7} {

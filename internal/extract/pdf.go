@@ -178,13 +178,9 @@ func cleanPDF(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// ParsePage is [Reader.Page] in the calling process; see [Parse].
-func ParsePage(ctx context.Context, data []byte, page int64, dir string) ([]byte, error) {
-	return pageOf(renderPage(ctx, data, page, dir))
-}
-
-// renderPage returns a page of a PDF file as a PNG image.
-func renderPage(ctx context.Context, data []byte, page int64, dir string) Result {
+// RenderPage returns a page of a PDF file as a PNG image, in the Text of the result. Only a
+// child and tests call it; see [Parse].
+func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result {
 	if !isPDF(data) {
 		return Result{Status: Unsupported, Note: "Only pages of PDF files can be shown as images."}
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,18 +123,10 @@ func (s *Service) Page(ctx context.Context, d Document, page int64) ([]byte, err
 		return nil, &PageError{Status: Unsupported, Note: note}
 	}
 	r, err := s.run(ctx, d.Account, request{Task: "page", Name: d.Name, MediaType: d.MediaType, Page: page}, d.Content, maxImage)
-	if err != nil {
-		return nil, err
+	if err == nil && r.Status != Ready {
+		err = &PageError{Status: r.Status, Note: r.Note}
 	}
-	return pageOf(r)
-}
-
-// pageOf returns the image in a result.
-func pageOf(r Result) ([]byte, error) {
-	if r.Status != Ready {
-		return nil, &PageError{Status: r.Status, Note: r.Note}
-	}
-	return r.Text, nil
+	return r.Text, err
 }
 
 // A PageError means that a page cannot be shown as an image.
@@ -182,7 +175,7 @@ func (s *Service) ready(ctx context.Context) (note string, err error) {
 // compile runs a child that compiles the PDF reader. It is separate from the caller, since
 // others wait for it too.
 func (s *Service) compile(done chan struct{}) {
-	err := prepareCache(s.cfg.Cache)
+	err := CheckCache(s.cfg.Cache)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), warmTimeout)
 		defer cancel()
@@ -200,9 +193,9 @@ func (s *Service) compile(done chan struct{}) {
 	close(done)
 }
 
-// prepareCache creates the directory of the compiled reader and checks that it is private and
-// writable.
-func prepareCache(dir string) error {
+// CheckCache creates the directory of the compiled PDF reader and checks that it is private
+// and writable.
+func CheckCache(dir string) error {
 	if dir == "" {
 		return errors.New("no directory for the compiled reader is configured")
 	}
@@ -295,7 +288,7 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 		return Result{}, err
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env, cmd.Dir = []string{}, os.TempDir()
+	cmd.Env, cmd.Dir = []string{}, string(filepath.Separator)
 	isolate(cmd)
 	stderr := &tail{}
 	cmd.Stderr = stderr

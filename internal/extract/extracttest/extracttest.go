@@ -56,5 +56,9 @@ func (Direct) Page(ctx context.Context, d extract.Document, page int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	return extract.ParsePage(ctx, data, page, Cache())
+	r := extract.RenderPage(ctx, data, page, Cache())
+	if r.Status != extract.Ready {
+		return nil, &extract.PageError{Status: r.Status, Note: r.Note}
+	}
+	return r.Text, nil
 }
