@@ -242,7 +242,7 @@ func (s *Service) buildAPI(p Parts) error {
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Documents: s.documents,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	adjust(p.API, s.API)
 	return nil

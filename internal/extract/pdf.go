@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -77,7 +78,8 @@ func compilePDF(ctx context.Context, dir string) error {
 func withPDF(ctx context.Context, data []byte, dir string, do func(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, pages int) Result) Result {
 	p, end, err := openPDFium(ctx, dir)
 	if err != nil {
-		return Result{Status: Unsupported, Note: "PDF files cannot be read by this service: " + err.Error()}
+		fmt.Fprintln(os.Stderr, err)
+		return Result{Status: Unsupported, Note: noPDF}
 	}
 	defer end()
 	doc, err := p.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(data), FileReaderSize: int64(len(data))})

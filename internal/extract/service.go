@@ -142,12 +142,16 @@ func (e *PageError) Error() string {
 // Warm compiles the PDF reader into the cache, so that no document waits for that. The error
 // says why PDF files cannot be read.
 func (s *Service) Warm(ctx context.Context) error {
-	note, err := s.ready(ctx)
-	if err == nil && note != "" {
-		err = errors.New(note)
+	if _, err := s.ready(ctx); err != nil {
+		return err
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
+
+// noPDF is for the owners of documents, who must not learn about the files of the service.
+const noPDF = "This service cannot read PDF files at the moment. Its operator can find the reason with stoa doctor."
 
 // ready waits until the PDF reader is compiled. note says why it cannot be; the error is that
 // of ctx.
@@ -167,7 +171,7 @@ func (s *Service) ready(ctx context.Context) (note string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil {
-		return "PDF files cannot be read by this service: " + s.failed.Error(), nil
+		return noPDF, nil
 	}
 	return "", nil
 }
