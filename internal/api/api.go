@@ -84,8 +84,8 @@ type Server struct {
 	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
 	Extract extract.Reader // of documents; nil disables reading them
-	// Documents returns the reason why some kinds of documents cannot be read; nil if all
-	// can. The function may be nil.
+	// Documents waits until documents can be read, and returns the reason why some kinds of
+	// them cannot; nil if all can. The function may be nil.
 	Documents func(context.Context) error
 
 	Requests *requestlog.Log

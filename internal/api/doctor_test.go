@@ -152,6 +152,10 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 
 	documents = errors.New("the directory is not writable")
 	attention("documents", "Not all documents can be read: the directory is not writable.", 0)
+	documents = context.DeadlineExceeded
+	if found := look()["documents"]; found.Status != "unknown" || !strings.Contains(found.Summary, "is being compiled") {
+		t.Errorf("%+v", found)
+	}
 
 	key, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)
 	h.ClientWith(t, key).WantError(stoa.CodeScope, "GET", "/api/v1/doctor", nil)

@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"stoa/internal/config"
 	"stoa/internal/extract"
@@ -27,9 +25,6 @@ func newExtract(cfg config.Config, log *slog.Logger) *extract.Service {
 	return extract.New(extract.Config{Cache: dirs[len(dirs)-1], Logger: log})
 }
 
-// errWarming means that the reader of PDF files is being compiled.
-var errWarming = errors.New("the reader of PDF files is being compiled")
-
 // warmer is implemented by readers that have to be prepared.
 type warmer interface {
 	Warm(ctx context.Context) error
@@ -44,13 +39,11 @@ func (s *Service) warmDocuments(ctx context.Context) error {
 	return nil
 }
 
-// documents returns the reason why some documents cannot be read; nil if all can.
+// documents waits until the reader of documents is prepared, and returns the reason why some
+// documents cannot be read; nil if all can.
 func (s *Service) documents(ctx context.Context) error {
-	w, ok := s.Extract.(warmer)
-	if !ok {
-		return nil
+	if w, ok := s.Extract.(warmer); ok {
+		return w.Warm(ctx)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errWarming)
-	defer cancel()
-	return w.Warm(ctx)
+	return nil
 }

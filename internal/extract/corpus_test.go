@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"mime"
 	"mime/quotedprintable"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -391,5 +393,62 @@ func TestEncodings(t *testing.T) {
 	t.Logf("%d of %d sentences", hits, total)
 	if hits*100 < total*98 {
 		t.Errorf("%d of %d sentences were found", hits, total)
+	}
+}
+
+// TestCorpusOfLibreOffice reads files that LibreOffice 7.4 has written: the .fod? files in
+// testdata/libreoffice are their sources.
+func TestCorpusOfLibreOffice(t *testing.T) {
+	t.Parallel()
+	text := []planted{
+		{"The warehouse in Oslo received 70001 parcels before noon.", "p. 1"},
+		{"Die Größe des Gebäudes in Köln beträgt 70002 Quadratmeter.", "p. 1"},
+		{"Le café près de la forêt a vendu 70003 pâtisseries à midi.", "p. 1"},
+		{"Склад в Новосибирске получил 70004 посылок до полудня.", "p. 1"},
+		{"Η αποθήκη στην Αθήνα παρέλαβε 70005 δέματα πριν το μεσημέρι.", "p. 1"},
+		{"Magazyn w Łodzi przyjął 70006 paczek przed południem, źródło: dział łączności.", "p. 2"},
+		{"The office staff filed difficult affidavits about 70007 offices and flows.", "p. 2"},
+	}
+	slides := []planted{
+		{"The warehouse in Oslo received 71001 parcels before noon.", "slide 1"},
+		{"Die Größe des Gebäudes in Köln beträgt 71002 Quadratmeter.", "slide 1"},
+		{"Notes: Le café près de la forêt a vendu 71003 pâtisseries à midi.", "slide 1"},
+		{"Склад в Новосибирске получил 71004 посылок до полудня.", "slide 2"},
+		{"El señor Muñoz compró 71005 camiones en la ciudad de Cádiz.", "slide 2"},
+	}
+	placed := func(list []planted, change func(p *planted)) (out []planted) {
+		for _, p := range list {
+			change(&p)
+			out = append(out, p)
+		}
+		return out
+	}
+	nowhere := func(p *planted) { p.place = "" }
+	for name, list := range map[string][]planted{
+		"real.pdf":  text,
+		"real.docx": append(placed(text, nowhere), planted{"# Report of the warehouse", ""}, planted{"- Second item", ""}),
+		"real.html": append(placed(text, nowhere), planted{"# Report of the warehouse", ""}, planted{"- Second item", ""}),
+		"real.pptx": slides,
+		"slides.pdf": placed(append(slides[:2:2], slides[3:]...), func(p *planted) {
+			p.place = strings.Replace(p.place, "slide", "p.", 1)
+		}),
+		"real.xlsx": {
+			{"The warehouse in Oslo received 72001 parcels before noon. | 17.03.2026 | 2 | 42", "sheet Stock"},
+			{"Die Größe des Gebäudes in Köln beträgt 72002 Quadratmeter.", "sheet Größe"},
+		},
+	} {
+		content, err := os.ReadFile(filepath.Join("testdata/libreoffice", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := extracttest.Direct{}.Read(t.Context(), extract.Document{Name: name, Content: bytes.NewReader(content)})
+		if err != nil || r.Status != extract.Ready {
+			t.Errorf("%s: %v %s %s", name, err, r.Status, r.Note)
+		}
+		for _, p := range list {
+			if !found(r, p) {
+				t.Errorf("%s: %q at %q:\n%s", name, p.text, p.place, r.Text)
+			}
+		}
 	}
 }
