@@ -203,6 +203,10 @@ func (w *walker) start(x *xml.Decoder, e xml.StartElement) error {
 	case "p":
 		w.paras = append(w.paras, para{level: w.title})
 	case "tbl":
+		if w.list && len(w.tables) == 0 {
+			w.f.line("")
+			w.list = false
+		}
 		w.tables = append(w.tables, table{})
 	case "footnote", "endnote":
 		if kind := attr(e, "type"); kind == "" || kind == "normal" {

@@ -9,25 +9,48 @@ import (
 
 // htmlText returns the text of an HTML document as Markdown, without scripts, styles,
 // navigation and templates.
-func htmlText(s string) (text string, title bool, err error) {
+func htmlText(s string) string {
 	root, err := html.ParseWithOptions(strings.NewReader(s), html.ParseOptionEnableScripting(false))
-	if err != nil {
-		return "", false, err
+	if err != nil { // its elements are nested too deeply
+		return htmlWords(s)
 	}
 	var p page
 	p.node(root)
-	return strings.TrimSpace(p.b.String()), p.title, nil
+	return strings.TrimSpace(p.b.String())
+}
+
+// htmlWords returns the texts between the tags of HTML that has no tree, one per line.
+func htmlWords(s string) string {
+	var b strings.Builder
+	z := html.NewTokenizer(strings.NewReader(s))
+	within := ""
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.String()
+		case html.StartTagToken:
+			name, _ := z.TagName()
+			within = string(name)
+		case html.EndTagToken:
+			within = ""
+		case html.TextToken:
+			text := oneLine(string(z.Text()))
+			if text != "" && within != "script" && within != "style" && within != "noscript" {
+				b.WriteString(html.UnescapeString(text) + "\n")
+			}
+		}
+	}
 }
 
 // A page is the text of an HTML document while it is written.
 type page struct {
 	b     strings.Builder
-	title bool // the title of the document was written
-	pre   int  // open elements whose white space counts
-	list  []int
+	pre   int       // open elements whose white space counts
+	list  int       // open lists
 	cells *[]string // of the open row of a table
 	space bool      // white space precedes the next text
 	empty int       // line ends at the end of b
+	item  int       // length of b after the mark of an item of a list
 }
 
 // blocks are the elements that begin and end a line; those with true have an empty line around
@@ -61,7 +84,6 @@ func (p *page) node(n *html.Node) {
 			p.lines(2)
 			p.text(t)
 			p.lines(2)
-			p.title = true
 		}
 		return
 	case atom.Head, atom.Html:
@@ -98,12 +120,13 @@ func (p *page) node(n *html.Node) {
 	case atom.Tr:
 		p.row(n)
 	case atom.Li:
-		p.write(strings.Repeat("  ", max(len(p.list)-1, 0)) + "- ")
+		p.write(strings.Repeat("  ", max(p.list-1, 0)) + "- ")
+		p.item = p.b.Len()
 		p.children(n)
 	case atom.Ul, atom.Ol:
-		p.list = append(p.list, 0)
+		p.list++
 		p.children(n)
-		p.list = p.list[:len(p.list)-1]
+		p.list--
 	case atom.Pre:
 		p.pre++
 		p.children(n)
@@ -126,7 +149,7 @@ func (p *page) around(block, wide bool) {
 	case !block:
 	case p.cells != nil:
 		p.space = true
-	case wide && len(p.list) == 0:
+	case wide && p.list == 0:
 		p.lines(2)
 	default:
 		p.lines(1)
@@ -197,7 +220,7 @@ func (p *page) end() {
 
 // lines makes the text end with at least n line ends.
 func (p *page) lines(n int) {
-	for p.b.Len() > 0 && p.empty < n {
+	for p.b.Len() > p.item && p.empty < n { // the text of an item follows its mark
 		p.end()
 	}
 	p.space = false

@@ -89,7 +89,7 @@ func TestEscapedJSON(t *testing.T) {
 func TestMarkdownOfHTML(t *testing.T) {
 	t.Parallel()
 	in := `<html><head><title>T</title></head><body><h1>One <b>two</b></h1><p>a
-	b <i>c</i>d&nbsp;e<br>f</p><ul><li>x<ul><li>y</ul><li>z</ul><table><tr><th>k|l<th>m<tr><td>1<p>2<td></table><pre>p
+	b <i>c</i>d&nbsp;e<br>f</p><ul><li><p>x</p><ul><li>y</ul><li>z</ul><table><tr><th>k|l<th>m<tr><td>1<p>2<td></table><pre>p
   q</pre>end <img alt="picture"></body>`
 	want := "T\n\n# One two\n\na b cd\u00a0e\nf\n\n- x\n  - y\n- z\n\n| k\\|l | m |\n| 1 2 |  |\n\np\n  q\n\nend picture"
 	if r := read(t, extract.Document{Name: "a.html"}, in); string(r.Text) != want {

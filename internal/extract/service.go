@@ -262,9 +262,10 @@ func (e *childError) Error() string {
 	return fmt.Sprintf("%v: %.200s", e.err, line)
 }
 
-// status returns Timeout for a child that reached a limit, and Broken for a crash.
+// status returns Timeout for a child that reached a limit, and Broken for a crash. Go's runtime
+// also ends with a segmentation violation if it gets no memory.
 func (e *childError) status() Status {
-	for _, limit := range []string{"out of memory", "cannot allocate memory", "stack exceeds"} {
+	for _, limit := range []string{"out of memory", "cannot allocate memory", "stack exceeds", "SIGSEGV: segmentation violation"} {
 		if strings.Contains(e.stderr, limit) {
 			return Timeout
 		}

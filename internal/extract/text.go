@@ -30,11 +30,7 @@ func readText(d Document, k textKind, data []byte) Result {
 	var f flow
 	switch k {
 	case kindHTML:
-		text, _, err := htmlText(s)
-		if err != nil {
-			return Result{Status: Broken, Note: "The HTML cannot be read: " + err.Error() + "."}
-		}
-		s = text
+		s = htmlText(s)
 	case kindJSON:
 		s = unescapeJSON(s)
 	}
