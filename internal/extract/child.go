@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -15,6 +16,8 @@ const (
 	maxMemory   = 512 << 20 // bytes of data
 	softMemory  = 384 << 20 // bytes of Go's heap, above which garbage is collected more often
 	maxStack    = 64 << 20  // bytes of the stack of a goroutine
+
+	childThreads = 2
 )
 
 // Child is the main function of a child: it reads one request from in and writes one reply to
@@ -32,6 +35,7 @@ func Child(in io.Reader, out io.Writer) error {
 	if q.Task == "warm" {
 		return answer(out, outcome(compilePDF(context.Background(), q.Cache)))
 	}
+	runtime.GOMAXPROCS(childThreads) // more threads need more memory
 	debug.SetMemoryLimit(softMemory)
 	debug.SetMaxStack(maxStack)
 	if err := limit(maxMemory, uint64(q.Seconds)); err != nil {

@@ -230,7 +230,7 @@ func (s *Service) run(ctx context.Context, account string, q request, content io
 	defer release()
 	limited, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	q.Cache, q.Seconds = s.cfg.Cache, int64(s.cfg.Timeout/time.Second)+1
+	q.Cache, q.Seconds = s.cfg.Cache, childThreads*int64(s.cfg.Timeout/time.Second)+1
 	r, err := s.child(limited, q, content, limit)
 	switch {
 	case ctx.Err() != nil:

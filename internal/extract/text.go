@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -223,7 +224,10 @@ func controls(data []byte) bool {
 	return n*damagedRate > len(data)
 }
 
-var charsetOf = regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([-\w:.]+)|^<\?xml[^>]{0,200}encoding\s*=\s*["']([-\w:.]+)`)
+// charsetOf finds a declaration of HTML or XML. Only a child compiles it.
+var charsetOf = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([-\w:.]+)|^<\?xml[^>]{0,200}encoding\s*=\s*["']([-\w:.]+)`)
+})
 
 // declaredCharset returns the name of the encoding that the type of a text or its beginning
 // declares; "" without a declaration.
@@ -232,7 +236,7 @@ func declaredCharset(mediaType string, data []byte) string {
 	if _, params, err := mime.ParseMediaType(mediaType); err == nil {
 		label = params["charset"]
 	}
-	if m := charsetOf.FindSubmatch(data[:min(len(data), 2048)]); m != nil && label == "" {
+	if m := charsetOf().FindSubmatch(data[:min(len(data), 2048)]); m != nil && label == "" {
 		label = string(m[1]) + string(m[2])
 	}
 	if e, err := htmlindex.Get(label); err == nil {
