@@ -452,3 +452,45 @@ func TestCorpusOfLibreOffice(t *testing.T) {
 		}
 	}
 }
+
+// TestGuessedEncodings checks that a guess is right, and that no guess is made for encodings
+// of the Latin alphabet that would decode the text with other letters.
+func TestGuessedEncodings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ encoding, text, want string }{
+		{"windows-1252", "Le café près de la forêt a vendu des pâtisseries à midi.", "windows-1252"},
+		{"windows-1252", "Perché la città è così bella? Il lunedì non c’è più nessuno.", "windows-1252"},
+		{"windows-1252", "Die Straße – „schön“ – kostet 20 €.", "windows-1252"},
+		{"windows-1252", "Blåbærgrød er godt på søndag, og det er ikke dyrt.", "windows-1252"},
+		{"windows-1250", "Die Straße ist schön.", "windows-1252"}, // the same bytes
+		{"macintosh", "Die Straße ist schön.", ""},
+		{"windows-1250", "Árvíztűrő tükörfúrógép, és őszi szél fújt a ház mellett.", ""},
+		{"iso-8859-2", "Gdzie są pieniądze? Zażółć gęślą jaźń.", ""},
+		{"windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.", ""},
+		{"windows-1254", "Çünkü öğretmen güneşli günlerde bahçeye çıkmayı severdi.", ""},
+		{"iso-8859-16", "Țara are mulți oameni și o capitală frumoasă.", ""},
+		{"windows-1256", "استلم المستودع الطرود قبل الظهر وكان الجميع متعبين.", ""},
+		{"windows-1255", "המחסן קיבל את החבילות לפני הצהריים. כולם היו עייפים.", "windows-1255"},
+		{"windows-874", "คลังสินค้าได้รับพัสดุก่อนเที่ยงวัน และทุกคนเหนื่อยมาก", "windows-874"},
+		{"ibm866", others[0], "ibm866"},
+		{"big5", strings.Repeat("倉庫在中午之前收到了包裹並且全部登記入庫。", 10), "big5"},
+	} {
+		e, err := htmlindex.Get(c.encoding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := e.NewEncoder().String(c.text)
+		if err != nil {
+			t.Fatal(c.encoding, err)
+		}
+		r := read(t, extract.Document{Name: "a.txt"}, content)
+		switch {
+		case r.Encoding != c.want:
+			t.Errorf("%s %s: %s %q, not %q", c.encoding, c.text, r.Status, r.Encoding, c.want)
+		case c.want != "" && string(r.Text) != c.text:
+			t.Errorf("%s: %s", c.encoding, r.Text)
+		case c.want == "" && r.Status != extract.UnknownEncoding:
+			t.Errorf("%s: %s", c.encoding, r.Status)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func makeDOCX(form docxForm, sections [][]string) []byte {
 				shape := "<wps:txbx><w:txbxContent>" + p + "</w:txbxContent></wps:txbx>"
 				p = `<w:p><w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing>` + shape + `</w:drawing></mc:Choice><mc:Fallback><w:pict>` + shape + `</w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>`
 			case form.tracked:
-				p = `<w:p><w:del w:id="1"><w:r><w:delText>DELETED words</w:delText></w:r></w:del><w:ins w:id="2">` + run(s) + `</w:ins><w:moveFrom><w:r><w:t>DELETED too</w:t></w:r></w:moveFrom><w:r><w:rPr><w:vanish/></w:rPr><w:t>DELETED or hidden</w:t></w:r></w:p>`
+				p = `<w:p><w:del w:id="1"><w:r><w:delText>DELETED words</w:delText><w:t>DELETED</w:t></w:r></w:del><w:ins w:id="2">` + run(s) + `</w:ins><w:moveFrom><w:r><w:t>DELETED too</w:t></w:r></w:moveFrom><w:r><w:rPr><w:vanish/></w:rPr><w:t>DELETED or hidden</w:t></w:r></w:p>`
 			case form.controls:
 				p = `<w:sdt><w:sdtContent><w:p><w:hyperlink r:id="rId9"><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DELETED HYPERLINK</w:instrText></w:r>` + run(s) + `</w:hyperlink><w:bookmarkEnd w:id="0"/></w:p></w:sdtContent></w:sdt>`
 			}

@@ -107,6 +107,10 @@ func TestMarkdownOfDOCX(t *testing.T) {
 	if want := "# Head\n\n| a\\|b |  | other cell |\n\n"; string(r.Text) != want {
 		t.Errorf("%q", r.Text)
 	}
+	r = read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{box: true}, [][]string{{"Head", "once"}})))
+	if want := "# Head\n\nonce\n\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
 	r = read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{notes: true}, [][]string{{"Head", "a"}})))
 	if want := "# Head\n\nSee the note.[^f1]\n\n[^f1]: a\n\n"; string(r.Text) != want {
 		t.Errorf("%q", r.Text)

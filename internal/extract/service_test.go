@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestServiceFaults(t *testing.T) {
 		{"loop", "sleep 1000 & wait", "timeout", 50 * time.Millisecond},
 		{"no reply", "cat >/dev/null; echo hello", "broken", 0},
 		{"half a reply", `cat >/dev/null; echo '{"status":"ready","bytes":10}'; echo x`, "broken", 0},
-		{"too long a reply", `echo '{"status":"ready","bytes":99999999}'; yes`, "broken", 0},
+		{"too long a reply", `echo '{"status":"ready","bytes":9999999999999}'; yes`, "broken", 0},
 		{"endless line", "yes | tr -d '\\n'", "broken", 0},
 		{"unread document", `echo '{"status":"ready","bytes":2}'; echo hi`, "ready", 0},
 	} {
@@ -140,6 +141,18 @@ func TestPDFNeedsACache(t *testing.T) {
 	}
 }
 
+// TestMemoryIsLimited reads a document whose tree needs more memory than a child may use.
+func TestMemoryIsLimited(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not limit it")
+	}
+	r, err := service(extract.Config{}).Read(t.Context(), extract.Document{Name: "a.html", Content: repeated("<table><tr><td>x</table>", 2<<20)})
+	if err != nil || r.Status != extract.Timeout || !strings.Contains(r.Note, "memory") {
+		t.Errorf("%v %s %s", err, r.Status, r.Note)
+	}
+}
+
 // TestCacheIsPrivate checks that a directory which others may write to is not used: its files
 // are executable code.
 func TestCacheIsPrivate(t *testing.T) {
@@ -199,7 +212,7 @@ func TestPageImage(t *testing.T) {
 			t.Errorf("%v, not %s", err, c.want)
 		}
 	}
-	huge := bytes.Replace(pdf, []byte("[0 0 612 842]"), []byte("[0 0 9e5 9e5]"), -1)
+	huge := bytes.Replace(pdf, []byte("[0 0 612 842]"), []byte("[0 0 90000 90000]"), -1)
 	shown, err = s.Page(t.Context(), extract.Document{Content: bytes.NewReader(huge)}, 1)
 	if err != nil {
 		t.Fatal(err)
