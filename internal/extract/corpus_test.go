@@ -464,7 +464,7 @@ func TestGuessedEncodings(t *testing.T) {
 		{"windows-1252", "Blåbærgrød er godt på søndag, og det er ikke dyrt.", "windows-1252"},
 		{"windows-1250", "Die Straße ist schön.", "windows-1252"}, // the same bytes
 		{"macintosh", "Die Straße ist schön.", ""},
-		{"windows-1250", "Árvíztűrő tükörfúrógép, és őszi szél fújt a ház mellett.", ""},
+		{"windows-1250", "A nagy ház mellett egy öreg fa állt, mert az őszi szél fújt.", ""},
 		{"iso-8859-2", "Gdzie są pieniądze? Zażółć gęślą jaźń.", ""},
 		{"windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.", ""},
 		{"windows-1254", "Çünkü öğretmen güneşli günlerde bahçeye çıkmayı severdi.", ""},
