@@ -8,7 +8,8 @@ import (
 )
 
 // TestAnIdleServerTakesLittleMemory limits the memory of an idle process that accepts
-// requests: memory that only the start needed was released. It uses 13 MB.
+// requests: memory that only the start needed was released. It uses 19 MB, of
+// which the tables of the readers of documents need 2.
 func TestAnIdleServerTakesLittleMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -24,7 +25,7 @@ func TestAnIdleServerTakesLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	if got := h.memory(t, "RssAnon"); got > 20 {
+	if got := h.memory(t, "RssAnon"); got > 24 {
 		t.Errorf("an idle server has %d MiB of its own", got)
 	} else {
 		t.Logf("%d MiB of its own, %d with the program's pages", got, h.memory(t, "VmRSS"))

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"stoa/internal/cli"
+	"stoa/internal/extract/extracttest"
 	"stoa/internal/fakeup"
 )
 
@@ -47,6 +48,9 @@ import (
 const asProgram = "STOA_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	if code, ran := extracttest.Child(); ran {
+		os.Exit(code)
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(program())
 	}
@@ -62,6 +66,8 @@ func program() int {
 	if os.Getenv(asProgram) == "conform" {
 		return conform(os.Args[1])
 	}
+	// All servers share the compiled PDF reader, since compiling it takes seconds.
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(os.TempDir(), "stoa-test-cache"))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	hangup := make(chan os.Signal, 1)

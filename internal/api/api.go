@@ -20,6 +20,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/embed"
+	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
 	"stoa/internal/outbound"
@@ -82,6 +83,10 @@ type Server struct {
 
 	// Machine returns data about the machine; nil if there is none.
 	Machine func() Machine
+	Extract extract.Reader // of documents; nil disables reading them
+	// Documents waits until documents can be read, and returns the reason why some kinds of
+	// them cannot; nil if all can. The function may be nil.
+	Documents func(context.Context) error
 
 	Requests *requestlog.Log
 
@@ -97,10 +102,10 @@ func (s *Server) newResponses() *responses.Service {
 		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
 		Options: responses.Options{
 			Tools: s.Extensions.Tools, Compact: s.Extensions.Compact, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore",
-			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL),
+			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL), Documents: s.Extract != nil,
 		},
 		Policy:  responses.Policy{AnyChoice: o.Tools.Forced == "auto", BestEffort: o.Formats.BestEffort},
-		Fetcher: media.NewFetcher(s.Outbound),
+		Fetcher: media.NewFetcher(s.Outbound), Extract: s.Extract,
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	lateDelivery     = 5 * time.Minute
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
+	warmTimeout      = time.Second
 )
 
 // A Machine contains data about the machine of a node.
@@ -52,6 +53,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"disk", s.checkDisk},
 		{"files", s.checkFiles},
 		{"models", s.checkModels},
+		{"documents", s.checkDocuments},
 	} {
 		found, err := c.check(ctx)
 		if err != nil { // an error is a finding too
@@ -221,4 +223,17 @@ func (s *Server) checkModels(context.Context) (check, error) {
 	c := attentionIf(len(found) > 0, "Not all models that servers list can be called by their names there.", "All models that servers list can be called by their names there.")
 	c.count, c.items = len(found), found
 	return c, nil
+}
+
+func (s *Server) checkDocuments(ctx context.Context) (check, error) {
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	var err error
+	if s.Documents != nil {
+		err = s.Documents(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return check{status: checkUnknown, summary: "The reader of PDF files is being compiled."}, nil
+	}
+	return attentionIf(err != nil, fmt.Sprintf("Not all documents can be read: %v.", err), "All supported documents can be read."), nil
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,9 +34,11 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	t.Cleanup(hanging.Close)
 	t.Cleanup(func() { close(release) })
 	f := newToolServer(t, readTool)
+	var documents error
 	machine := api.Machine{FreeDisk: 10 << 30, Disk: 20 << 30, OpenFiles: 4096, NeedsOf: 1024}
 	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
 		s.Machine = func() api.Machine { return machine }
+		s.Documents = func(context.Context) error { return documents }
 		s.Tools.PublicURL = "http://127.0.0.1:1"
 	}})
 	c := h.Client(t)
@@ -145,6 +148,13 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	machine = api.Machine{}
 	if all := look(); all["disk"].Status != "unknown" || all["files"].Status != "unknown" {
 		t.Errorf("%+v", all)
+	}
+
+	documents = errors.New("the directory is not writable")
+	attention("documents", "Not all documents can be read: the directory is not writable.", 0)
+	documents = context.DeadlineExceeded
+	if found := look()["documents"]; found.Status != "unknown" || !strings.Contains(found.Summary, "is being compiled") {
+		t.Errorf("%+v", found)
 	}
 
 	key, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)

@@ -25,6 +25,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/extract/extracttest"
 	"stoa/internal/listen"
 	"stoa/internal/outbound"
 	"stoa/internal/scheduler"
@@ -120,7 +121,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	wired, err := app.New(app.Parts{
-		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
+		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Extract: extracttest.Direct{}, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
 		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault, Hooks: cfg.Hooks, Network: isolated,
 		Worker: func(c *agent.Config) {

@@ -99,6 +99,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	documents := newExtract(cfg, opts.Logger)
 	drives, err := openDrives(ctx, cfg, st, opts.Logger)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	s, err := New(Parts{
-		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(), States: states,
+		Config: cfg, Catalog: cat, Store: st, Drives: drives, Extract: documents, Providers: cfg.Upstreams(), States: states,
 		Address: address.String(), Admin: adm.at(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
 		Metrics: adm.counts(), Tracer: tracer, LinesDropped: opts.LinesDropped,
 	})
@@ -141,7 +142,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
-	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run} {
+	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.warmDocuments} {
 		group.Go(func() error { return run(settling) })
 	}
 	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted

@@ -17,6 +17,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/contract"
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
 	"stoa/internal/outbound"
@@ -43,6 +44,7 @@ type Parts struct {
 	Catalog *catalog.Catalog
 	Store   *store.Store
 	Drives  *drive.Drives
+	Extract extract.Reader // of documents; nil disables reading them
 
 	Providers []stoa.Provider      // the providers of the catalog's routes; if empty, only the sandbox
 	Plans     map[string]stoa.Plan // nil means those of Config
@@ -74,6 +76,7 @@ type Parts struct {
 type Service struct {
 	Store     *store.Store
 	Drives    *drive.Drives
+	Extract   extract.Reader
 	Ledger    *billing.Ledger
 	Keys      *auth.Keys
 	Gateway   *gateway.Gateway
@@ -111,7 +114,7 @@ func New(p Parts) (*Service, error) {
 	if p.Plans == nil {
 		p.Plans = p.Config.AccountPlans()
 	}
-	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger, metrics: p.Metrics}
+	s := &Service{Store: p.Store, Drives: p.Drives, Extract: p.Extract, config: p.Config, log: p.Logger, metrics: p.Metrics}
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
 	s.keep.Store(&p.Config.Retention)
@@ -239,7 +242,7 @@ func (s *Service) buildAPI(p Parts) error {
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data),
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	adjust(p.API, s.API)
 	return nil

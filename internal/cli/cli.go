@@ -113,6 +113,9 @@ func (e *env) getenv(name string) string {
 // os.Environ; hangup carries the signals after which a server reloads its
 // configuration, and may be nil.
 func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
+	if len(args) == 1 && args[0] == extractCommand {
+		return extractDocument(in, out, errOut)
+	}
 	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
 	root := e.root()
 	root.SetArgs(args)

@@ -1227,7 +1227,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`

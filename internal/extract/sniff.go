@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -13,22 +14,47 @@ const HeadBytes = 512
 // Sniff returns the kind of a file by its first bytes, then by its type and its ending. utf8
 // reports whether the whole content is valid UTF-8 without NUL.
 func Sniff(name, mediaType string, head []byte, utf8 bool) Kind {
-	declared, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
-	declared = strings.TrimSpace(declared)
-	switch ending := strings.ToLower(path.Ext(name)); {
-	case bytes.HasPrefix(head, []byte("%PDF-")), bytes.HasPrefix(head, []byte("PK\x03\x04")):
+	switch kind := kindOf(Document{Name: name, MediaType: mediaType}); {
+	case len(head) == 0:
+		return Plain
+	case isPDF(head), bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte(`{\rtf`)):
 		return Readable
-	case declared == "text/html", declared == "application/xhtml+xml", declared == "message/rfc822",
-		ending == ".html", ending == ".htm", ending == ".xhtml", ending == ".eml":
+	case binary(head):
+		return Unreadable
+	case kind != kindText, utf8 && isHTML(name, head):
 		return Readable
 	case utf8:
 		return Plain
 	}
-	found := http.DetectContentType(head)
-	for _, kind := range []string{"image/", "audio/", "video/", "font/"} {
-		if strings.HasPrefix(found, kind) {
-			return Unreadable
-		}
-	}
 	return Readable
+}
+
+// isHTML reports whether a file without an ending of its own kind begins as HTML does.
+func isHTML(name string, head []byte) bool {
+	if !slices.Contains([]string{"", ".txt", ".doc", ".xls", ".asp", ".aspx"}, strings.ToLower(path.Ext(name))) {
+		return false
+	}
+	head = bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"))
+	return bytes.HasPrefix(head, []byte("<!doctype html")) || bytes.HasPrefix(head, []byte("<html"))
+}
+
+// binaries are the beginnings of files without text that net/http does not recognize.
+var binaries = []string{
+	"\x1f\x8b", "\x7fELF", "\xfd7zXZ\x00", "7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07", "\x28\xb5\x2f\xfd", "BZh91AY&SY",
+	"SQLite format 3\x00", "\x00asm", "\xca\xfe\xba\xbe", "\xcf\xfa\xed\xfe", "II*\x00", "MM\x00*", "\xffOqc",
+}
+
+// binary reports whether a content begins as one of the common kinds without text: images,
+// sounds, videos, fonts, programs, archives.
+func binary(head []byte) bool {
+	head = head[:min(len(head), HeadBytes)]
+	if slices.ContainsFunc(binaries, func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }) {
+		return true
+	}
+	found := http.DetectContentType(head)
+	if found == "image/bmp" || found == "audio/basic" || found == "application/postscript" { // their marks are letters
+		return found == "image/bmp" && len(head) > 10 && bytes.Equal(head[6:10], []byte{0, 0, 0, 0})
+	}
+	kind, _, _ := strings.Cut(found, "/")
+	return slices.Contains([]string{"image", "audio", "video", "font"}, kind) || found == "application/x-gzip" || found == "application/vnd.ms-fontobject"
 }

@@ -156,6 +156,7 @@ func (s *Stream) fitted(m stoa.Model) (stoa.Model, *stoa.Call, error) {
 	if err := s.req.Fit(&m, &call); err != nil {
 		return m, &call, err
 	}
+	s.media, s.files = call.Media()        // texts may have replaced files
 	s.inputEstimate = call.EstimateInput() // the tokens of images depend on the model
 	return m, &call, nil
 }

@@ -105,18 +105,22 @@ func checkImage(data []byte) (*stoa.Media, error) {
 }
 
 // File checks a file in a data URL. A PDF becomes a file part, plain text becomes a text that
-// begins with the file's name.
-func File(name, dataURL string) (stoa.Part, error) {
+// begins with the file's name. With documents, files of other types become file parts too,
+// whose content is not checked.
+func File(name, dataURL string, documents bool) (stoa.Part, error) {
 	name, err := Name(name)
 	if err != nil {
 		return stoa.Part{}, err
 	}
-	declared, encoded, err := split(dataURL)
-	if err != nil {
+	declared, parameters, encoded, err := splitAll(dataURL)
+	switch {
+	case err != nil:
 		return stoa.Part{}, err
-	}
-	if declared != PDF && declared != Plain {
+	case documents:
+	case declared != PDF && declared != Plain:
 		return stoa.Part{}, invalid("Files of the type %q are not supported. Send application/pdf or text/plain.", short(declared))
+	case !known(declared, parameters):
+		return stoa.Part{}, errParameters()
 	}
 	if base64.StdEncoding.DecodedLen(len(encoded)) > MaxFile+2 {
 		return stoa.Part{}, largeFile()
@@ -125,8 +129,16 @@ func File(name, dataURL string) (stoa.Part, error) {
 	if err != nil {
 		return stoa.Part{}, err
 	}
-	if declared == Plain {
+	isPDF := declared == PDF || documents && bytes.HasPrefix(data, []byte("%PDF-"))
+	switch {
+	case isPDF:
+	case declared == Plain && (!documents || known(declared, parameters) && isText(data)):
 		return plain(name, data)
+	default:
+		if parameters != "" {
+			declared += ";" + parameters
+		}
+		return stoa.Part{Kind: stoa.PartFile, Media: &stoa.Media{Type: declared, Base64: encoded, Name: name}}, nil
 	}
 	m, err := pdf(data)
 	if err != nil {
@@ -171,7 +183,7 @@ func pdfName(name string) string {
 
 // plain returns a text file as a text.
 func plain(name string, data []byte) (stoa.Part, error) {
-	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+	if !isText(data) {
 		return stoa.Part{}, invalid("The file is not UTF-8 text.")
 	}
 	if name == "" {
@@ -180,29 +192,47 @@ func plain(name string, data []byte) (stoa.Part, error) {
 	return stoa.Part{Kind: stoa.PartText, Text: "[File " + name + "]\n" + strings.TrimPrefix(string(data), "\ufeff")}, nil
 }
 
+// isText reports whether a content is a text in UTF-8.
+func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
+
 // split splits a data URL into its type in lower case and its base64 content.
 func split(dataURL string) (kind, encoded string, err error) {
+	kind, parameters, encoded, err := splitAll(dataURL)
+	if err == nil && !known(kind, parameters) {
+		err = errParameters()
+	}
+	return kind, encoded, err
+}
+
+// known reports whether the parameters of a type say nothing new.
+func known(kind, parameters string) bool {
+	return parameters == "" || kind == Plain && (parameters == "charset=utf-8" || parameters == "charset=us-ascii")
+}
+
+func errParameters() error {
+	return invalid("The data URL has parameters that are not supported.")
+}
+
+// splitAll is split with the parameters of the type.
+func splitAll(dataURL string) (kind, parameters, encoded string, err error) {
 	if len(dataURL) < 5 || !strings.EqualFold(dataURL[:5], "data:") {
-		return "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")
+		return "", "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")
 	}
 	head, _, ok := strings.Cut(dataURL[5:min(len(dataURL), 5+128)], ",")
 	if !ok {
-		return "", "", invalid("The data URL has no base64 content.")
+		return "", "", "", invalid("The data URL has no base64 content.")
 	}
 	encoded = dataURL[5+len(head)+1:]
 	head = strings.ToLower(head)
 	head, ok = strings.CutSuffix(head, ";base64")
 	if !ok {
-		return "", "", invalid("The data URL must have \";base64\" before its content.")
+		return "", "", "", invalid("The data URL must have \";base64\" before its content.")
 	}
-	kind, parameters, _ := strings.Cut(head, ";")
-	if parameters != "" && !(kind == Plain && (parameters == "charset=utf-8" || parameters == "charset=us-ascii")) {
-		return "", "", invalid("The data URL has parameters that are not supported.")
-	}
+	kind, parameters, _ = strings.Cut(head, ";")
 	if encoded == "" {
-		return "", "", invalid("The content is empty.")
+		return "", "", "", invalid("The content is empty.")
 	}
-	return kind, encoded, nil
+	return kind, parameters, encoded, nil
 }
 
 // decode decodes base64 strictly: no white space, with padding, no stray bits.

@@ -138,17 +138,17 @@ func document(pages int, trailer string) []byte {
 
 func TestFilesAreToldByTheirContent(t *testing.T) {
 	t.Parallel()
-	part, err := File("report", dataURL(PDF, document(3, "")))
+	part, err := File("report", dataURL(PDF, document(3, "")), false)
 	if err != nil || part.Kind != stoa.PartFile || part.Media.Pages != 3 || part.Media.Name != "report.pdf" || part.Media.Type != PDF {
 		t.Errorf("a PDF: %+v, %v", part.Media, err)
 	}
-	if part, err = File("", dataURL(PDF, append(document(1, ""), make([]byte, 450_000)...))); err != nil || part.Media.Pages != 5 || part.Media.Name != "document.pdf" {
+	if part, err = File("", dataURL(PDF, append(document(1, ""), make([]byte, 450_000)...)), false); err != nil || part.Media.Pages != 5 || part.Media.Name != "document.pdf" {
 		t.Errorf("a PDF of compressed pages: %+v, %v", part.Media, err)
 	}
 	if m, err := PDFOf("A.PDF", document(2, "")); err != nil || m.Pages != 2 || m.Name != "A.PDF" {
 		t.Errorf("a PDF of bytes: %+v, %v", m, err)
 	}
-	part, err = File("notes.txt", dataURL(Plain+";charset=utf-8", []byte("\ufeffHej på dig")))
+	part, err = File("notes.txt", dataURL(Plain+";charset=utf-8", []byte("\ufeffHej på dig")), false)
 	if err != nil || part.Kind != stoa.PartText || part.Text != "[File notes.txt]\nHej på dig" {
 		t.Errorf("a text: %+v, %v", part, err)
 	}
@@ -165,7 +165,7 @@ func TestFilesAreToldByTheirContent(t *testing.T) {
 		"a name too long":    {strings.Repeat("é", 256), dataURL(Plain, []byte("a")), "name of a file"},
 		"a line in the name": {"a\nb", dataURL(Plain, []byte("a")), "name of a file"},
 	} {
-		if _, err := File(c.name, c.url); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := File(c.name, c.url, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -250,7 +250,7 @@ func FuzzDataURLs(f *testing.F) {
 				t.Fatalf("%q: %+v, then %+v, %v", s, m, again, err)
 			}
 		}
-		part, err := File(name, s)
+		part, err := File(name, s, len(name)%2 == 1)
 		if err == nil && (part.Kind == stoa.PartText) == (part.Media != nil) {
 			t.Fatalf("%q: %+v", s, part)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stoa/internal/billing"
+	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -24,9 +25,10 @@ type run struct {
 	reply    *reply
 	format   format
 	policy   disconnectPolicy
-	build    builder  // of the reply
-	enforced enforced // by the last model tried; final once the model is fixed
-	texted   bool     // Log.FirstText was called
+	build    builder                        // of the reply
+	enforced enforced                       // by the last model tried; final once the model is fixed
+	texted   bool                           // Log.FirstText was called
+	files    map[*stoa.Media]extract.Result // that were read
 }
 
 // answer makes the call.
@@ -79,7 +81,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	if req.wanted.itemized {
 		ask.Call.Prefer = prefers(req.call.Messages)
-		ask.Fit = r.fit
+		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream keeps the call as long as it needs it

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"context"
 	"slices"
 
 	"stoa/internal/stoa"
@@ -16,8 +17,11 @@ type Policy struct {
 
 // fit checks the call against a model before credits are held: it excludes routes that cannot
 // make the call, and fails if none can. It records what will be enforced.
-func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
+func (r *run) fit(ctx context.Context, m *stoa.Model, call *stoa.Call) error {
 	r.enforced = enforced{}
+	if err := r.readFiles(ctx, m, call); err != nil {
+		return err
+	}
 	r.leaveOutMedia(m, call)
 	var kept []stoa.Route
 	var refused error
@@ -34,7 +38,7 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 		if c.Named {
 			call.Choice = nil
 		}
-		if err := r.fit(m, call); err != nil {
+		if err := r.fit(ctx, m, call); err != nil {
 			return err
 		}
 		r.enforced.anyChoice = true

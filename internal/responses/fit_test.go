@@ -20,10 +20,10 @@ func TestALargeSchemaLeavesOutARoute(t *testing.T) {
 	other := stoa.Route{Wire: "responses", Traits: stoa.Traits{Schema: "native"}}
 
 	m := &stoa.Model{Routes: []stoa.Route{messages, other}}
-	if err := r.fit(m, call); err != nil || len(m.Routes) != 1 || m.Routes[0].Wire != "responses" {
+	if err := r.fit(t.Context(), m, call); err != nil || len(m.Routes) != 1 || m.Routes[0].Wire != "responses" {
 		t.Errorf("kept %v, %v; want the route that takes the schema", m.Routes, err)
 	}
-	err := r.fit(&stoa.Model{Routes: []stoa.Route{messages}}, call)
+	err := r.fit(t.Context(), &stoa.Model{Routes: []stoa.Route{messages}}, call)
 	if e := stoa.AsError(err); e == nil || e.Code != stoa.CodeUnsupportedValue || e.Param != "text.format.schema" {
 		t.Errorf("%v, want unsupported_value of text.format.schema", err)
 	}

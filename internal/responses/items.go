@@ -58,6 +58,7 @@ type enforced struct {
 	strict    []string // names of the tools whose schema is enforced
 	adjusted  stoa.Adjustments
 	leftOut   map[stoa.PartKind]bool // the media in the outputs of tools that notes replace
+	texts     map[*stoa.Media]string // replace files
 }
 
 // An outcome contains the fields that differ between the snapshots of one reply.

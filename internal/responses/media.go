@@ -92,7 +92,7 @@ func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
 	case m.fileID != "":
 		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the file itself, as a data URL in \"file_data\".")
 	case m.fileData != "":
-		part, err := media.File(m.name, m.fileData)
+		part, err := media.File(m.name, m.fileData, p.opts.Documents)
 		if err != nil {
 			return stoa.Part{}, stoa.AsError(err).At(path + ".file_data")
 		}
@@ -218,6 +218,7 @@ func (r *run) fitsMedia(route stoa.Route) error {
 	for _, m := range r.Request.media {
 		switch {
 		case m.tool && r.enforced.leftOut[m.kind]: // a note replaces it
+		case r.enforced.texts[m.Media] != "": // a text replaces it
 		case m.kind == stoa.PartFile && !t.PDF:
 			return unsupportedValue(m.path+".type", "This model does not support PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
 		case m.kind == stoa.PartImage && !t.Vision:
@@ -241,7 +242,7 @@ const (
 func (r *run) leaveOutMedia(m *stoa.Model, call *stoa.Call) {
 	var leftOut map[stoa.PartKind]bool
 	for _, item := range r.Request.media {
-		if item.tool && !slices.ContainsFunc(m.Routes, func(route stoa.Route) bool {
+		if item.tool && r.enforced.texts[item.Media] == "" && !slices.ContainsFunc(m.Routes, func(route stoa.Route) bool {
 			t := route.Traits
 			return item.kind == stoa.PartImage && t.Vision || item.kind == stoa.PartFile && t.PDF
 		}) {

@@ -37,7 +37,9 @@ type Options struct {
 	Formats bool // text.format
 	Images  bool // input_image
 	Files   bool // input_file
-	Compact bool // compaction items
+	// Documents means that files of all kinds are accepted: their text is read here.
+	Documents bool
+	Compact   bool // compaction items
 	// ImageURL and FileURL are the policies for addresses of images and files.
 	ImageURL, FileURL media.Policy
 	// ForeignTools drops tools that the caller does not run, and items of other services,

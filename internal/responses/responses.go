@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
 	"stoa/internal/seal"
@@ -30,6 +31,7 @@ type Service struct {
 	Options Options   // enabled extensions; Open is set for each call
 	Policy  Policy
 	Fetcher *media.Fetcher // required if addresses are fetched here
+	Extract extract.Reader // required with Options.Documents
 
 	// HeaderWait is the longest time before a stream sends its headers without an event,
 	// KeepAlive its longest silence after that.
@@ -116,7 +118,7 @@ func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (
 		return 0, req.from.Error(err)
 	}
 	if req.wanted.itemized {
-		ask.Fit = r.fit
+		ask.Fit = func(m *stoa.Model, call *stoa.Call) error { return r.fit(ctx, m, call) }
 	}
 	tokens, err := s.Gateway.CountInput(ctx, c, ask)
 	return tokens, req.from.Error(err)

@@ -1,0 +1,311 @@
+package extract
+
+import (
+	"encoding/xml"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// readDOCX returns the text of a document of Word: its body, then its notes.
+func (a *archive) readDOCX(main string) Result {
+	var f flow
+	w := &walker{f: &f, styles: a.styles(main)}
+	r, err := a.open(main)
+	if err == nil {
+		err = w.read(r)
+	}
+	for _, kind := range []string{"footnotes", "endnotes"} {
+		part := a.related(main, kind)
+		if part == "" || err != nil {
+			continue
+		}
+		w.note = kind[:1]
+		if r, noteErr := a.open(part); noteErr == nil {
+			err = w.read(r)
+		}
+	}
+	return a.outcome(&f, 0, !w.any, err, "DOCX file")
+}
+
+// A style is a named format of paragraphs.
+type style struct {
+	level int // of a heading, from 1; 0 for others
+	list  bool
+	base  string
+}
+
+// styles returns the formats of a document by their ids.
+func (a *archive) styles(main string) map[string]style {
+	r, err := a.open(a.related(main, "styles"))
+	if err != nil {
+		return nil
+	}
+	styles := map[string]style{}
+	x := xml.NewDecoder(r)
+	var id string
+	var s style
+	for {
+		t, err := x.Token()
+		if err != nil {
+			break
+		}
+		switch e := t.(type) {
+		case xml.StartElement:
+			value := attr(e, "val")
+			switch e.Name.Local {
+			case "style":
+				id, s = attr(e, "styleId"), style{}
+			case "name":
+				if n, ok := strings.CutPrefix(strings.ToLower(value), "heading "); ok {
+					s.level, _ = strconv.Atoi(n)
+				} else if strings.EqualFold(value, "title") {
+					s.level = 1
+				}
+			case "basedOn":
+				s.base = value
+			case "outlineLvl":
+				if n, err := strconv.Atoi(value); err == nil && s.level == 0 && n < 9 {
+					s.level = n + 1
+				}
+			case "numId":
+				s.list = value != "0"
+			}
+		case xml.EndElement:
+			if e.Name.Local == "style" && id != "" {
+				styles[id] = s
+			}
+		}
+	}
+	for id, s := range styles {
+		for range 10 {
+			base, ok := styles[s.base]
+			if !ok || s.level > 0 {
+				break
+			}
+			s.level, s.list, s.base = base.level, s.list || base.list, base.base
+		}
+		styles[id] = s
+	}
+	return styles
+}
+
+// A walker writes the text of a part in WordprocessingML or DrawingML as Markdown. Both have
+// the same local names of paragraphs, runs and tables.
+type walker struct {
+	f      *flow
+	styles map[string]style
+	title  int    // level of the paragraphs as headings; 0 outside of titles
+	note   string // prefix of the numbers of notes: "f" or "e"; "" in the body
+	any    bool   // there was a text
+	shape  func(x *xml.Decoder, e xml.StartElement) (skip bool)
+
+	path    []string // names of the open elements
+	paras   []para   // open paragraphs: a text box is within one
+	tables  []table  // open tables
+	list    bool     // the last line is an item of a list
+	pending string   // before the next paragraph: the number of a note
+}
+
+// A para is an open paragraph.
+type para struct {
+	text  strings.Builder
+	level int // of a heading
+	list  bool
+	depth int // of the item of a list
+	quiet bool
+}
+
+// A table is an open table: the finished cells of its row, and the text of the open one.
+type table struct {
+	row  []string
+	cell strings.Builder
+}
+
+// skipped are the elements whose texts are not part of the document: deleted and moved texts,
+// earlier formats, instructions of fields, and the second form of a drawing.
+var skipped = []string{
+	"del", "moveFrom", "delText", "instrText", "delInstrText", "Fallback", "rPrChange", "pPrChange", "tblPrChange", "sectPrChange",
+	"sectPr", "tblPr", "tcPr", "trPr", "tabs", "tabLst",
+}
+
+// maxDepth is the maximum depth of the elements of a part.
+const maxDepth = 2000
+
+func (w *walker) read(r io.Reader) error {
+	w.path, w.paras, w.tables = nil, nil, nil
+	x := xml.NewDecoder(r)
+	for !w.f.full {
+		t, err := x.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch e := t.(type) {
+		case xml.StartElement:
+			name := e.Name.Local
+			if slices.Contains(skipped, name) && !keptProperty(name, w.path) || w.shape != nil && w.shape(x, e) {
+				if err := x.Skip(); err != nil {
+					return err
+				}
+				continue
+			}
+			if w.path = append(w.path, name); len(w.path) > maxDepth {
+				return errTooMuch
+			}
+			if err := w.start(x, e); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			if len(w.path) > 0 {
+				w.path = w.path[:len(w.path)-1]
+			}
+			w.end(e.Name.Local)
+		case xml.CharData:
+			if n := len(w.path); n > 0 && w.path[n-1] == "t" {
+				w.add(string(e))
+			}
+		}
+	}
+	return nil
+}
+
+// keptProperty reports whether a name means something else at its place: "del" within the
+// properties of a run marks the end of a paragraph as deleted.
+func keptProperty(name string, at []string) bool {
+	return name == "del" && len(at) > 0 && at[len(at)-1] == "rPr"
+}
+
+func (w *walker) current() *para {
+	if len(w.paras) == 0 {
+		return nil
+	}
+	return &w.paras[len(w.paras)-1]
+}
+
+// add appends a text to the open paragraph.
+func (w *walker) add(s string) {
+	if p := w.current(); p != nil && !p.quiet {
+		p.text.WriteString(s)
+	}
+}
+
+func (w *walker) start(x *xml.Decoder, e xml.StartElement) error {
+	p := w.current()
+	within := ""
+	if n := len(w.path); n > 1 {
+		within = w.path[n-2]
+	}
+	switch name := e.Name.Local; name {
+	case "p":
+		w.paras = append(w.paras, para{level: w.title})
+	case "tbl":
+		if w.list && len(w.tables) == 0 {
+			w.f.line("")
+			w.list = false
+		}
+		w.tables = append(w.tables, table{})
+	case "footnote", "endnote":
+		if kind := attr(e, "type"); kind == "" || kind == "normal" {
+			w.pending = "[^" + w.note + attr(e, "id") + "]: "
+		}
+	case "footnoteReference", "endnoteReference":
+		w.add("[^" + name[:1] + attr(e, "id") + "]")
+	case "tab":
+		w.add("\t")
+	case "br", "cr":
+		w.add("\n")
+	case "noBreakHyphen":
+		w.add("-")
+	case "r":
+		if p != nil {
+			p.quiet = false
+		}
+	}
+	if p == nil {
+		return nil
+	}
+	switch value := attr(e, "val"); e.Name.Local {
+	case "pStyle":
+		s := w.styles[value]
+		p.level, p.list = max(p.level, s.level), p.list || s.list
+	case "outlineLvl":
+		if n, err := strconv.Atoi(value); err == nil && n < 9 && within == "pPr" {
+			p.level = max(p.level, n+1)
+		}
+	case "numId":
+		p.list = value != "0"
+	case "ilvl":
+		p.depth, _ = strconv.Atoi(value)
+	case "buChar", "buAutoNum":
+		p.list = true
+	case "pPr":
+		if n, err := strconv.Atoi(attr(e, "lvl")); err == nil {
+			p.list, p.depth = n > 0, n
+		}
+	case "vanish":
+		p.quiet = within == "rPr" && len(w.path) > 2 && w.path[len(w.path)-3] == "r" && value != "0" && value != "false"
+	}
+	return nil
+}
+
+func (w *walker) end(name string) {
+	switch {
+	case name == "r" && len(w.paras) > 0:
+		w.current().quiet = false
+	case name == "p" && len(w.paras) > 0:
+		p := w.current()
+		w.paragraph(p)
+		w.paras = w.paras[:len(w.paras)-1]
+	case name == "tc" && len(w.tables) > 0:
+		t := &w.tables[len(w.tables)-1]
+		t.row = append(t.row, t.cell.String())
+		t.cell.Reset()
+	case name == "tr" && len(w.tables) > 0:
+		t := &w.tables[len(w.tables)-1]
+		row := cells(t.row)
+		t.row = nil
+		if len(w.tables) > 1 { // a table within a cell
+			w.tables[len(w.tables)-2].cell.WriteString(row + " ")
+		} else if strings.Trim(row, " |") != "" {
+			w.f.line(row)
+			w.any = true
+		}
+	case name == "tbl" && len(w.tables) > 0:
+		if w.tables = w.tables[:len(w.tables)-1]; len(w.tables) == 0 {
+			w.f.line("")
+		}
+	}
+}
+
+// paragraph writes a finished paragraph.
+func (w *walker) paragraph(p *para) {
+	text := strings.TrimSpace(p.text.String())
+	if text == "" {
+		return
+	}
+	w.any = true
+	if len(w.tables) > 0 {
+		w.tables[len(w.tables)-1].cell.WriteString(text + " ")
+		return
+	}
+	list := p.list && p.level == 0 && w.pending == ""
+	if w.list && !list {
+		w.f.line("")
+	}
+	w.list = list
+	switch {
+	case p.level > 0:
+		text = strings.Repeat("#", min(p.level, 6)) + " " + oneLine(text)
+	case list:
+		text = strings.Repeat("  ", min(max(p.depth, 0), 8)) + "- " + text
+	}
+	w.f.line(w.pending + text)
+	if !list {
+		w.f.line("")
+	}
+	w.pending = ""
+}

@@ -1,0 +1,247 @@
+package extract
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// htmlText returns the text of an HTML document as Markdown, without scripts, styles,
+// navigation and templates.
+func htmlText(s string) string {
+	root, err := html.ParseWithOptions(strings.NewReader(s), html.ParseOptionEnableScripting(false))
+	if err != nil { // its elements are nested too deeply
+		return htmlWords(s)
+	}
+	var p page
+	p.node(root)
+	return strings.TrimSpace(p.b.String())
+}
+
+// htmlWords returns the texts between the tags of HTML that has no tree, one per line.
+func htmlWords(s string) string {
+	var b strings.Builder
+	z := html.NewTokenizer(strings.NewReader(s))
+	within := ""
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.String()
+		case html.StartTagToken:
+			name, _ := z.TagName()
+			within = string(name)
+		case html.EndTagToken:
+			within = ""
+		case html.TextToken:
+			text := oneLine(string(z.Text()))
+			if text != "" && within != "script" && within != "style" && within != "noscript" {
+				b.WriteString(html.UnescapeString(text) + "\n")
+			}
+		}
+	}
+}
+
+// A page is the text of an HTML document while it is written.
+type page struct {
+	b     strings.Builder
+	pre   int       // open elements whose white space counts
+	list  int       // open lists
+	cells *[]string // of the open row of a table
+	space bool      // white space precedes the next text
+	empty int       // line ends at the end of b
+	item  int       // length of b after the mark of an item of a list
+}
+
+// blocks are the elements that begin and end a line; those with true have an empty line around
+// them.
+var blocks = map[atom.Atom]bool{
+	atom.P: true, atom.Ul: true, atom.Ol: true, atom.Table: true, atom.Blockquote: true, atom.Pre: true, atom.Dl: true, atom.Figure: true,
+	atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true, atom.Hr: true,
+	atom.Article: true, atom.Section: true, atom.Div: false, atom.Li: false, atom.Tr: false, atom.Dt: false, atom.Dd: false,
+	atom.Header: false, atom.Footer: false, atom.Main: false, atom.Aside: false, atom.Address: false, atom.Form: false, atom.Fieldset: false,
+	atom.Figcaption: false, atom.Caption: false, atom.Details: false, atom.Summary: false, atom.Body: false, atom.Option: false,
+}
+
+// node writes a node and its children. The parser limits the depth.
+func (p *page) node(n *html.Node) {
+	switch n.Type {
+	case html.TextNode:
+		p.text(n.Data)
+		return
+	case html.DocumentNode:
+		p.children(n)
+		return
+	case html.ElementNode:
+	default:
+		return
+	}
+	switch n.DataAtom {
+	case atom.Script, atom.Style, atom.Nav, atom.Template, atom.Noscript, atom.Svg, atom.Iframe, atom.Object, atom.Textarea:
+		return
+	case atom.Title:
+		if t := content(n); t != "" {
+			p.lines(2)
+			p.text(t)
+			p.lines(2)
+		}
+		return
+	case atom.Head, atom.Html:
+		p.children(n)
+		return
+	case atom.Br:
+		if p.cells != nil {
+			p.space = true
+		} else {
+			p.end()
+		}
+		return
+	case atom.Img:
+		p.text(htmlAttr(n, "alt"))
+		return
+	case atom.Td, atom.Th:
+		if p.cells != nil {
+			*p.cells = append(*p.cells, p.apart(n))
+			return
+		}
+	}
+	for _, a := range n.Attr {
+		if a.Key == "hidden" && a.Val != "until-found" {
+			return
+		}
+	}
+	wide, block := blocks[n.DataAtom]
+	p.around(block, wide)
+	switch n.DataAtom {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		if t := p.apart(n); t != "" {
+			p.write(strings.Repeat("#", int(n.Data[1]-'0')) + " " + t)
+		}
+	case atom.Tr:
+		p.row(n)
+	case atom.Li:
+		p.write(strings.Repeat("  ", max(p.list-1, 0)) + "- ")
+		p.item = p.b.Len()
+		p.children(n)
+	case atom.Ul, atom.Ol:
+		p.list++
+		p.children(n)
+		p.list--
+	case atom.Pre:
+		p.pre++
+		p.children(n)
+		p.pre--
+	default:
+		p.children(n)
+	}
+	p.around(block, wide)
+}
+
+func (p *page) children(n *html.Node) {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		p.node(c)
+	}
+}
+
+// around ends the line before or after a block.
+func (p *page) around(block, wide bool) {
+	switch {
+	case !block:
+	case p.cells != nil:
+		p.space = true
+	case wide && p.list == 0:
+		p.lines(2)
+	default:
+		p.lines(1)
+	}
+}
+
+// row writes a row of a table as one line.
+func (p *page) row(n *html.Node) {
+	if p.cells != nil { // of a table within a cell
+		p.children(n)
+		return
+	}
+	var row []string
+	p.cells = &row
+	p.children(n)
+	p.cells = nil
+	if strings.Join(row, "") != "" {
+		p.write(cells(row))
+	}
+}
+
+// apart returns the text of an element in one line.
+func (p *page) apart(n *html.Node) string {
+	inner := page{cells: &[]string{}}
+	inner.children(n)
+	for _, c := range *inner.cells {
+		inner.b.WriteString(" " + c)
+	}
+	return oneLine(inner.b.String())
+}
+
+// text writes a text, whose white space collapses outside of pre.
+func (p *page) text(s string) {
+	if p.pre > 0 && p.cells == nil {
+		p.write(s)
+		return
+	}
+	words := strings.FieldsFunc(s, htmlSpace)
+	if len(words) == 0 {
+		p.space = p.space || s != ""
+		return
+	}
+	before := p.space || htmlSpace(rune(s[0]))
+	if before && p.b.Len() > 0 && p.empty == 0 {
+		p.b.WriteByte(' ')
+	}
+	p.write(strings.Join(words, " "))
+	p.space = htmlSpace(rune(s[len(s)-1]))
+}
+
+func htmlSpace(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f' }
+
+func (p *page) write(s string) {
+	if s == "" {
+		return
+	}
+	p.b.WriteString(s)
+	p.empty = len(s) - len(strings.TrimRight(s, "\n"))
+	p.space = false
+}
+
+// end ends the line.
+func (p *page) end() {
+	p.b.WriteByte('\n')
+	p.empty++
+	p.space = false
+}
+
+// lines makes the text end with at least n line ends.
+func (p *page) lines(n int) {
+	for p.b.Len() > p.item && p.empty < n { // the text of an item follows its mark
+		p.end()
+	}
+	p.space = false
+}
+
+// content returns the text nodes of an element.
+func content(n *html.Node) string {
+	var b strings.Builder
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
+		}
+	}
+	return oneLine(b.String())
+}
+
+func htmlAttr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}

@@ -1,0 +1,16 @@
+package extract
+
+import (
+	"errors"
+	"syscall"
+)
+
+// limit makes the system refuse more than a number of bytes of data to this process, and end
+// it after a number of seconds of processor time, even if its parent no longer exists.
+func limit(bytes, seconds uint64) error {
+	return errors.Join(
+		syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: bytes, Max: bytes}),
+		syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: seconds, Max: seconds}),
+		syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}),
+	)
+}

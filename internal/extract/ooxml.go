@@ -1,0 +1,179 @@
+package extract
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"path"
+	"strings"
+)
+
+// Limits of a ZIP archive.
+const (
+	maxEntries  = 2000
+	maxInflated = 64 << 20 // bytes that are read, whatever the archive declares
+)
+
+var errTooMuch = errors.New("the archive unpacks to too many bytes")
+
+// An archive is a ZIP file of one document.
+type archive struct {
+	files map[string]*zip.File
+	left  int64 // bytes that may still be inflated
+}
+
+// readZip reads the document that a ZIP file contains.
+func readZip(data []byte) Result {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return broken("document or an archive")
+	}
+	if len(z.File) > maxEntries {
+		return Result{Status: Timeout, Note: "The archive has too many entries."}
+	}
+	a := &archive{files: make(map[string]*zip.File, len(z.File)), left: maxInflated}
+	for _, f := range z.File {
+		name := strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(f.Name, `\`, "/"), "/"))
+		if a.files[name] == nil {
+			a.files[name] = f
+		}
+	}
+	switch kind := string(a.start("mimetype", 100)); {
+	case strings.HasPrefix(kind, "application/epub"):
+		return unsupported("EPUB files", "PDF or HTML")
+	case strings.HasPrefix(kind, "application/vnd.oasis.opendocument"):
+		return unsupported("OpenDocument files", "DOCX, XLSX, PPTX or PDF")
+	case a.files["xl/workbook.bin"] != nil:
+		return unsupported("XLSB files", "XLSX or CSV")
+	}
+	main := a.mainPart()
+	switch dir, _, _ := strings.Cut(main, "/"); {
+	case a.files[main] == nil:
+		return none()
+	case dir == "word":
+		return a.readDOCX(main)
+	case dir == "ppt":
+		return a.readPPTX(main)
+	case dir == "xl":
+		return a.readXLSX(data)
+	}
+	return none()
+}
+
+// mainPart returns the name of the part that contains the document; "" without one.
+func (a *archive) mainPart() string {
+	for _, r := range a.relations("") {
+		if strings.HasSuffix(r.kind, "/officeDocument") {
+			return r.target
+		}
+	}
+	for _, name := range []string{"word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"} {
+		if a.files[name] != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// A relation connects a part to another one.
+type relation struct{ id, kind, target string }
+
+// relations returns the relations of a part to other parts of the archive.
+func (a *archive) relations(part string) (list []relation) {
+	dir, base := path.Split(part)
+	r, err := a.open(dir + "_rels/" + base + ".rels")
+	if err != nil {
+		return nil
+	}
+	x := xml.NewDecoder(r)
+	for {
+		t, err := x.Token()
+		if err != nil {
+			return list
+		}
+		e, ok := t.(xml.StartElement)
+		if !ok || e.Name.Local != "Relationship" || attr(e, "TargetMode") == "External" {
+			continue
+		}
+		target := attr(e, "Target")
+		if !strings.HasPrefix(target, "/") {
+			target = dir + target
+		}
+		list = append(list, relation{id: attr(e, "Id"), kind: attr(e, "Type"), target: strings.ToLower(strings.TrimPrefix(path.Clean(target), "/"))})
+	}
+}
+
+// related returns the first part of a kind that a part is related to.
+func (a *archive) related(part, kind string) string {
+	for _, r := range a.relations(part) {
+		if strings.HasSuffix(r.kind, "/"+kind) {
+			return r.target
+		}
+	}
+	return ""
+}
+
+// attr returns an attribute by its local name.
+func attr(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// open returns the content of a part. All parts together are limited.
+func (a *archive) open(name string) (io.Reader, error) {
+	f := a.files[strings.ToLower(name)]
+	if f == nil {
+		return nil, errors.New("the archive has no such part")
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &inflated{a, r}, nil
+}
+
+// start returns the first bytes of a part.
+func (a *archive) start(name string, n int64) []byte {
+	r, err := a.open(name)
+	if err != nil {
+		return nil
+	}
+	head, _ := io.ReadAll(io.LimitReader(r, n))
+	return head
+}
+
+// An inflated counts the bytes of a part.
+type inflated struct {
+	a *archive
+	r io.Reader
+}
+
+func (r *inflated) Read(p []byte) (int, error) {
+	if r.a.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := r.r.Read(p[:min(int64(len(p)), r.a.left)])
+	r.a.left -= int64(n)
+	return n, err
+}
+
+// outcome returns the result of a document whose parts were read up to an error.
+func (a *archive) outcome(f *flow, pages int64, empty bool, err error, what string) Result {
+	if err != nil && empty {
+		if errors.Is(err, errTooMuch) {
+			return Result{Status: Timeout, Note: "The document unpacks to more than 64 MB."}
+		}
+		return broken(what)
+	}
+	r := f.result(pages, empty)
+	if err != nil && !f.full {
+		r.Status, r.Note = Partial, "The document is damaged: only a part of its text was read."
+	}
+	return r
+}

@@ -1,0 +1,109 @@
+package extract
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"runtime/debug"
+	"strings"
+)
+
+// Parse reads a document in the calling process. Only a child and tests call it: a document
+// can use up the memory of the process. dir is the directory of the compiled PDF reader.
+func Parse(ctx context.Context, d Document, data []byte, dir string) (r Result) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			fmt.Fprintf(os.Stderr, "the reader panicked: %v\n%s", fault, debug.Stack())
+			r = Result{Status: Broken, Note: "The document is damaged: its reader failed."}
+		}
+	}()
+	k := kindOf(d)
+	switch {
+	case len(data) == 0:
+		return Result{Status: Empty, Note: "The file has no content."}
+	case isPDF(data):
+		return readPDF(ctx, data, dir)
+	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")):
+		return readZip(data)
+	case bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
+		return readOLE(data)
+	case bytes.HasPrefix(data, []byte(`{\rtf`)):
+		return unsupported("RTF files", "PDF or DOCX")
+	case binary(data):
+		return none()
+	case k == kindEML:
+		return readEML(data)
+	}
+	return readText(d, k, data)
+}
+
+// A textKind is a kind of document that only its type or its ending identifies.
+type textKind int
+
+const (
+	kindText textKind = iota
+	kindHTML
+	kindEML
+	kindJSON
+)
+
+var kindByType = map[string]textKind{
+	"text/html": kindHTML, "application/xhtml+xml": kindHTML, "message/rfc822": kindEML, "multipart/related": kindEML,
+	"application/json": kindJSON, "application/x-ndjson": kindJSON, "application/jsonl": kindJSON, "text/json": kindJSON,
+}
+
+var kindByEnding = map[string]textKind{
+	".html": kindHTML, ".htm": kindHTML, ".xhtml": kindHTML, ".eml": kindEML, ".mht": kindEML, ".mhtml": kindEML,
+	".json": kindJSON, ".jsonl": kindJSON, ".ndjson": kindJSON, ".geojson": kindJSON, ".ipynb": kindJSON,
+}
+
+// kindOf returns the kind of a text by its ending, then by its type: browsers derive the type
+// from the ending, and often wrongly.
+func kindOf(d Document) textKind {
+	if k, ok := kindByEnding[strings.ToLower(path.Ext(d.Name))]; ok {
+		return k
+	}
+	declared := mediaType(d.MediaType)
+	if strings.HasSuffix(declared, "+json") {
+		return kindJSON
+	}
+	return kindByType[declared]
+}
+
+// mediaType returns a type without its parameters.
+func mediaType(s string) string {
+	s, _, _ = strings.Cut(strings.ToLower(s), ";")
+	return strings.TrimSpace(s)
+}
+
+// readOLE recognizes the files of old office programs.
+func readOLE(data []byte) Result {
+	has := func(name string) bool {
+		var wide []byte
+		for _, c := range []byte(name) {
+			wide = append(wide, c, 0)
+		}
+		return bytes.Contains(data, wide)
+	}
+	switch {
+	case has("EncryptedPackage"):
+		return encrypted()
+	case has("WordDocument"):
+		return unsupported("DOC files", "DOCX or PDF")
+	case has("Workbook"), has("Book"):
+		return unsupported("XLS files", "XLSX or CSV")
+	case has("PowerPoint Document"):
+		return unsupported("PPT files", "PPTX or PDF")
+	case has("__properties_version1.0"):
+		return unsupported("MSG files", "EML")
+	}
+	return unsupported("files of this kind", "PDF")
+}
+
+func unsupported(what, instead string) Result {
+	return Result{Status: Unsupported, Note: fmt.Sprintf("Texts of %s cannot be read. Store the document as %s.", what, instead)}
+}
+
+func none() Result { return Result{Status: None} }

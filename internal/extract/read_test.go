@@ -1,0 +1,226 @@
+package extract_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stoa/internal/extract"
+	"stoa/internal/extract/extracttest"
+)
+
+func read(t *testing.T, d extract.Document, content string) extract.Result {
+	t.Helper()
+	d.Content = strings.NewReader(content)
+	r, err := extracttest.Direct{}.Read(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	const ole = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+	wide := func(s string) string { return ole + strings.Join(strings.Split(s, ""), "\x00") + "\x00" }
+	for _, c := range []struct{ name, content, want string }{
+		{"a.pdf", string(makePDF(pdfForm{password: "x"}, [][]string{{"text"}})), "encrypted"},
+		{"scan.pdf", pdfPage(rawStream("", []byte("0 0 9 9 re f"))), "empty"},
+		{"a.doc", wide("WordDocument"), "unsupported"},
+		{"a.xls", wide("Workbook"), "unsupported"},
+		{"a.ppt", wide("PowerPoint Document"), "unsupported"},
+		{"a.msg", wide("__properties_version1.0"), "unsupported"},
+		{"a.docx", wide("EncryptedPackage"), "encrypted"},
+		{"a.rtf", `{\rtf1 text}`, "unsupported"},
+		{"a.odt", string(makeZip(entry{"mimetype", "application/vnd.oasis.opendocument.text"})), "unsupported"},
+		{"a.epub", string(makeZip(entry{"mimetype", "application/epub+zip"})), "unsupported"},
+		{"a.xlsb", string(makeZip(entry{"xl/workbook.bin", ""})), "unsupported"},
+		{"a.zip", string(makeZip(entry{"a.txt", "text"})), "none"},
+		{"a.docx", docxOf("<document><body><p/></body></document>"), "empty"},
+		{"a.docx", docxOf("<document><body><p><r><t>text</t></r></p>"), "partial"},
+		{"a.txt", " \n", "empty"},
+		{"a.gz", "\x1f\x8b\x08\x00\x00\x00", "none"},
+		{"a.csv", "a;b\x8a\x9a\x8e\x81\x90\x9d;c", "unknown_encoding"},
+	} {
+		if r := read(t, extract.Document{Name: c.name}, c.content); string(r.Status) != c.want {
+			t.Errorf("%s: %s %s, not %s", c.name, r.Status, r.Note, c.want)
+		} else if r.Status != extract.None && r.Note == "" {
+			t.Errorf("%s: %s without a note", c.name, r.Status)
+		}
+	}
+}
+
+func TestDamagedTexts(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat("A line of a log in München.\n", 200)
+	for _, c := range []struct {
+		name, content, want string
+		note                string
+	}{
+		{"one bad byte", lines + "x\xffy", lines + "x\ufffdy", "1 damaged bytes"},
+		{"one NUL", lines + "x\x00y", lines + "x\ufffdy", "1 damaged bytes"},
+		{"a surrogate", lines + "x\xed\xa0\xbdy", lines + "x\ufffd\ufffd\ufffdy", "3 damaged bytes"},
+		{"ASCII with one bad byte", strings.Repeat("plain ", 100) + "\xff", strings.Repeat("plain ", 100) + "\ufffd", "1 damaged bytes"},
+		{"one letter of Windows-1252", strings.Repeat("plain ", 100) + "Gr\xf6\xdfe", strings.Repeat("plain ", 100) + "Größe", ""},
+		{"a mark", "\xef\xbb\xbftext", "text", ""},
+		{"UTF-16", "\xff\xfeT\x00\xe4\x00", "Tä", ""},
+	} {
+		r := read(t, extract.Document{Name: "a.log"}, c.content)
+		if r.Status != extract.Ready || string(r.Text) != c.want || !strings.HasPrefix(r.Note, c.note) {
+			t.Errorf("%s: %s %q %.80q", c.name, r.Status, r.Note, r.Text)
+		}
+	}
+}
+
+func TestEscapedJSON(t *testing.T) {
+	t.Parallel()
+	in := `{"a": "\u65e5\u672c \u00e4\n\u000a\u0022\\u00e4 \ud83d\ude00 \ud83d x",` + "\n" + `"b": "\u12"}`
+	want := `{"a": "日本 ä\n\u000a\u0022\\u00e4 😀 \ud83d x",` + "\n" + `"b": "\u12"}`
+	for _, d := range []extract.Document{{Name: "a.json"}, {Name: "a", MediaType: "application/ld+json; charset=utf-8"}} {
+		if r := read(t, d, in); string(r.Text) != want {
+			t.Errorf("%s", r.Text)
+		}
+	}
+	if r := read(t, extract.Document{Name: "a.go"}, in); string(r.Text) != in {
+		t.Errorf("%s", r.Text)
+	}
+}
+
+func TestMarkdownOfHTML(t *testing.T) {
+	t.Parallel()
+	in := `<html><head><title>T</title></head><body><h1>One <b>two</b></h1><p>a
+	b <i>c</i>d&nbsp;e<br>f</p><ul><li><p>x</p><ul><li>y</ul><li>z</ul><table><tr><th>k|l<th>m<tr><td>1<p>2<td></table><pre>p
+  q</pre>end <img alt="picture"></body>`
+	want := "T\n\n# One two\n\na b cd\u00a0e\nf\n\n- x\n  - y\n- z\n\n| k\\|l | m |\n| 1 2 |  |\n\np\n  q\n\nend picture"
+	if r := read(t, extract.Document{Name: "a.html"}, in); string(r.Text) != want {
+		t.Errorf("%q\n%q", r.Text, want)
+	}
+}
+
+func TestMarkdownOfDOCX(t *testing.T) {
+	t.Parallel()
+	r := read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{lists: true}, [][]string{{"Head", "one", "two"}, {"Next"}})))
+	if want := "# Head\n\n- one\n  - two\n\n## Next\n\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+	r = read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{table: true}, [][]string{{"Head", "a|b"}})))
+	if want := "# Head\n\n| a\\|b |  | other cell |\n\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+	r = read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{box: true}, [][]string{{"Head", "once"}})))
+	if want := "# Head\n\nonce\n\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+	r = read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{notes: true}, [][]string{{"Head", "a"}})))
+	if want := "# Head\n\nSee the note.[^f1]\n\n[^f1]: a\n\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+}
+
+// TestRowsHavePlaces checks that the row of each line of a sheet follows from its place.
+func TestRowsHavePlaces(t *testing.T) {
+	t.Parallel()
+	row := func(n int) string {
+		return fmt.Sprintf(`<row r="%d"><c r="A%d" t="inlineStr"><is><t>row %d</t></is></c></row>`, n, n, n)
+	}
+	r := read(t, extract.Document{Name: "a.xlsx"}, xlsxOf(row(3)+row(4)+row(9)+row(500), ""))
+	lines := strings.Split(string(r.Text), "\n")
+	seen := 0
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "row ") {
+			continue
+		}
+		var at extract.Place
+		for _, p := range r.Places {
+			if p.Line <= int64(i+1) {
+				at = p
+			}
+		}
+		if got := fmt.Sprintf("row %d", at.Row+int64(i+1)-at.Line); got != line || at.Name != "sheet A" {
+			t.Errorf("line %d is %q, but its place says %q", i+1, line, got)
+		}
+		seen++
+	}
+	if seen != 4 {
+		t.Errorf("%d rows: %q", seen, r.Text)
+	}
+}
+
+func TestSniff(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, mediaType, head string
+		utf8                  bool
+		want                  extract.Kind
+	}{
+		{"a.txt", "text/plain", "text", true, extract.Plain},
+		{"a.csv", "application/vnd.ms-excel", "a;b", true, extract.Plain},
+		{"a.ts", "video/mp2t", "let x = 1", true, extract.Plain},
+		{"a.svg", "image/svg+xml", "<svg>", true, extract.Plain},
+		{"", "", "", true, extract.Plain},
+		{"a.txt", "text/plain", "Gr\xf6\xdfe", false, extract.Readable},
+		{"BMW.txt", "", "BMW f\xe4hrt", false, extract.Readable},
+		{"a.html", "", "<p>", true, extract.Readable},
+		{"a", "text/html; charset=utf-8", "<p>", true, extract.Readable},
+		{"page.txt", "", "\n<!DOCTYPE html><p>", true, extract.Readable},
+		{"page.php", "", "<!DOCTYPE html><?php", true, extract.Plain},
+		{"a.json", "", "{}", true, extract.Readable},
+		{"a.eml", "", "From: a", true, extract.Readable},
+		{"a.rtf", "", `{\rtf1`, true, extract.Readable},
+		{"a.png", "image/png", "%PDF-1.7", false, extract.Readable},
+		{"a.docx", "", "PK\x03\x04", false, extract.Readable},
+		{"a.html", "text/html", "\x89PNG\r\n\x1a\n", false, extract.Unreadable},
+		{"a.pdf", "application/pdf", "\xff\xd8\xff\xe0", false, extract.Unreadable},
+		{"a.tar.gz", "", "\x1f\x8b\x08", false, extract.Unreadable},
+		{"a.bmp", "", "BM\x36\x00\x00\x00\x00\x00\x00\x00\x36\x00", false, extract.Unreadable},
+	} {
+		if got := extract.Sniff(c.name, c.mediaType, []byte(c.head), c.utf8); got != c.want {
+			t.Errorf("%s %s %q: %s, not %s", c.name, c.mediaType, c.head, got, c.want)
+		}
+	}
+}
+
+func FuzzDOCX(f *testing.F) {
+	f.Add("<document><body><p><pPr><pStyle val='a'/></pPr><r><t>x</t></r></p><tbl><tr><tc><p/></tc></tr></tbl></body></document>")
+	f.Add("</p></tr></tc></tbl><tc></tc><tr></tr>")
+	f.Fuzz(func(t *testing.T, body string) { sound(t, "a.docx", docxOf(body)) })
+}
+
+func FuzzPPTX(f *testing.F) {
+	f.Add("<sld><sp><ph type='title'/><txBody><p><r><t>x</t></r></p></txBody></sp></sld>", "<presentation xmlns:r='x'><sldIdLst><sldId r:id='rId1'/></sldIdLst></presentation>")
+	f.Fuzz(func(t *testing.T, slide, main string) {
+		sound(t, "a.pptx", string(makeZip(entry{"ppt/presentation.xml", main}, entry{"ppt/slide.xml", slide}, entry{"ppt/_rels/presentation.xml.rels", rels("slide", "slide.xml")})))
+	})
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"text", "\xff\xfea\x00", "Gr\xf6\xdfe", `{"a":"\ud83d\ude00"}`, "<p>a<table><tr><td>b</table>", "Subject: =?utf-8?q?x?=\r\n\r\n--a"} {
+		f.Add("a.txt", "text/plain; charset=x", s)
+		f.Add("a.html", "", s)
+		f.Add("a.json", "", s)
+		f.Add("a.eml", "", s)
+	}
+	f.Fuzz(func(t *testing.T, name, mediaType, content string) { sound(t, name+"", content, mediaType) })
+}
+
+// sound reads a document and checks what holds for each result.
+func sound(t *testing.T, name, content string, mediaType ...string) {
+	if strings.Contains(content[:min(len(content), 1024)], "%PDF-") {
+		return // compiling the reader takes long under the fuzzer
+	}
+	r := read(t, extract.Document{Name: name, MediaType: strings.Join(mediaType, "")}, content)
+	text := string(r.Text)
+	lines := int64(strings.Count(text, "\n")) + 1
+	for _, p := range r.Places {
+		if p.Line < 1 || p.Line > lines || p.Page < 1 {
+			t.Errorf("the place %+v is not in %d lines", p, lines)
+		}
+	}
+	readable := r.Status == extract.Ready || r.Status == extract.Partial
+	if !readable && len(r.Text) > 0 || r.Status == extract.Pending || r.Status == "" || strings.Contains(r.Note, "its reader failed") {
+		t.Errorf("%+v", r)
+	}
+	if len(text) > extract.MaxText || strings.ToValidUTF8(text, "") != text || strings.Contains(text, "\x00") {
+		t.Errorf("%d bytes of text: %.100q", len(text), text)
+	}
+}
