@@ -24,3 +24,14 @@ func (d *Drives) Searching() int {
 	defer d.searches.mu.Unlock()
 	return len(d.searches.running)
 }
+
+// ReadDue reads the texts that are due, as [Drives.Run] does.
+func (d *Drives) ReadDue(ctx context.Context) error { return d.readDue(ctx) }
+
+// SetReaders sets the version of the readers, and the pause after a failure to read.
+func (d *Drives) SetReaders(version int64, pause time.Duration) {
+	d.version, d.textPause = version, pause
+}
+
+// Waits reports whether a write has woken the sweep of texts.
+func (d *Drives) Waits() bool { return len(d.wake) > 0 }

@@ -250,6 +250,9 @@ func (w *writer) settle(b blobRow, r reading) error {
 	row := r.textRow
 	switch {
 	case r.status == extract.Pending && found: // until then, the earlier text remains
+		if old.reader == unread && old.declared == r.declared {
+			return nil // a node may be reading it
+		}
 		old.reader, old.declared = unread, r.declared
 		return w.putText(b.id, old)
 	case r.plain:

@@ -29,7 +29,7 @@ ALTER TABLE drive_versions ADD COLUMN text_size BIGINT NOT NULL DEFAULT 0;
 
 UPDATE drive_files SET text_blob_id = blob_id WHERE is_text = 1;
 
--- Files without a text are read later; so are texts with tags, which are found until then.
+-- Files without a text are read later, and texts with tags again.
 INSERT INTO drive_texts (drive_id, blob_id, reader, status)
     SELECT drive_id, blob_id, -1, 'pending' FROM drive_files WHERE is_text = 0 GROUP BY drive_id, blob_id;
 INSERT INTO drive_texts (drive_id, blob_id, reader, status, text_blob_id)
