@@ -24,8 +24,12 @@ func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *sl
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),
 	})
-	if err != nil || cfg.Drive.Store.S3.Endpoint == "" {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	d.UseReader(nil) // documents are unsupported
+	if cfg.Drive.Store.S3.Endpoint == "" {
+		return d, nil
 	}
 	bucket, err := drive.NewBucket(cfg.Drive.Store.S3)
 	if err != nil {

@@ -227,7 +227,9 @@ func TestAFileThatKillsItsReaderIsGivenUp(t *testing.T) {
 		}
 	}
 	defer d.Close()
-	d.UseReader(newReader())
+	r := newReader()
+	close(r.gate)
+	d.UseReader(r)
 	sweepTexts(t, d)
 	if got := status(t, d, "k.pdf", "words"); got != extract.Timeout {
 		t.Error(got)

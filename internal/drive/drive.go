@@ -74,6 +74,7 @@ type Drives struct {
 	bucket   *Bucket // for large content; nil means that all content is in the database
 	searches searches
 	known    known
+	pages    pages
 
 	reader    extract.Reader // of documents; nil means that they are unsupported
 	version   int64          // of the reader; 0 without one

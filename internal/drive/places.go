@@ -150,29 +150,29 @@ func shortLine(s string) string {
 }
 
 // PageLines returns the first and the last line of a page, slide or sheet of a document, from 1;
-// 0 if the text has no lines of it. A page that the document does not have is
-// [stoa.CodeInvalidValue].
-func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (f File, first, last int64, err error) {
+// 0 if it has no text. A page that the document does not have is [stoa.CodeInvalidValue].
+func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (first, last int64, err error) {
 	err = d.db.Read(ctx, func(tx *db.Tx) error {
 		row, err := findDrive(ctx, tx, who)
 		if err != nil {
 			return err
 		}
-		found, err := fileAt(ctx, tx, row.id, p.text)
-		if err != nil {
-			return err
-		}
-		if found == nil {
-			return notFound(p)
-		}
-		f = *found
+		f, err := fileAt(ctx, tx, row.id, p.text)
 		switch {
+		case err != nil:
+			return err
+		case f == nil:
+			return notFound(p)
 		case f.Pages == 0:
 			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no pages.", p.text).At("page")
 		case page < 1 || page > f.Pages:
 			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has %d pages; there is no page %d.", p.text, f.Pages, page).At("page")
 		}
-		list, err := placesOf(ctx, tx, row.id, f)
+		list, err := placesOf(ctx, tx, row.id, *f)
+		if err != nil {
+			return err
+		}
+		first, last = 0, 0
 		for i, at := range list {
 			if at.Page != page {
 				continue
@@ -184,7 +184,15 @@ func (d *Drives) PageLines(ctx context.Context, who Owner, p Path, page int64) (
 				last = list[i+1].Line - 1
 			}
 		}
+		if first == 0 {
+			return nil
+		}
+		// A page without text has only the line that names it.
+		text, err := linesOf(ctx, tx, row.id, *f, first, last, 0)
+		if strings.TrimSpace(strings.TrimPrefix(text.Text, fmt.Sprintf("[page %d]", page))) == "" {
+			first, last = 0, 0
+		}
 		return err
 	})
-	return f, first, last, err
+	return first, last, err
 }

@@ -1,13 +1,14 @@
 package drive
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"stoa/internal/db"
@@ -29,7 +30,11 @@ const maxSettled = 16 << 20
 // UseReader makes the drives read the text of documents. Without a reader documents are
 // [extract.Unsupported], and their text is read once there is one. It must be called before
 // any other method.
-func (d *Drives) UseReader(r extract.Reader) { d.reader, d.version = r, extract.Version }
+func (d *Drives) UseReader(r extract.Reader) {
+	if d.reader = r; r != nil {
+		d.version = extract.Version
+	}
+}
 
 // A textRow is a row of drive_texts: the outcome of reading some content.
 type textRow struct {
@@ -535,19 +540,73 @@ func Why(s extract.Status) string {
 	return "It is not a text or a document."
 }
 
-// Page returns one page of a PDF as a PNG image.
+// Page returns one page of a PDF as a PNG image. A page that cannot be shown is
+// [stoa.CodeInvalidValue].
 func (d *Drives) Page(ctx context.Context, who Owner, p Path, page int64) (File, []byte, error) {
 	f, content, err := d.Open(ctx, who, p)
 	if err != nil {
 		return f, nil, err
 	}
-	if d.reader == nil || page < 1 || page > f.Pages {
-		return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no page %d that can be shown.", p.text, page).At("page")
+	key := pageKey{who, f.SHA256, page}
+	if png := d.pages.get(key); png != nil {
+		return f, png, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*d.limits.ReadTime)
-	defer cancel()
-	png, err := d.reader.Page(ctx, extract.Document{Account: who.AccountID, Name: p.Base(), MediaType: f.MimeType, Size: f.Size, Content: content}, page)
-	return f, bytes.Clone(png), err
+	if d.reader == nil || page < 1 || page > f.Pages {
+		err = errors.New("there is no reader, or no such page")
+	} else {
+		within, cancel := context.WithTimeout(ctx, 2*d.limits.ReadTime)
+		defer cancel()
+		var png []byte
+		png, err = d.reader.Page(within, extract.Document{Account: who.AccountID, Name: p.Base(), MediaType: f.MimeType, Size: f.Size, Content: content}, page)
+		if err == nil {
+			d.pages.put(key, png)
+			return f, png, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return f, nil, ctx.Err()
+	}
+	return f, nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d of the file %q has no text and cannot be shown.", page, p.text).At("page").Because(err)
+}
+
+// maxPages is the maximum total size of the page images that [pages] caches, in bytes.
+const maxPages = 16 << 20
+
+// pages caches the newest images of pages: each step of a turn sends them again.
+type pages struct {
+	mu     sync.Mutex
+	images map[pageKey][]byte
+	order  []pageKey // of images, oldest first
+	bytes  int
+}
+
+type pageKey struct {
+	who    Owner
+	sha256 string
+	page   int64
+}
+
+func (c *pages) get(key pageKey) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.images[key]
+}
+
+func (c *pages) put(key pageKey, png []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.images == nil {
+		c.images = map[pageKey][]byte{}
+	}
+	if c.images[key] != nil || len(png) > maxPages {
+		return
+	}
+	c.images[key] = png
+	c.order = append(c.order, key)
+	for c.bytes += len(png); c.bytes > maxPages; c.order = c.order[1:] {
+		c.bytes -= len(c.images[c.order[0]])
+		delete(c.images, c.order[0])
+	}
 }
 
 // baseName returns the last segment of a path.
