@@ -402,7 +402,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       ) : text !== undefined ? (
         <textarea class="input code" rows={18} readOnly={!writes} aria-label={"Content of " + path} spellcheck={false} value={text} onInput={(e) => setDraft(e.currentTarget.value)} />
       ) : (
-        file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "This is not text, so it is not shown here."}</p>
+        file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "The content cannot be shown here."}</p>
       )}
       {problem && <Failure problem={problem} />}
       {deleting && (
