@@ -42,8 +42,8 @@ func (p *prompt) tools() []stoa.Tool {
 				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`,
 			},
 			stoa.Tool{
-				Name: toolRead, Description: "Read lines of one text file or document of your drive, or look at one image (PNG, JPEG, WebP or GIF) or at a scanned page if you can see images.",
-				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1},"fromByte":{"type":"integer","minimum":0,"description":"of a line that was cut: where to go on in it"},"page":{"type":"integer","minimum":1,"description":"one page, slide or sheet of a document"}},"required":["path"],"additionalProperties":false}`,
+				Name: toolRead, Description: "Read lines of one text or document of your drive, or look at one image (PNG, JPEG, WebP, GIF) or scanned page if you can see images.",
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1},"fromByte":{"type":"integer","minimum":0},"page":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`,
 			},
 			stoa.Tool{
 				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,7 +90,7 @@ func (f file) unread() string {
 	case "", extract.Ready, extract.Partial, extract.None:
 		return ""
 	}
-	return fmt.Sprintf("%s (%s). %s", f.Path, f.TextStatus, strings.TrimSuffix(strings.TrimSpace(drive.Why(f.TextStatus)+" "+f.TextNote), "."))
+	return fmt.Sprintf("%s (%s). %s", f.Path, f.TextStatus, strings.TrimSuffix(cmp.Or(f.TextNote, drive.Why(f.TextStatus)), "."))
 }
 
 // files lists the files whose paths begin with prefix.

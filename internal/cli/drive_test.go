@@ -94,7 +94,7 @@ func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
 	}{
 		{"encrypted", []string{"ls", agent}},
 		{"[page 1]\nwords\n", []string{"text", agent, "page.pdf"}},
-		{"Not read: old.csv (unknown_encoding). Its encoding is unknown. Its owner can name the encoding. It may be gbk.", []string{"reread", agent, "old.csv"}},
+		{"Not read: old.csv (unknown_encoding). It may be gbk.", []string{"reread", agent, "old.csv"}},
 		{"Read: old.csv.", []string{"reread", agent, "old.csv", "--encoding", "gbk"}},
 		{"p. 12–13", []string{"search", agent, "words"}},
 	} {

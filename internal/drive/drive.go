@@ -102,7 +102,7 @@ func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the drives: %w", err)
 	}
-	d := &Drives{db: conn, limits: limits.WithDefaults(), textPause: 30 * time.Second, wake: make(chan struct{}, 1)}
+	d := &Drives{db: conn, limits: limits.WithDefaults(), textPause: time.Minute, wake: make(chan struct{}, 1)}
 	if cfg.PostgresURL == "" { // with PostgreSQL there may be no data directory
 		d.tempDir = cfg.Dir
 	}

@@ -3,6 +3,8 @@ package drive
 import (
 	"context"
 	"time"
+
+	"stoa/internal/extract"
 )
 
 // EnterSearch reserves the search slot of an account without searching.
@@ -35,3 +37,6 @@ func (d *Drives) SetReaders(version int64, pause time.Duration) {
 
 // Waits reports whether a write has woken the sweep of texts.
 func (d *Drives) Waits() bool { return len(d.wake) > 0 }
+
+// PlaceOf returns the place of some lines of a text.
+func PlaceOf(list []extract.Place, first, last int64) string { return places(list).of(first, last) }

@@ -51,6 +51,14 @@ func (p places) of(first, last int64) string {
 	case from == nil:
 		from = &p[0]
 	}
+	if from.Row == 0 && to.Row > 0 && from.Name == to.Name { // the line with the name of a sheet
+		for i := range p {
+			if p[i].Name == from.Name && p[i].Row > 0 {
+				from = &p[i]
+				break
+			}
+		}
+	}
 	name := from.Name
 	if to.Name != name {
 		unit := 1 + strings.LastIndexByte(name, ' ')

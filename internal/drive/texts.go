@@ -168,7 +168,7 @@ func (d *Drives) read(ctx context.Context, kind extract.Kind, doc extract.Docume
 	case extract.None, extract.Empty:
 	default:
 		// A text with tags that cannot be read is better than none.
-		if utf8 && extract.Sniff("", "", head, true) == extract.Plain {
+		if utf8 && extract.Sniff("a.md", "text/markdown", head, true) == extract.Plain {
 			out.status, out.self = extract.Ready, true
 		}
 	}

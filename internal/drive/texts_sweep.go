@@ -166,7 +166,8 @@ func (d *Drives) underLease(ctx context.Context, job textJob, fn func(w *writer)
 	})
 }
 
-// retry schedules the next try of a text, or gives it up. Stored content that is not available
+// retry schedules the next try of a text, after a minute and after a quarter of an hour, or gives
+// it up. Stored content that is not available
 // at the moment does not count as a try.
 func (w *writer) retry(job textJob, failure error) error {
 	var tries int64
@@ -183,6 +184,6 @@ func (w *writer) retry(job textJob, failure error) error {
 		return w.giveUp(job, extract.Broken, "The service failed to read this file.")
 	}
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_texts SET tries = $1, lease_until = $2 WHERE drive_id = $3 AND blob_id = $4`,
-		tries, w.now+w.d.textPause.Microseconds()*max(1, tries), w.drive.id, job.blob.id)
+		tries, w.now+w.d.textPause.Microseconds()<<(4*max(0, tries-1)), w.drive.id, job.blob.id)
 	return err
 }

@@ -675,3 +675,37 @@ func TestTextOfATableIsFoundWithItsHeader(t *testing.T) {
 		}
 	})
 }
+
+func TestTextPlacesNameTheirLines(t *testing.T) {
+	t.Parallel()
+	pages := []extract.Place{{Line: 1, Name: "p. 1", Page: 1}, {Line: 5, Name: "p. 2", Page: 2}, {Line: 9, Name: "p. 3", Page: 3}}
+	sheets := []extract.Place{
+		{Line: 1, Name: "sheet Sales", Page: 1},
+		{Line: 2, Name: "sheet Sales", Page: 1, Row: 3},
+		{Line: 10, Name: "sheet Sales", Page: 1, Row: 500},
+		{Line: 20, Name: "sheet Costs", Page: 2},
+		{Line: 21, Name: "sheet Costs", Page: 2, Row: 1},
+	}
+	for _, c := range []struct {
+		places      []extract.Place
+		first, last int64
+		want        string
+	}{
+		{nil, 1, 2, ""},
+		{pages, 1, 4, "p. 1"},
+		{pages, 4, 9, "p. 1–3"},
+		{pages, 6, 100, "p. 2–3"},
+		{pages[1:], 1, 3, ""},
+		{pages[1:], 1, 5, "p. 2"},
+		{[]extract.Place{{Line: 1, Name: "slide 4", Page: 4}}, 1, 2, "slide 4"},
+		{sheets, 4, 9, "sheet Sales, rows 5–10"},
+		{sheets, 1, 3, "sheet Sales, rows 3–4"},
+		{sheets, 1, 1, "sheet Sales"},
+		{sheets, 12, 12, "sheet Sales, row 502"},
+		{sheets, 19, 21, "sheet Sales, row 509 – sheet Costs, row 1"},
+	} {
+		if got := drive.PlaceOf(c.places, c.first, c.last); got != c.want {
+			t.Errorf("lines %d to %d are %q, want %q", c.first, c.last, got, c.want)
+		}
+	}
+}

@@ -75,7 +75,7 @@ export function TextStatus({ of, root, writes, onRead }: { of: DriveFile; root: 
     <div class="stack">
       {word && (
         <Notice meaning={word[0] === "failed" || word[0] === "waiting" ? word[0] : "info"}>
-          {word[2]} {of.textNote}
+          {of.textNote ?? word[2]}
         </Notice>
       )}
       {!word && of.textNote && <p class="small muted">{of.textNote}</p>}
