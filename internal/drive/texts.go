@@ -369,6 +369,7 @@ func (w *writer) setText(f File, text fileText) error {
 		return err
 	}
 	w.drive.bytes += text.size - f.textSize
+	w.grows += text.size
 	f.setText(text)
 	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_files SET is_text = $1, lines = $2, text_blob_id = $3, text_size = $4 WHERE drive_id = $5 AND rid = $6`,
 		db.Bit(f.Text), f.Lines, f.textBlob, f.textSize, w.drive.id, f.rid); err != nil || !f.Text {
@@ -612,21 +613,26 @@ func (c *pages) put(key pageKey, png []byte) {
 // baseName returns the last segment of a path.
 func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// change runs fn in a transaction that has locked a drive, and writes its counters.
+// change runs fn in a transaction that has locked a drive, and writes its counters. It does
+// nothing if the drive does not exist.
 func (d *Drives) change(ctx context.Context, who Owner, fn func(w *writer) error) error {
-	var w *writer
+	waits := false
 	err := d.db.Write(ctx, func(tx *db.Tx) error {
-		row, err := lockDrive(ctx, tx, who)
-		if err != nil {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil || row.id == 0 {
 			return err
 		}
-		w = &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: extract.MaxText}
+		if row, err = lockDrive(ctx, tx, who); err != nil {
+			return err
+		}
+		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now)}
 		if err := fn(w); err != nil {
 			return err
 		}
+		waits = w.unread
 		return w.finish()
 	})
-	if err == nil && w.unread {
+	if err == nil && waits {
 		d.wakeTexts()
 	}
 	return err

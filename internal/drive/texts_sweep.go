@@ -67,11 +67,9 @@ func (d *Drives) claimText(ctx context.Context, last int64) (*textJob, error) {
 		found = false
 		for reader := int64(unread); reader < d.version; reader++ {
 			for _, after := range []int64{last, 0} {
-				found, err = tx.Get(ctx, `SELECT drive_id, blob_id FROM drive_texts WHERE reader = $1 AND drive_id > $2 AND lease_until <= $3
-					ORDER BY drive_id, blob_id LIMIT 1`, []any{reader, after, db.Micros(tx.Now)}, &job.drive, &job.blob.id)
-				if err == nil && found {
-					_, err = tx.Get(ctx, `SELECT account_id, agent_id FROM drive_drives WHERE id = $1`, []any{job.drive}, &job.who.AccountID, &job.who.AgentID)
-				}
+				found, err = tx.Get(ctx, `SELECT t.drive_id, t.blob_id, d.account_id, d.agent_id FROM drive_texts t JOIN drive_drives d ON d.id = t.drive_id
+					WHERE t.reader = $1 AND t.drive_id > $2 AND t.lease_until <= $3 ORDER BY t.drive_id, t.blob_id LIMIT 1`,
+					[]any{reader, after, db.Micros(tx.Now)}, &job.drive, &job.blob.id, &job.who.AccountID, &job.who.AgentID)
 				if err != nil || found {
 					return err
 				}

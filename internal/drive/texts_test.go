@@ -344,6 +344,9 @@ func TestTextFollowsTheContent(t *testing.T) {
 			if err := d.Remove(t.Context(), who); err != nil {
 				t.Fatal(err)
 			}
+			if n := count(t, d, "drive_drives"); n != 0 {
+				t.Errorf("after %s: %d drives", name, n)
+			}
 		}
 	})
 }

@@ -339,6 +339,7 @@ type entry struct {
 // storeEntry stores an entry at a path that currently contains cur (nil for no file): it checks
 // the rules of paths and the quotas, moves cur to the history and updates the index.
 func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
+	w.grows += e.text.size
 	if err := w.charge(p, cur, e.size+e.text.size); err != nil {
 		return Change{}, err
 	}
