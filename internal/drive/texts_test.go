@@ -351,6 +351,29 @@ func TestTextFollowsTheContent(t *testing.T) {
 	})
 }
 
+// TestTextThatWasReadAgainMeanwhileStays reads a file again while the sweep reads it.
+func TestTextThatWasReadAgainMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "a.pdf", "%PDF-wait the words") // without a reader
+		r := newReader()
+		close(r.gate)
+		d.UseReader(r)
+		r.during = func() {
+			r.during, r.suffix = nil, " of the request"
+			if _, waits, err := d.Reread(t.Context(), who, path(t, "a.pdf"), ""); err != nil || waits {
+				t.Error(waits, err)
+			}
+			r.suffix = " of the sweep"
+		}
+		sweepTexts(t, d)
+		if got := status(t, d, "a.pdf", "the words of the request"); got != extract.Ready {
+			t.Error(got)
+		}
+		check(t, d)
+	})
+}
+
 func TestTextOfAVersionWithoutAFileIsReadWhenItIsRestored(t *testing.T) {
 	t.Parallel()
 	eachReading(t, late, func(t *testing.T, d *drive.Drives, r *reader) {
@@ -636,7 +659,7 @@ func TestTextOfALongLineCanBeReadOn(t *testing.T) {
 	t.Parallel()
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		long := strings.Repeat("números 12 ", 40_000) // 480 KB
-		all := "one\ntwo\n" + long + "\nlast\n"
+		all := "one\ntwo\n" + long + "\nlast\n" + long + "\n"
 		put(t, d, "a.txt", all)
 		p := path(t, "a.txt")
 		var got strings.Builder
@@ -654,11 +677,11 @@ func TestTextOfALongLineCanBeReadOn(t *testing.T) {
 		if lines, err := d.ReadFrom(t.Context(), who, p, 3, 3, in); err != nil || !strings.HasPrefix(lines.Text, "meros") {
 			t.Errorf("%.20q, %v", lines.Text, err)
 		}
-		for line, skip := range map[int64]int64{1: 4, 2: 100, 3: int64(len(long)) + 1, 4: 1 << 40} {
+		for line, skip := range map[int64]int64{1: 4, 2: 100, 3: int64(len(long)) + 5000, 4: 1 << 40} {
 			_, err := d.ReadFrom(t.Context(), who, p, line, line, skip)
 			wantCode(t, err, stoa.CodeInvalidValue)
 		}
-		if lines, err := d.ReadFrom(t.Context(), who, p, 4, 0, 2); err != nil || lines.Text != "st\n" {
+		if lines, err := d.ReadFrom(t.Context(), who, p, 4, 4, 2); err != nil || lines.Text != "st\n" {
 			t.Errorf("%+v, %v", lines, err)
 		}
 	})
