@@ -223,8 +223,8 @@ func (p *prompt) attachedOnly(attached bool) bool {
 }
 
 // readAttached implements drive_read for attachments.
-func (w *Worker) readAttached(ctx context.Context, p *prompt, accountID, name string, from, to int64) (any, error) {
-	f, err := p.attached(name)
+func (w *Worker) readAttached(ctx context.Context, p *prompt, accountID string, in readRequest) (any, error) {
+	f, err := p.attached(in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,8 @@ func (w *Worker) readAttached(ctx context.Context, p *prompt, accountID, name st
 	if err != nil {
 		return nil, err
 	}
-	got, err := w.driveRead(ctx, p, who, path.String(), from, to, &session.ToolEffect{})
+	in.Path = path.String()
+	got, err := w.driveRead(ctx, p, who, in, &session.ToolEffect{})
 	switch r := got.(type) {
 	case readPassage:
 		r.Path = f.Name

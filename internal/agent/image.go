@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -29,6 +30,7 @@ const (
 // turn reads the image again, provided that its content still has the same SHA256.
 type shownImage struct {
 	Path     string `json:"path"`
+	Page     int64  `json:"page,omitzero"` // of a document
 	MimeType string `json:"mimeType"`
 	Bytes    int64  `json:"bytes"`
 	Width    int64  `json:"width"`
@@ -60,6 +62,9 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 	case err != nil && err != io.EOF && err != io.ErrUnexpectedEOF:
 		return nil, err
 	case !media.IsImage(head[:n]):
+		if file.Pages > 0 {
+			notText = stoa.Errorf(stoa.CodeInvalidValue, "%s It has %d pages; drive_read shows one with the argument page.", stoa.AsError(notText).Message, file.Pages)
+		}
 		return nil, notText
 	case file.Size > media.MaxImage:
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images of at most %d bytes can be looked at.", file.Path, file.MimeType, file.Size, media.MaxImage)
@@ -79,6 +84,30 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 		return shown, nil
 	}
 	out.Sources = []stoa.Source{{Path: file.Path, SHA256: file.SHA256, Via: "read"}}
+	return shown, nil
+}
+
+// readPage is drive_read of a page without a text, which is shown as an image.
+func (w *Worker) readPage(ctx context.Context, p *prompt, who drive.Owner, path drive.Path, page int64, out *session.ToolEffect) (any, error) {
+	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps, imageSteps/2)
+	if err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer release()
+	file, data, err := w.cfg.Drives.Page(ctx, who, path, page)
+	if err != nil {
+		return nil, err
+	}
+	image, err := media.ImageOf(data)
+	if err != nil {
+		return nil, err
+	}
+	shown := shownImage{Path: file.Path, Page: page, MimeType: image.Type, Bytes: int64(len(data)), Width: image.Width, Height: image.Height, SHA256: file.SHA256}
+	if !p.sees {
+		shown.Note = unseenText
+		return shown, nil
+	}
+	out.Sources = []stoa.Source{{Path: file.Path, SHA256: file.SHA256, Place: fmt.Sprintf("p. %d", page), Via: "read"}}
 	return shown, nil
 }
 
@@ -345,6 +374,15 @@ func (w *Worker) storedImage(ctx context.Context, who drive.Owner, shown *shownI
 		return nil, nil
 	case err != nil:
 		return nil, err
+	case shown.Page > 0:
+		_, data, err := w.cfg.Drives.Page(ctx, who, path, shown.Page)
+		if stoa.CodeOf(err) == stoa.CodeInvalidValue {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return media.ImageOf(data)
 	}
 	return loadImage(content, file.Size)
 }

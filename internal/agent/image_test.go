@@ -217,7 +217,7 @@ func TestFilesThatAreNoImagesAreNotShown(t *testing.T) {
 		"c.png": "\x89PNG\r\n\x1a\n\x00\xff", "d.png": picture(t, 8001, 1, 0),
 	})
 	texts, images := l.results()
-	for i, want := range []string{"is not text (application/zip, 6 bytes)", "is too large", "The header of the image is damaged.", "8001 x 1 pixels"} {
+	for i, want := range []string{"has no text to read (application/zip, 6 bytes)", "is too large", "The header of the image is damaged.", "8001 x 1 pixels"} {
 		if !strings.Contains(texts[i], want) {
 			t.Errorf("result %d is %q", i, texts[i])
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/jsonx"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -45,8 +46,8 @@ func (p *prompt) tools() []stoa.Tool {
 				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}` + attached + `},"additionalProperties":false}`,
 			},
 			stoa.Tool{
-				Name: toolRead, Description: "Read lines of one text file of your drive, or look at one image (PNG, JPEG, WebP or GIF) if you can see images.",
-				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}` + attached + `},"required":["path"],"additionalProperties":false}`,
+				Name: toolRead, Description: "Read lines of one text or document of your drive, or look at one image (PNG, JPEG, WebP, GIF) or scanned page if you can see images.",
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1},"fromByte":{"type":"integer","minimum":0},"page":{"type":"integer","minimum":1}` + attached + `},"required":["path"],"additionalProperties":false}`,
 			},
 			stoa.Tool{
 				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
@@ -139,20 +140,15 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 		}
 		content, err = w.driveList(ctx, who, in.Prefix, in.After)
 	case toolRead:
-		var in struct {
-			Path     string `json:"path"`
-			FromLine int64  `json:"fromLine"`
-			ToLine   int64  `json:"toLine"`
-			Attached bool   `json:"attached"`
-		}
+		var in readRequest
 		if bad := readArguments(arguments, &in); bad != "" {
 			return wrong("%s", bad)
 		}
 		if p.attachedOnly(in.Attached) {
-			content, err = w.readAttached(ctx, p, who.AccountID, in.Path, in.FromLine, in.ToLine)
+			content, err = w.readAttached(ctx, p, who.AccountID, in)
 			break
 		}
-		content, err = w.driveRead(ctx, p, who, in.Path, in.FromLine, in.ToLine, &out)
+		content, err = w.driveRead(ctx, p, who, in, &out)
 	case toolSearch:
 		var in struct {
 			Query    string `json:"query"`
@@ -255,6 +251,8 @@ type listedFile struct {
 	Bytes    int64  `json:"bytes"`
 	Lines    int64  `json:"lines,omitzero"`
 	MimeType string `json:"mimeType"`
+	Pages    int64  `json:"pages,omitzero"`
+	Unread   string `json:"unread,omitzero"` // why a document has no text
 }
 
 // driveList implements drive_list: a page of files below a prefix, within the limit of a
@@ -276,7 +274,12 @@ func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after s
 			page.Next = ""
 			break
 		}
-		out.Files = append(out.Files, listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType})
+		one := listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType, Pages: f.Pages}
+		if !f.Text && f.TextStatus != extract.None {
+			one.Unread = drive.Why(f.TextStatus)
+			size += len(one.Unread)
+		}
+		out.Files = append(out.Files, one)
 	}
 	if out.Next = page.Next; out.Next != "" {
 		out.Note = "There are more files: call again with after set to next."
@@ -284,27 +287,52 @@ func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after s
 	return out, nil
 }
 
+// readRequest are the arguments of drive_read.
+type readRequest struct {
+	Path     string `json:"path"`
+	FromLine int64  `json:"fromLine"`
+	ToLine   int64  `json:"toLine"`
+	FromByte int64  `json:"fromByte"`
+	Page     int64  `json:"page"`
+	Attached bool   `json:"attached"`
+}
+
 // readPassage is the result of drive_read.
 type readPassage struct {
 	Path  string `json:"path"`
+	Place string `json:"place,omitzero"`
 	Lines string `json:"lines"`
 	Total int64  `json:"totalLines"`
 	Text  string `json:"text"`
 	Note  string `json:"note,omitzero"`
 }
 
-// driveRead implements drive_read: it returns lines of a text file, numbered from 1, or an
-// image, and records them as a source.
-func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
-	at, err := drive.ParsePath(path)
+// driveRead implements drive_read: it returns lines of a text, numbered from 1, or an image, and
+// records them as a source.
+func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, in readRequest, out *session.ToolEffect) (any, error) {
+	at, err := drive.ParsePath(in.Path)
 	if err != nil {
 		return nil, err
 	}
-	from = max(from, 1)
+	from, to := max(in.FromLine, 1), in.ToLine
+	if in.Page > 0 {
+		first, last, err := w.cfg.Drives.PageLines(ctx, who, at, in.Page)
+		switch {
+		case err != nil:
+			return nil, err
+		case first == 0:
+			return w.readPage(ctx, p, who, at, in.Page, out)
+		case from > last:
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Page %d has the lines %d to %d.", in.Page, first, last)
+		case to == 0 || to > last:
+			to = last
+		}
+		from = max(from, first)
+	}
 	if to == 0 {
 		to = from + readLines - 1
 	}
-	lines, err := w.cfg.Drives.Read(ctx, who, at, from, to)
+	lines, err := w.cfg.Drives.ReadFrom(ctx, who, at, from, to, in.FromByte)
 	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // not a text
 		return w.readImage(ctx, p, who, at, err, out)
 	}
@@ -312,17 +340,17 @@ func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path
 		return nil, err
 	}
 	text, last := fitLines(lines.Text, lines.FirstLine, lines.LastLine, w.textBudget())
-	got := readPassage{Path: lines.File.Path, Lines: stoa.LineRange(lines.FirstLine, last), Total: lines.File.Lines, Text: text}
+	got := readPassage{Path: lines.File.Path, Place: lines.Place, Lines: stoa.LineRange(lines.FirstLine, last), Total: lines.File.Lines, Text: text}
 	switch {
 	case lines.FirstLine == 0:
 		got.Note = "There are no lines in that range."
-	case len(text) < len(lines.Text) && last == lines.FirstLine:
-		got.Note = "The line is cut: it is too long to be given whole."
+	case last == lines.FirstLine && !strings.HasSuffix(text, "\n") && (lines.Truncated || len(text) < len(lines.Text)):
+		got.Note = fmt.Sprintf("The line is cut: it is too long to be given whole. Read on with fromLine %d and fromByte %d.", last, in.FromByte+int64(len(text)))
 	case last < lines.File.Lines:
 		got.Note = fmt.Sprintf("The file goes on at line %d.", last+1)
 	}
 	if lines.FirstLine > 0 {
-		out.Sources = []stoa.Source{{Path: lines.File.Path, SHA256: lines.File.SHA256, FromLine: lines.FirstLine, ToLine: last, Via: "read"}}
+		out.Sources = []stoa.Source{{Path: lines.File.Path, SHA256: lines.File.SHA256, FromLine: lines.FirstLine, ToLine: last, Place: lines.Place, Via: "read"}}
 	}
 	return got, nil
 }
@@ -365,7 +393,9 @@ func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
 type foundPassage struct {
 	Attached bool   `json:"attached,omitzero"` // of an attached file
 	Path     string `json:"path"`
+	Place    string `json:"place,omitzero"`
 	Lines    string `json:"lines"`
+	Header   string `json:"header,omitzero"` // of a table
 	Text     string `json:"text"`
 }
 
@@ -410,10 +440,10 @@ func (w *Worker) driveSearch(ctx context.Context, p *prompt, who drive.Owner, qu
 			break
 		}
 		text, last := fitLines(h.Text, h.FirstLine, h.LastLine, left)
-		left -= jsonLength(text) + len(h.Path) + 60
-		found.Passages = append(found.Passages, foundPassage{Attached: h.attached, Path: h.Path, Lines: stoa.LineRange(h.FirstLine, last), Text: text})
+		left -= jsonLength(text) + len(h.Path) + len(h.Place) + len(h.Header) + 60
+		found.Passages = append(found.Passages, foundPassage{Attached: h.attached, Path: h.Path, Place: h.Place, Lines: stoa.LineRange(h.FirstLine, last), Header: h.Header, Text: text})
 		if !h.attached {
-			out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Via: "search"})
+			out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Place: h.Place, Via: "search"})
 		}
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/rest"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -172,12 +173,15 @@ func (s *Server) searchDrive(ctx context.Context, in rest.Request[searchDrivePar
 	reply.Body.Cut = found.Cut
 	for _, h := range found.Hits {
 		reply.Body.Data = append(reply.Body.Data, contract.DriveHit{
-			Path: h.Path, StartLine: h.FirstLine, EndLine: h.LastLine, Snippet: h.Snippet, Score: h.Score,
+			Path: h.Path, StartLine: h.FirstLine, EndLine: h.LastLine, Place: nullIfZero(h.Place), Snippet: h.Snippet, Score: h.Score,
 			Sha256: h.SHA256, MimeType: h.MimeType, Version: h.Version,
 		})
 	}
 	return reply, err
 }
+
+// maxTextNote is the maximum number of characters of a note on a text.
+const maxTextNote = 1000
 
 func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	lines := nullable.NewNullNullable[int64]()
@@ -186,6 +190,7 @@ func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	}
 	return contract.DriveFile{
 		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: lines,
+		TextStatus: string(f.TextStatus), TextNote: nullIfZero(session.CutRunes(f.TextNote, maxTextNote)), TextEncoding: nullIfZero(f.TextEncoding), Pages: nullIfZero(f.Pages),
 		Version: f.Version, CreatedAt: contract.Time(f.CreatedAt), UpdatedAt: contract.Time(f.UpdatedAt),
 	}
 }

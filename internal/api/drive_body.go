@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/htmlindex"
+
 	"stoa/internal/drive"
 	"stoa/internal/jsonx"
 	"stoa/internal/rest"
@@ -152,8 +154,8 @@ func (b *driveBody) path(name, text string) drive.Path {
 
 // A fileBody is the part of a body that describes a file to write.
 type fileBody struct {
-	path, mimeType, encoding string
-	content                  []byte
+	path, mimeType, encoding, textEncoding string
+	content                                []byte
 }
 
 func (f *fileBody) set(b *driveBody, name string) {
@@ -166,12 +168,14 @@ func (f *fileBody) set(b *driveBody, name string) {
 		f.mimeType = b.text(name)
 	case "encoding":
 		f.encoding = b.word(name, "utf-8", "base64")
+	case "textEncoding":
+		f.textEncoding = b.textEncoding(name)
 	}
 }
 
 // op returns the write that the body describes.
 func (f *fileBody) op(b *driveBody) drive.Op {
-	op := drive.Op{Verb: drive.VerbPut, Path: b.path("path", f.path)}
+	op := drive.Op{Verb: drive.VerbPut, Path: b.path("path", f.path), Encoding: f.textEncoding}
 	if b.err != nil {
 		return op
 	}
@@ -199,8 +203,51 @@ func parseDriveFile(raw []byte) (drive.Op, error) {
 		return drive.Op{}, err
 	}
 	var f fileBody
-	b.members([]string{"path", "content"}, []string{"mimeType", "encoding"}, func(name string) { f.set(b, name) })
+	b.members([]string{"path", "content"}, []string{"mimeType", "encoding", "textEncoding"}, func(name string) { f.set(b, name) })
 	op := f.op(b)
+	return op, b.err
+}
+
+// textEncoding parses the name of an encoding.
+func (b *driveBody) textEncoding(name string) string {
+	encoding, err := textEncoding(b.text(name))
+	if err != nil && b.err == nil {
+		b.err = stoa.AsError(err).At(b.at + name)
+	}
+	return encoding
+}
+
+// textEncoding returns the canonical name of an encoding, "" for "".
+func textEncoding(label string) (string, error) {
+	if label == "" {
+		return "", nil
+	}
+	encoding, err := htmlindex.Get(label)
+	if err == nil {
+		label, err = htmlindex.Name(encoding)
+	}
+	if err != nil {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "textEncoding is not the name of an encoding such as utf-8, windows-1252, shift_jis or gbk.").At("textEncoding")
+	}
+	return label, nil
+}
+
+// parseDriveReread parses the body of POST …/drive/files/reread.
+func parseDriveReread(raw []byte) (drive.Op, error) {
+	b, err := newDriveBody(raw)
+	if err != nil {
+		return drive.Op{}, err
+	}
+	var op drive.Op
+	var path string
+	b.members([]string{"path"}, []string{"textEncoding"}, func(name string) {
+		if name == "path" {
+			path = b.text(name)
+			return
+		}
+		op.Encoding = b.textEncoding(name)
+	})
+	op.Path = b.path("path", path)
 	return op, b.err
 }
 
@@ -326,7 +373,7 @@ func (b *driveBody) operation(verb string) drive.Op {
 	case "put":
 		var f fileBody
 		var cond drive.Condition
-		b.members([]string{"op", "path", "content"}, []string{"mimeType", "encoding", "ifMatch", "ifNoneMatch"}, func(name string) {
+		b.members([]string{"op", "path", "content"}, []string{"mimeType", "encoding", "textEncoding", "ifMatch", "ifNoneMatch"}, func(name string) {
 			switch name {
 			case "op":
 				b.cursor.Skip()

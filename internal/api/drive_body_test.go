@@ -24,7 +24,7 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 	one := func(parse func([]byte) (drive.Op, error)) func([]byte) error {
 		return func(raw []byte) error { _, err := parse(raw); return err }
 	}
-	members := []string{"path", "content", "mimeType", "encoding", "from", "to", "overwrite", "version", "operations", "op", "ifMatch", "ifNoneMatch", "other"}
+	members := []string{"path", "content", "mimeType", "encoding", "textEncoding", "from", "to", "overwrite", "version", "operations", "op", "ifMatch", "ifNoneMatch", "other"}
 	values := []string{`"a"`, `"b/c"`, `""`, `"utf-8"`, `"base64"`, `"text/plain"`, `"YQ=="`, `null`, `true`, `false`, `0`, `1`, `-1`, `1.5`, `1e2`, `[]`, `{}`, `"*"`, `"put"`, `"\u00e9"`}
 	for _, c := range []struct {
 		pattern string
@@ -32,8 +32,9 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 		own     []string // members of a good body, first
 		good    []string
 	}{
-		{"PUT /api/v1/api-agents/{id}/drive/files", one(parseDriveFile), []string{"path", "content", "mimeType", "encoding"}, []string{`"a"`, `"YQ=="`, `"text/plain"`, `"base64"`}},
+		{"PUT /api/v1/api-agents/{id}/drive/files", one(parseDriveFile), []string{"path", "content", "mimeType", "encoding", "textEncoding"}, []string{`"a"`, `"YQ=="`, `"text/plain"`, `"base64"`, `"utf-8"`}},
 		{"POST /api/v1/api-agents/{id}/drive/files/move", one(parseDriveMove), []string{"from", "to", "overwrite"}, []string{`"a"`, `"b"`, `true`}},
+		{"POST /api/v1/api-agents/{id}/drive/files/reread", one(parseDriveReread), []string{"path", "textEncoding"}, []string{`"a"`, `"utf-8"`}},
 		{"POST /api/v1/api-agents/{id}/drive/files/restore", one(parseDriveRestore), []string{"path", "version"}, []string{`"a"`, `3`}},
 		{
 			"POST /api/v1/api-agents/{id}/drive/batch", func(raw []byte) error { _, err := parseDriveBatch(raw, 500); return err },
@@ -46,9 +47,9 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 			t.Helper()
 			_, want := op.CheckBody([]byte(raw))
 			got := c.parse([]byte(raw))
-			// Paths, media types and base64 are rules beyond the schema.
+			// Paths, media types, encodings and base64 are rules beyond the schema.
 			if want == nil {
-				if e := stoa.AsError(got); got != nil && e.Code != stoa.CodeInvalidPath && e.Param != "mimeType" && e.Param != "content" && !strings.HasPrefix(e.Param, "operations[") {
+				if e := stoa.AsError(got); got != nil && e.Code != stoa.CodeInvalidPath && e.Param != "mimeType" && e.Param != "textEncoding" && e.Param != "content" && !strings.HasPrefix(e.Param, "operations[") {
 					t.Errorf("%s: the contract takes %s, we say %v", c.pattern, raw, got)
 				}
 				return

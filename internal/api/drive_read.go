@@ -80,6 +80,43 @@ func sendFile(w http.ResponseWriter, r *http.Request, f drive.File, name string,
 	return send(w, r, io.LimitReader(content, length))
 }
 
+type getDriveFileTextParams struct {
+	byID
+	contract.GetDriveFileTextParams
+}
+
+// getDriveFileText serves GET /api/v1/api-agents/{id}/drive/files/text.
+func (s *Server) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
+	r := in.HTTP
+	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
+	if err != nil {
+		return err
+	}
+	path, err := drive.ParsePath(in.Params.Path)
+	if err != nil {
+		return err
+	}
+	_, sha256, size, text, err := s.Drives.Text(r.Context(), who, path)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", `"`+sha256+`"`)
+	h.Set("Cache-Control", "private, no-cache")
+	if hasTag(in.Params.IfNoneMatch, sha256) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	attach(h, drive.Portable(path.Base())+".txt")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return send(w, r, text)
+}
+
 // exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
 func (s *Server) exportDrive(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
 	r := in.HTTP

@@ -169,6 +169,8 @@ func TestAnothersAgentIsNoAgent(t *testing.T) {
 			{"DELETE", d + "/files?path=a", nil},
 			{"GET", d + "/files/metadata?path=a", nil},
 			{"GET", d + "/files/content?path=a", nil},
+			{"GET", d + "/files/text?path=a", nil},
+			{"POST", d + "/files/reread", m{"path": "a"}},
 			{"PUT", d + "/files/content?path=a", "raw"},
 			{"POST", d + "/files/move", m{"from": "a", "to": "b"}},
 			{"GET", d + "/files/versions?path=a", nil},
@@ -207,7 +209,7 @@ func TestRawContent(t *testing.T) {
 	if f := raw(200, "a.md", "application/octet-stream", []byte("# A")); f.Outcome != "unchanged" {
 		t.Errorf("%+v", f)
 	}
-	if f := raw(200, "a.md", "text/plain", []byte("# A"), "mimeType", "application/octet-stream"); f.Text {
+	if f := raw(200, "a.md", "text/plain", []byte("# A"), "mimeType", "application/octet-stream"); !f.Text || f.MimeType != "application/octet-stream" {
 		t.Errorf("%+v", f)
 	}
 	if f := raw(201, "empty.txt", "", nil); f.Size != 0 || !f.Text {
@@ -478,7 +480,7 @@ func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
 	t.Parallel()
 	h := startDrive(t, drive.Limits{})
 	h.put(t, 201, "a", "x")
-	for _, op := range []struct{ method, what string }{{"PUT", "/files"}, {"POST", "/files/move"}, {"POST", "/files/restore"}, {"POST", "/batch"}} {
+	for _, op := range []struct{ method, what string }{{"PUT", "/files"}, {"POST", "/files/move"}, {"POST", "/files/restore"}, {"POST", "/files/reread"}, {"POST", "/batch"}} {
 		for _, c := range []struct {
 			client *apitest.Client
 			body   string

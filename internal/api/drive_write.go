@@ -38,11 +38,8 @@ func (s *Server) putDriveFile(w http.ResponseWriter, in *rest.Request[putDriveFi
 	if err != nil {
 		return err
 	}
-	change, err := s.Drives.Put(ctx, who, op.Path, op.Content, op.MimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))
-	if err != nil {
-		return err
-	}
-	return writtenFile(w, who, change)
+	op.If = writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch)
+	return s.putFile(w, in.HTTP, who, op)
 }
 
 type putDriveFileContentParams struct {
@@ -65,16 +62,63 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[put
 	if err != nil {
 		return err
 	}
+	encoding, err := textEncoding(in.Params.TextEncoding)
+	if err != nil {
+		return err
+	}
 	content, err := s.stage(r, s.Drives.Limits().MaxFileBytes)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))
+	return s.putFile(w, r, who, drive.Op{
+		Verb: drive.VerbPut, Path: path, Content: content, MimeType: mimeType, Encoding: encoding,
+		If: writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch),
+	})
+}
+
+// putFile writes a file.
+func (s *Server) putFile(w http.ResponseWriter, r *http.Request, who drive.Owner, op drive.Op) error {
+	result, err := s.Drives.Apply(r.Context(), who, drive.Claim{}, []drive.Op{op})
+	if err != nil {
+		return singleError(err)
+	}
+	return writtenFile(w, who, result.Changes[0])
+}
+
+// singleError returns the error of the only operation of a write.
+func singleError(err error) error {
+	if e, ok := errors.AsType[*drive.OpError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// rereadDriveFile serves POST /api/v1/api-agents/{id}/drive/files/reread.
+func (s *Server) rereadDriveFile(w http.ResponseWriter, in *rest.Request[byID, rest.None]) error {
+	ctx := in.HTTP.Context()
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	return writtenFile(w, who, change)
+	body, err := s.ReadBody(w, in.HTTP)
+	if err != nil {
+		return err
+	}
+	op, err := rest.InTurn(&s.Base, w, body, parseDriveReread)
+	if err != nil {
+		return err
+	}
+	f, waits, err := s.Drives.Reread(ctx, who, op.Path, op.Encoding)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if waits {
+		status = http.StatusAccepted
+	}
+	w.Header().Set("ETag", f.ETag())
+	return rest.Answer(w, rest.Reply[contract.DriveFile]{Status: status, Body: contractFile(who, f)}, nil)
 }
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
@@ -99,10 +143,7 @@ func (s *Server) changeFile(w http.ResponseWriter, in *rest.Request[byID, rest.N
 	}
 	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, []drive.Op{op})
 	if err != nil {
-		if e, ok := errors.AsType[*drive.OpError](err); ok {
-			return e.Err
-		}
-		return err
+		return singleError(err)
 	}
 	replayed(w, in.Log, result)
 	return writtenFile(w, who, result.Changes[0])

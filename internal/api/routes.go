@@ -95,6 +95,8 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/api-agents/{id}/drive/files/metadata", "drive:read", (*Server).getDriveFileMetadata),
 		rest.Stream("GET /api/v1/api-agents/{id}/drive/files/content", "drive:read", (*Server).getDriveFileContent),
 		rest.Stream("PUT /api/v1/api-agents/{id}/drive/files/content", "drive:write", (*Server).putDriveFileContent),
+		rest.Stream("GET /api/v1/api-agents/{id}/drive/files/text", "drive:read", (*Server).getDriveFileText),
+		rest.Stream("POST /api/v1/api-agents/{id}/drive/files/reread", "drive:write", (*Server).rereadDriveFile),
 		rest.Stream("POST /api/v1/api-agents/{id}/drive/files/move", "drive:write", (*Server).moveDriveFile),
 		rest.Get("GET /api/v1/api-agents/{id}/drive/files/versions", "drive:read", (*Server).listDriveFileVersions),
 		rest.Stream("POST /api/v1/api-agents/{id}/drive/files/restore", "drive:write", (*Server).restoreDriveFile),

@@ -129,7 +129,8 @@ func (s *Server) listSessionSources(ctx context.Context, in rest.Request[listSes
 
 func contractSource(s stoa.Source) contract.Source {
 	return contract.Source{
-		Turn: s.Turn, Path: s.Path, Sha256: s.SHA256, FromLine: nullIfZero(s.FromLine), ToLine: nullIfZero(s.ToLine), Via: s.Via,
+		Turn: s.Turn, Path: s.Path, Sha256: s.SHA256, FromLine: nullIfZero(s.FromLine), ToLine: nullIfZero(s.ToLine),
+		Place: nullIfZero(s.Place), Via: s.Via,
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/extract/extracttest"
 	"stoa/internal/listen"
 	"stoa/internal/outbound"
@@ -49,6 +50,7 @@ type Config struct {
 	Models    map[string]stoa.ModelChange
 	Grant     stoa.Credits            // of the owner; 0 means 100 credits
 	Drive     drive.Limits            // zero means the defaults
+	Reader    extract.Reader          // of documents; nil means that they are unsupported
 	Plans     []stoa.Plan             // nil means free (no gated models) and pro (all), without limits
 	Logger    *slog.Logger            // may be nil
 	Metrics   *telemetry.Metrics      // may be nil
@@ -97,6 +99,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		t.Fatalf("open the drives: %v", err)
 	}
 	t.Cleanup(func() { drives.Close() })
+	drives.UseReader(cfg.Reader)
 	plans := map[string]stoa.Plan{"free": {ID: "free", Name: "Free"}, "pro": {ID: "pro", Name: "Pro", GatedModels: true}}
 	if cfg.Plans != nil {
 		clear(plans)

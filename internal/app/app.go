@@ -100,7 +100,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	documents := newExtract(cfg, opts.Logger)
-	drives, err := openDrives(ctx, cfg, st, opts.Logger)
+	drives, err := openDrives(ctx, cfg, st, documents, opts.Logger)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -18,15 +19,19 @@ import (
 const driveSweep = 10 * time.Minute
 
 // openDrives opens the agents' files, which have a separate database file.
-func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *slog.Logger) (*drive.Drives, error) {
+func openDrives(ctx context.Context, cfg config.Config, st *store.Store, documents extract.Reader, log *slog.Logger) (*drive.Drives, error) {
 	d, err := drive.Open(ctx, db.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),
 	})
-	if err != nil || cfg.Drive.Store.S3.Endpoint == "" {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	d.UseReader(documents)
+	if cfg.Drive.Store.S3.Endpoint == "" {
+		return d, nil
 	}
 	bucket, err := drive.NewBucket(cfg.Drive.Store.S3)
 	if err != nil {

@@ -19,6 +19,7 @@ var unlimited = map[string]string{
 	"drive.allFiles": "limits.driveFiles",
 	"drive.Versions": "drive.Limits.MaxVersions, which retire enforces",
 	"drive.fileAt":   "one row: drive and path are unique",
+	"drive.spread":   "limits.driveFiles: the files of one drive with the same content",
 
 	"backup.schema":                    "the tables and columns of a backup whose schema is being compared",
 	"store.SpentByRoot":                "a group for each key, limits.keysPerAccount and limits.endedKeysPerAccount",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"stoa/internal/backup"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
 )
@@ -23,6 +25,17 @@ const oddText = "tab\there \\N \\. line\nfeed\r\n 'quoted' \"x\" é 漢字 🙂 
 
 var copyOwner = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}
 
+// shouting reads documents: their text is the content in capitals.
+type shouting struct{ extract.Reader }
+
+func (shouting) Read(_ context.Context, d extract.Document) (extract.Result, error) {
+	content, err := io.ReadAll(d.Content)
+	if !bytes.HasPrefix(content, []byte("%PDF-")) {
+		return extract.Result{Status: extract.None}, err
+	}
+	return extract.Result{Status: extract.Ready, Text: append([]byte("loud "), bytes.ToUpper(content[5:])...)}, err
+}
+
 // fullStore creates a store in which every table has rows, in a new directory.
 func fullStore(t *testing.T) (dir string) {
 	t.Helper()
@@ -31,6 +44,7 @@ func fullStore(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	drives.UseReader(shouting{})
 	put := func(path string, content []byte, claim drive.Claim) {
 		t.Helper()
 		p, err := drive.ParsePath(path)
@@ -48,6 +62,7 @@ func fullStore(t *testing.T) (dir string) {
 	put("long.txt", []byte(long), drive.Claim{})
 	put("bytes.bin", bytes.Repeat([]byte{0, 1, 254, 255, '\\', '\n'}, 100_000), drive.Claim{})
 	put("empty.txt", nil, drive.Claim{})
+	put("document.pdf", []byte("%PDF-omega"), drive.Claim{})
 	put("notes/gone.md", []byte("epsilon"), drive.Claim{})
 	gone, _ := drive.ParsePath("notes/gone.md")
 	if _, err := drives.Delete(ctx, copyOwner, gone, drive.Condition{}); err != nil {
@@ -160,7 +175,7 @@ func found(t *testing.T, cfg store.Config) (hits []string) {
 		t.Fatal(err)
 	}
 	defer drives.Close()
-	for _, query := range []string{"gamma", "whale", "epsilon", "alpha", `"the café"`, "東京", "notes"} {
+	for _, query := range []string{"gamma", "whale", "epsilon", "alpha", `"the café"`, "東京", "notes", "loud omega"} {
 		f, err := drives.Search(ctx, copyOwner, query, "", 100)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +197,7 @@ func TestEveryTableIsCopied(t *testing.T) {
 		places = append(places, storetest.EmptyPostgres(t).Config, storetest.Postgres(t).Config, store.Config{Dir: t.TempDir()})
 	}
 	want := found(t, source)
-	if len(want) != 5 {
+	if len(want) != 6 {
 		t.Fatalf("the source finds only %q", want)
 	}
 	var first backup.Copied
@@ -212,7 +227,7 @@ func TestEveryTableIsCopied(t *testing.T) {
 		}
 		n, err := d.LastNumber(ctx, "drive_files", "rid")
 		d.Close()
-		if err != nil || n != 5 { // the last one is deleted
+		if err != nil || n != 6 { // the last one is deleted
 			t.Errorf("the last number of a file is %d (%v)", n, err)
 		}
 	}

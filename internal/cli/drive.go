@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/client"
+	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/jsonx"
 )
 
@@ -22,6 +25,7 @@ func viewFiles() view {
 		{"Path", "path", flexible},
 		{"Size", "size", size},
 		{"Type", "mimeType", flexible},
+		{"Text", "textStatus", plain},
 		{"Changed", "updatedAt", when},
 	}}
 }
@@ -31,6 +35,7 @@ func viewHits() view {
 		{"Path", "path", plain},
 		{"Line", "startLine", count},
 		{"To", "endLine", count},
+		{"Place", "place", plain},
 		{"Passage", "snippet", flexible},
 	}}
 }
@@ -52,7 +57,7 @@ func viewDrive() view {
 func (e *env) drive() *cobra.Command {
 	c := group("drive", "Manage the files of an agent", `Manage the files of an agent, which are its knowledge. AGENT is an id, an external id, or a unique name. Paths
 are relative, with / between folders.`)
-	c.AddCommand(e.driveLs(), e.driveCat(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
+	c.AddCommand(e.driveLs(), e.driveCat(), e.driveText(), e.driveReread(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
 		e.driveSearch(), e.driveInfo(), e.driveExport(), e.driveVersions(), e.driveRestore())
 	return c
 }
@@ -74,6 +79,18 @@ type file struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+
+	TextStatus extract.Status `json:"textStatus"`
+	TextNote   string         `json:"textNote"`
+}
+
+// unread returns the path of a document that is not read, and why; "" for other files.
+func (f file) unread() string {
+	switch f.TextStatus {
+	case "", extract.Ready, extract.Partial, extract.None:
+		return ""
+	}
+	return fmt.Sprintf("%s (%s). %s", f.Path, f.TextStatus, strings.TrimSuffix(cmp.Or(f.TextNote, drive.Why(f.TextStatus)), "."))
 }
 
 // files lists the files whose paths begin with prefix.
@@ -126,7 +143,8 @@ func folder(name string) string {
 func (e *env) driveLs() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls AGENT [FOLDER]", Short: "List files", Args: takes("AGENT", "[FOLDER]"),
-		Long:    "List the files and folders in a folder, or with -r all files below it.",
+		Long: `List the files and folders in a folder, or with -r all files below it. TEXT says whether the agent can search and
+read a file: "ready" or "partial" if so, "none" for a file without a text such as an image, and otherwise why not.`,
 		Example: "  stoa drive ls support\n  stoa drive ls support handbook -r",
 	}
 	deep := c.Flags().BoolP("recursive", "r", false, "list all files below the folder")
@@ -207,6 +225,65 @@ func (e *env) driveCat() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+func (e *env) driveText() *cobra.Command {
+	c := &cobra.Command{
+		Use: "text AGENT PATH", Short: "Print the text of a file", Args: takes("AGENT", "PATH"),
+		Long: `Print the text of a file as the agent reads it and searches it: that of a document, or a text file itself. A file
+without a text is an error that says why.`,
+		Example: "  stoa drive text support contract.pdf\n  stoa drive text support contract.pdf | less",
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		r, err := e.remote(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		res, err := call.Do(c.Context(), client.Request{Path: r.path + "/files/text", Query: url.Values{"path": {args[1]}}})
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		return e.catBody(c.Context(), res)
+	}
+	return c
+}
+
+func (e *env) driveReread() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reread AGENT PATH", Short: "Read the text of a file again", Args: takes("AGENT", "PATH"),
+		Long: `Read the text of a document again, or the text of a file in the encoding that you name. The content of the file does
+not change.`,
+		Example: "  stoa drive reread support contract.pdf\n  stoa drive reread support prices.csv --encoding windows-1252",
+	}
+	encoding := c.Flags().String("encoding", "", "the `name` of the text's encoding, such as windows-1252 or gbk")
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		body := map[string]any{"path": args[0]}
+		if *encoding != "" {
+			body["textEncoding"] = *encoding
+		}
+		raw, err := r.call.JSON(ctx, http.MethodPost, r.path+"/files/reread", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			return o.printJSON(raw)
+		}
+		var f file
+		if err := jsonx.Unmarshal(raw, &f); err != nil {
+			return err
+		}
+		if why := f.unread(); why != "" {
+			e.say("Not read: %s.", why)
+		} else {
+			e.say("Read: %s.", f.Path)
+		}
+		return nil
+	})
 }
 
 // catBody copies a file byte for byte; to a terminal, only text without control
@@ -382,7 +459,7 @@ func (r remote) versions(ctx context.Context, path string) ([]jsonx.Value, error
 
 func viewWritten() view {
 	return view{"WrittenDriveFile", []column{
-		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when},
+		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Text", "textStatus", plain}, {"Changed", "updatedAt", when},
 	}}
 }
 

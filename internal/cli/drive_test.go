@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -33,5 +38,68 @@ func TestACutSearchSaysSo(t *testing.T) {
 				t.Errorf("it says %q", said)
 			}
 		})
+	}
+}
+
+// TestDocumentsThatAreNotReadAreNamed sends files of which the service reads only some.
+func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
+	t.Parallel()
+	status := map[string]string{"locked.pdf": "encrypted", "old.csv": "unknown_encoding", "page.pdf": "ready", "logo.png": "none"}
+	var mu sync.Mutex
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		body, _ := io.ReadAll(r.Body)
+		path := r.URL.Query().Get("path")
+		mu.Lock()
+		asked = append(asked, r.Method+" "+r.URL.Path[strings.LastIndexByte(r.URL.Path, '/'):]+" "+path+" "+r.URL.Query().Get("textEncoding"))
+		mu.Unlock()
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/content"):
+			fmt.Fprintf(w, `{"path":%q,"textStatus":%q,"textNote":null}`, path, status[path])
+		case strings.HasSuffix(r.URL.Path, "/reread") && strings.Contains(string(body), `"textEncoding":"gbk"`):
+			fmt.Fprint(w, `{"path":"old.csv","textStatus":"ready","textNote":null}`)
+		case strings.HasSuffix(r.URL.Path, "/reread"):
+			fmt.Fprint(w, `{"path":"old.csv","textStatus":"unknown_encoding","textNote":"It may be gbk."}`)
+		case strings.HasSuffix(r.URL.Path, "/text"):
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			fmt.Fprint(w, "[page 1]\nwords\n")
+		case strings.HasSuffix(r.URL.Path, "/search"):
+			fmt.Fprint(w, `{"data":[{"path":"page.pdf","startLine":1,"endLine":2,"place":"p. 12–13","snippet":"words","score":1,"sha256":"9f86","mimeType":"application/pdf","version":2}],"cut":false}`)
+		default:
+			fmt.Fprint(w, `{"data":[{"path":"locked.pdf","size":3,"sha256":"9f86","mimeType":"application/pdf","textStatus":"encrypted","updatedAt":"2026-11-20T11:58:00.000Z"}],"commonPrefixes":[],"nextCursor":null,"hasMore":false}`)
+		}
+	}))
+	defer s.Close()
+	p := newPerson(t, "STOA_BASE_URL="+s.URL, "STOA_API_KEY=sk_test_of_a_drive_with_a_long_secret_")
+	const agent = "agt_06h03i5s3prfd1l3n0000000"
+	dir := t.TempDir()
+	for name := range status {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := p.runs(0, "", "drive", "push", agent, dir+"/", "--encoding", "big5")
+	for _, want := range []string{"Not read: locked.pdf (encrypted). It needs a password.\n", "Not read: old.csv (unknown_encoding). Its encoding is unknown."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it says %q, without %q", said, want)
+		}
+	}
+	if strings.Contains(said, "page.pdf") || strings.Contains(said, "logo.png") || !slices.Contains(asked, "PUT /content page.pdf big5") {
+		t.Errorf("it says %q and asks %q", said, asked)
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"encrypted", []string{"ls", agent}},
+		{"[page 1]\nwords\n", []string{"text", agent, "page.pdf"}},
+		{"Not read: old.csv (unknown_encoding). It may be gbk.", []string{"reread", agent, "old.csv"}},
+		{"Read: old.csv.", []string{"reread", agent, "old.csv", "--encoding", "gbk"}},
+		{"p. 12–13", []string{"search", agent, "words"}},
+	} {
+		if said := p.runs(0, "", append([]string{"drive"}, c.args...)...); !strings.Contains(said, c.want) {
+			t.Errorf("%v says %q", c.args, said)
+		}
 	}
 }

@@ -80,7 +80,9 @@ func (t *timeline) event(ev client.SessionEvent) error {
 			word = "wrote "
 		}
 		line := word + text(v, "path")
-		if from, to := text(v, "fromLine"), text(v, "toLine"); from != "" && from == to {
+		if place := text(v, "place"); place != "" {
+			line += ", " + place
+		} else if from, to := text(v, "fromLine"), text(v, "toLine"); from != "" && from == to {
 			line += " line " + from
 		} else if from != "" {
 			line += " lines " + from + " to " + to

@@ -24,6 +24,7 @@ import (
 
 	"stoa/internal/client"
 	"stoa/internal/drive"
+	"stoa/internal/jsonx"
 )
 
 // Actions of a plan.
@@ -52,6 +53,9 @@ type transfer struct {
 	bytes int64
 	total int64
 	files int
+
+	encoding string // of texts that are sent; empty if unknown
+	unread   []file // files that were sent and have no text
 }
 
 // transferFlags adds the flags that push, pull and sync share.
@@ -65,11 +69,12 @@ func (e *env) drivePush() *cobra.Command {
 		Use: "push AGENT FILE...", Short: "Copy files and folders to the drive", Args: takes("AGENT", "FILE..."),
 		Long: `Copy files and folders to the drive. A folder is copied under its name; with a trailing / only its content is
 copied. Identical files (by SHA-256) are not sent. Names that begin with a dot are skipped, unless --hidden is
-given; links are not followed.`,
+given; links are not followed. Documents that the service cannot read are listed with the reason.`,
 		Example: "  stoa drive push support handbook prices.csv\n  stoa drive push support ./docs/ --to handbook --dry-run",
 	}
 	to := c.Flags().String("to", "", "the `folder` on the drive")
 	hidden := c.Flags().Bool("hidden", false, "also send names that begin with a dot")
+	encoding := c.Flags().String("encoding", "", "the `name` of the encoding of texts that are not UTF-8, such as windows-1252")
 	dry, remove := transferFlags(c)
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		local := map[string]string{}
@@ -87,7 +92,7 @@ given; links are not followed.`,
 				roots = append(roots, folder(under))
 			}
 		}
-		t := &transfer{e: e, o: o, r: r, dry: *dry}
+		t := &transfer{e: e, o: o, r: r, dry: *dry, encoding: *encoding}
 		return t.push(ctx, local, folder(*to), *remove, roots)
 	})
 }
@@ -380,6 +385,10 @@ func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func
 		return fmt.Errorf("%w; %s copied, run the same command to continue", err, fmt.Sprintf("%d of %s", t.done, some(t.files, "file", "files")))
 	}
 	t.e.say("Done: %s copied.", tally(count, t.total))
+	slices.SortFunc(t.unread, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
+	for _, f := range t.unread {
+		t.e.say("Not read: %s.", f.unread())
+	}
 	if t.o.raw() {
 		return t.o.printPlan(plans)
 	}
@@ -454,8 +463,21 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 			return &reader{f, func(n int) { t.moved(n, p.Path) }}, nil
 		},
 	}
-	if _, _, err := t.r.call.Bytes(ctx, r); err != nil {
+	if t.encoding != "" {
+		r.Query.Set("textEncoding", t.encoding)
+	}
+	body, _, err := t.r.call.Bytes(ctx, r)
+	if err != nil {
 		return err
+	}
+	var written file
+	if err := jsonx.Unmarshal(body, &written); err != nil {
+		return fmt.Errorf("the reply does not match the contract: %w", err)
+	}
+	if written.unread() != "" {
+		t.mu.Lock()
+		t.unread = append(t.unread, written)
+		t.mu.Unlock()
 	}
 	t.finished()
 	return nil

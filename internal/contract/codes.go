@@ -77,6 +77,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeSpaceNotEmpty, 409, "The space still has agents."),
 		invalid(stoa.CodeLimitReached, 409, "The maximum number of objects of this kind is reached; see `limits` of GET /api/v1/meta."),
 		invalid(stoa.CodeTooManyTasks, 409, "The agent has reached its maximum number of scheduled tasks."),
+		invalid(stoa.CodeNoText, 409, "The file has no text that could be read, or not yet."),
 		invalid(stoa.CodePathConflict, 409, "A path cannot be both a file and a folder: something exists at or above that path."),
 		invalid(stoa.CodeSessionBusy, 409, "The session is working on a turn."),
 		invalid(stoa.CodeSessionFinished, 409, "The session has ended and does not accept this any more."),

@@ -1271,7 +1271,7 @@ type DocsLinks struct {
 type Drive struct {
 	AgentID string `json:"agentId"`
 
-	// Bytes The total size of all files.
+	// Bytes The total size of all files, and of the texts read from documents.
 	Bytes        int64 `json:"bytes"`
 	Files        int64 `json:"files"`
 	HistoryBytes int64 `json:"historyBytes"`
@@ -1317,12 +1317,15 @@ type DriveEvent struct {
 	FromLine  int64  `json:"fromLine,omitempty,omitzero"`
 	Outcome   string `json:"outcome,omitempty,omitzero"`
 	Path      string `json:"path"`
-	Seq       int64  `json:"seq"`
-	Sha256    string `json:"sha256"`
-	StepID    string `json:"stepId"`
-	ToLine    int64  `json:"toLine,omitempty,omitzero"`
-	Type      string `json:"type"`
-	Via       string `json:"via,omitempty,omitzero"`
+
+	// Place The place in a document, such as `p. 12–13`.
+	Place  string `json:"place,omitempty,omitzero"`
+	Seq    int64  `json:"seq"`
+	Sha256 string `json:"sha256"`
+	StepID string `json:"stepId"`
+	ToLine int64  `json:"toLine,omitempty,omitzero"`
+	Type   string `json:"type"`
+	Via    string `json:"via,omitempty,omitzero"`
 }
 
 // DriveFile defines model for DriveFile.
@@ -1335,11 +1338,14 @@ type DriveFile struct {
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Null for content that is not text.
+	// Lines Of the text; null without one.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
 	MimeType string `json:"mimeType"`
+
+	// Pages The number of pages, slides or sheets of a document.
+	Pages nullable.Nullable[int64] `json:"pages"`
 
 	// Path Example: handbook/refunds.md
 	Path string `json:"path"`
@@ -1350,9 +1356,18 @@ type DriveFile struct {
 	// Size In bytes.
 	Size int64 `json:"size"`
 
-	// Text Whether the file is searchable and available to the agent as text.
-	Text      bool `json:"text"`
-	UpdatedAt Time `json:"updatedAt"`
+	// Text Whether the file is searchable and available to the agent as text: it is a text itself, or its text was read from a document.
+	Text bool `json:"text"`
+
+	// TextEncoding The encoding of a text that is not UTF-8.
+	TextEncoding nullable.Nullable[string] `json:"textEncoding"`
+
+	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
+	TextNote nullable.Nullable[string] `json:"textNote"`
+
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	TextStatus string `json:"textStatus"`
+	UpdatedAt  Time   `json:"updatedAt"`
 
 	// Version The drive's revision at which this content was stored at this path.
 	Version int64 `json:"version"`
@@ -1375,6 +1390,9 @@ type DriveHit struct {
 	MimeType string `json:"mimeType"`
 	Path     string `json:"path"`
 
+	// Place The place in a document, such as `p. 12–13`, `slide 4` or `sheet Sales, rows 40–52`.
+	Place nullable.Nullable[string] `json:"place"`
+
 	// Score 1 for the best passage of this reply, less for the others.
 	Score float64 `json:"score"`
 
@@ -1384,7 +1402,7 @@ type DriveHit struct {
 	// Snippet A part of the passage around the words found, on one line.
 	Snippet string `json:"snippet"`
 
-	// StartLine The first line of the passage.
+	// StartLine The first line of the passage, in the text of the file.
 	StartLine int64 `json:"startLine"`
 	Version   int64 `json:"version"`
 }
@@ -1423,6 +1441,9 @@ type DrivePut struct {
 	MimeType    nullable.Nullable[string] `json:"mimeType,omitempty,omitzero"`
 	Op          string                    `json:"op"`
 	Path        string                    `json:"path"`
+
+	// TextEncoding Like that of `PUT …/drive/files`.
+	TextEncoding nullable.Nullable[string] `json:"textEncoding,omitempty,omitzero"`
 }
 
 // DriveSearchResult defines model for DriveSearchResult.
@@ -3341,6 +3362,14 @@ type DroppedRequests struct {
 	Until Time  `json:"until"`
 }
 
+// RereadDriveFile defines model for RereadDriveFile.
+type RereadDriveFile struct {
+	Path string `json:"path"`
+
+	// TextEncoding The encoding of the text; by default the one of the last write or request that named one.
+	TextEncoding nullable.Nullable[string] `json:"textEncoding,omitempty,omitzero"`
+}
+
 // ResolveToolCall defines model for ResolveToolCall.
 type ResolveToolCall struct {
 	Note    nullable.Nullable[string] `json:"note,omitempty,omitzero"`
@@ -3923,6 +3952,9 @@ type Source struct {
 	// FromLine The first line of the passage, from 1; null means the whole file.
 	FromLine nullable.Nullable[int64] `json:"fromLine"`
 	Path     string                   `json:"path"`
+
+	// Place The place in a document, such as `p. 12–13`, `slide 4` or `sheet Sales, rows 40–52`.
+	Place nullable.Nullable[string] `json:"place"`
 
 	// Sha256 The hash of the file's content at that time.
 	Sha256 string                   `json:"sha256"`
@@ -4743,6 +4775,9 @@ type WriteDriveFile struct {
 
 	// Path Relative, with `/` between folders: no empty, `.` or `..` segments, no backslash or control character, at most 1,024 bytes and 255 for a segment. It is normalized to Unicode NFC.
 	Path string `json:"path"`
+
+	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as the WHATWG Encoding Standard names it. Found out if absent.
+	TextEncoding nullable.Nullable[string] `json:"textEncoding,omitempty,omitzero"`
 }
 
 // WrittenDriveFile A file, and the outcome of the write.
@@ -4755,12 +4790,15 @@ type WrittenDriveFile struct {
 	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Lines Null for content that is not text.
+	// Lines Of the text; null without one.
 	Lines nullable.Nullable[int64] `json:"lines"`
 
 	// MimeType Example: text/markdown
 	MimeType string `json:"mimeType"`
 	Outcome  string `json:"outcome"`
+
+	// Pages The number of pages, slides or sheets of a document.
+	Pages nullable.Nullable[int64] `json:"pages"`
 
 	// Path Example: handbook/refunds.md
 	Path string `json:"path"`
@@ -4771,9 +4809,18 @@ type WrittenDriveFile struct {
 	// Size In bytes.
 	Size int64 `json:"size"`
 
-	// Text Whether the file is searchable and available to the agent as text.
-	Text      bool `json:"text"`
-	UpdatedAt Time `json:"updatedAt"`
+	// Text Whether the file is searchable and available to the agent as text: it is a text itself, or its text was read from a document.
+	Text bool `json:"text"`
+
+	// TextEncoding The encoding of a text that is not UTF-8.
+	TextEncoding nullable.Nullable[string] `json:"textEncoding"`
+
+	// TextNote Details of `textStatus` for a person, such as the number of damaged characters.
+	TextNote nullable.Nullable[string] `json:"textNote"`
+
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	TextStatus string `json:"textStatus"`
+	UpdatedAt  Time   `json:"updatedAt"`
 
 	// Version The drive's revision at which this content was stored at this path.
 	Version int64 `json:"version"`
@@ -4823,6 +4870,9 @@ type DriveQuery = string
 
 // DriveRecursive defines model for DriveRecursive.
 type DriveRecursive = bool
+
+// DriveTextEncoding defines model for DriveTextEncoding.
+type DriveTextEncoding = string
 
 // EmbedID defines model for EmbedID.
 type EmbedID = string
@@ -5138,6 +5188,9 @@ type PutDriveFileContentParams struct {
 	// MimeType The media type of the file.
 	MimeType DriveMimeType `form:"mimeType,omitempty" json:"mimeType,omitempty,omitzero"`
 
+	// TextEncoding The encoding of the text in a file that is not UTF-8, such as `windows-1252` or `gbk`, as the WHATWG Encoding Standard names it. Found out if absent.
+	TextEncoding DriveTextEncoding `form:"textEncoding,omitempty" json:"textEncoding,omitempty,omitzero"`
+
 	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 
@@ -5164,6 +5217,15 @@ type MoveDriveFileParams struct {
 type RestoreDriveFileParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// GetDriveFileTextParams defines parameters for GetDriveFileText.
+type GetDriveFileTextParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// IfNoneMatch The `ETag` of a cached copy; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
 // ListDriveFileVersionsParams defines parameters for ListDriveFileVersions.
@@ -5990,6 +6052,9 @@ type PutDriveFileJSONRequestBody = WriteDriveFile
 
 // MoveDriveFileJSONRequestBody defines body for MoveDriveFile for application/json ContentType.
 type MoveDriveFileJSONRequestBody = MoveDriveFile
+
+// RereadDriveFileJSONRequestBody defines body for RereadDriveFile for application/json ContentType.
+type RereadDriveFileJSONRequestBody = RereadDriveFile
 
 // RestoreDriveFileJSONRequestBody defines body for RestoreDriveFile for application/json ContentType.
 type RestoreDriveFileJSONRequestBody = RestoreDriveFile

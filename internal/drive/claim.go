@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"stoa/internal/extract"
 	"stoa/internal/jsonx"
 )
 
@@ -34,6 +35,11 @@ type storedFile struct {
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
+
+	TextStatus   extract.Status `json:"textStatus,omitzero"`
+	TextNote     string         `json:"textNote,omitzero"`
+	TextEncoding string         `json:"textEncoding,omitzero"`
+	Pages        int64          `json:"pages,omitzero"`
 }
 
 // encodeResult returns the JSON under which a result is stored with its claim.
@@ -42,7 +48,10 @@ func encodeResult(r Result) (string, error) {
 	for _, c := range r.Changes {
 		sc := storedChange{Outcome: c.Outcome, Path: c.Path, Count: c.Count}
 		if f := c.File; f != nil {
-			sc.File = &storedFile{f.ID, f.Path, f.Size, f.MimeType, f.SHA256, f.Text, f.Lines, f.Version, f.CreatedAt, f.UpdatedAt}
+			sc.File = &storedFile{
+				f.ID, f.Path, f.Size, f.MimeType, f.SHA256, f.Text, f.Lines, f.Version, f.CreatedAt, f.UpdatedAt,
+				f.TextStatus, f.TextNote, f.TextEncoding, f.Pages,
+			}
 		}
 		s.Changes = append(s.Changes, sc)
 	}
@@ -63,6 +72,13 @@ func decodeResult(text string, into *Result) error {
 			c.File = &File{
 				ID: f.ID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, SHA256: f.SHA256, Text: f.Text,
 				Lines: f.Lines, Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+				TextStatus: f.TextStatus, TextNote: f.TextNote, TextEncoding: f.TextEncoding, Pages: f.Pages,
+			}
+			if c.File.TextStatus == "" { // stored by an earlier version
+				c.File.TextStatus = extract.None
+				if f.Text {
+					c.File.TextStatus = extract.Ready
+				}
 			}
 		}
 		into.Changes = append(into.Changes, c)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"stoa/internal/extract"
 	"stoa/internal/stoa"
 )
 
@@ -164,9 +165,9 @@ func (c *Content) reader() io.Reader {
 	return bytes.NewReader(c.mem)
 }
 
-// Head returns the first 512 bytes, to guess the type.
+// Head returns the first bytes, to guess the type.
 func (c *Content) Head() []byte {
-	b := make([]byte, 512)
+	b := make([]byte, min(extract.HeadBytes, c.size))
 	n, _ := io.ReadFull(c.reader(), b)
 	return b[:n]
 }

@@ -375,7 +375,7 @@ func TestAnExportMarksSpecialNames(t *testing.T) {
 
 func TestALargeUploadCostsLittleMemory(t *testing.T) {
 	d := open(t, dbConfig(t), drive.Limits{})
-	line := strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n"
+	line := strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\x00"
 	size := 10 << 20
 	var before, after runtime.MemStats
 	runtime.GC()

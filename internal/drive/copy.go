@@ -109,7 +109,8 @@ func (r *passageReader) next(ctx context.Context) (some []storedPassage, err err
 			err := rows.Scan(&p.id, &p.drive, &p.file, &p.firstLine, &p.lastLine, &p.start, &p.end, &p.path, &p.blob, &p.size)
 			some = append(some, p)
 			return err
-		}, `SELECT p.id, p.drive_id, p.file_rid, p.first_line, p.last_line, p.first_byte, p.end_byte, f.path, f.blob_id, f.size
+		}, `SELECT p.id, p.drive_id, p.file_rid, p.first_line, p.last_line, p.first_byte, p.end_byte, f.path, f.text_blob_id,
+			CASE f.text_blob_id WHEN f.blob_id THEN f.size ELSE f.text_size END
 			FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid AND f.drive_id = p.drive_id
 			WHERE p.file_rid > $1 OR p.file_rid = $1 AND p.id > $2 ORDER BY p.file_rid, p.id LIMIT $3`, file, id, passagesPerRead)
 		if err != nil {

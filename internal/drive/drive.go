@@ -22,6 +22,7 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/db"
+	"stoa/internal/extract"
 	"stoa/internal/stoa"
 )
 
@@ -43,6 +44,7 @@ type Limits struct {
 	ClaimTTL        time.Duration // time for which the result of an idempotency key is stored [24 h]
 	StepTTL         time.Duration // time for which the result of a step's write is stored [30 days]
 	SearchTime      time.Duration // of one search [1 s]
+	ReadTime        time.Duration // for which a write waits for the texts of its documents [10 s]
 }
 
 // WithDefaults returns the limits with zero fields set to their defaults.
@@ -59,6 +61,7 @@ func (l Limits) WithDefaults() Limits {
 	l.Grace = cmp.Or(l.Grace, 6*time.Hour)
 	l.ClaimTTL = cmp.Or(l.ClaimTTL, 24*time.Hour)
 	l.SearchTime = cmp.Or(l.SearchTime, time.Second)
+	l.ReadTime = cmp.Or(l.ReadTime, 10*time.Second)
 	l.StepTTL = cmp.Or(l.StepTTL, 30*24*time.Hour)
 	return l
 }
@@ -71,6 +74,12 @@ type Drives struct {
 	bucket   *Bucket // for large content; nil means that all content is in the database
 	searches searches
 	known    known
+	pages    pages
+
+	reader    extract.Reader // of documents; nil means that they are unsupported
+	version   int64          // of the reader; 0 without one
+	textPause time.Duration  // after a failure of the service to read a text
+	wake      chan struct{}  // contains an element if a text waits
 }
 
 // Migrations returns the migrations of the drives' tables on PostgreSQL or SQLite.
@@ -93,7 +102,7 @@ func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the drives: %w", err)
 	}
-	d := &Drives{db: conn, limits: limits.WithDefaults()}
+	d := &Drives{db: conn, limits: limits.WithDefaults(), textPause: time.Minute, wake: make(chan struct{}, 1)}
 	if cfg.PostgresURL == "" { // with PostgreSQL there may be no data directory
 		d.tempDir = cfg.Dir
 	}
@@ -120,14 +129,21 @@ type File struct {
 	Size      int64 // bytes
 	MimeType  string
 	SHA256    string // of the content, lower-case hexadecimal; its ETag is this in quotes
-	Text      bool   // valid UTF-8 of a text-like media type: indexed and readable by line
+	Text      bool   // whether there is a text, the content or what was read from it: indexed and readable by line
 	Lines     int64  // of a text
 	Version   int64  // the drive's revision when this content was written to this path
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
-	rid  int64
-	blob int64
+	TextStatus   extract.Status
+	TextNote     string // for the owner; may be empty
+	TextEncoding string // of a text that is not UTF-8
+	Pages        int64  // of a document; 0 for other files
+
+	rid      int64
+	blob     int64
+	textBlob int64 // the content that has the text; 0 without a text
+	textSize int64 // of other content than blob
 }
 
 // ETag returns the strong entity tag of the content, including its quotes.
@@ -136,7 +152,7 @@ func (f File) ETag() string { return `"` + f.SHA256 + `"` }
 // Stats are the counts of a drive.
 type Stats struct {
 	Files        int64
-	Bytes        int64
+	Bytes        int64 // of the files, and of the texts of documents
 	HistoryFiles int64 // stored earlier versions
 	HistoryBytes int64
 	Revision     int64     // number of changes; 0 if never written to
@@ -200,17 +216,33 @@ func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	return driveRow{}, fmt.Errorf("the drive of %s could not be created", who.AgentID)
 }
 
-const fileColumns = `rid, id, path, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at`
+const (
+	fileColumns = `f.rid, f.id, f.path, f.version, f.blob_id, f.sha256, f.size, f.mime, f.is_text, f.lines, f.created_at, f.updated_at,
+		f.text_blob_id, f.text_size, COALESCE(t.status, ''), COALESCE(t.note, ''), COALESCE(t.pages, 0), COALESCE(t.encoding, '')`
+	// The row of the content may be about another text: a file can be its own text while a copy
+	// with another ending is not.
+	fileTables = `drive_files f LEFT JOIN drive_texts t ON t.drive_id = f.drive_id AND t.blob_id = f.blob_id AND t.text_blob_id = f.text_blob_id`
+)
 
 // scanFile scans fileColumns, then more.
 func scanFile(scan func(...any) error, more ...any) (File, error) {
 	var f File
 	var text, created, updated int64
-	dest := append([]any{&f.rid, &f.ID, &f.Path, &f.Version, &f.blob, &f.SHA256, &f.Size, &f.MimeType, &text, &f.Lines, &created, &updated}, more...)
+	dest := append([]any{
+		&f.rid, &f.ID, &f.Path, &f.Version, &f.blob, &f.SHA256, &f.Size, &f.MimeType, &text, &f.Lines, &created, &updated,
+		&f.textBlob, &f.textSize, &f.TextStatus, &f.TextNote, &f.Pages, &f.TextEncoding,
+	}, more...)
 	if err := scan(dest...); err != nil {
 		return File{}, err
 	}
 	f.Text, f.CreatedAt, f.UpdatedAt = text == 1, db.Time(created), db.Time(updated)
+	switch {
+	case f.TextStatus != "":
+	case f.Text:
+		f.TextStatus = extract.Ready
+	default:
+		f.TextStatus = extract.Pending
+	}
 	return f, nil
 }
 

@@ -42,7 +42,7 @@ func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
 		f, err := scanFile(rows.Scan)
 		out = append(out, f)
 		return err
-	}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 ORDER BY path`, driveID)
+	}, `SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 ORDER BY f.path`, driveID)
 	return out, err
 }
 
@@ -56,7 +56,7 @@ func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
 	renamed := portable(e.files)
 	for _, f := range e.files {
 		h := &zip.FileHeader{Name: cmp.Or(renamed[f.Path], f.Path), Method: zip.Store, Modified: f.UpdatedAt}
-		if f.Text {
+		if f.textBlob == f.blob {
 			h.Method = zip.Deflate
 		}
 		out, err := z.CreateHeader(h)

@@ -3,6 +3,8 @@ package drive
 import (
 	"context"
 	"time"
+
+	"stoa/internal/extract"
 )
 
 // EnterSearch reserves the search slot of an account without searching.
@@ -24,3 +26,17 @@ func (d *Drives) Searching() int {
 	defer d.searches.mu.Unlock()
 	return len(d.searches.running)
 }
+
+// ReadDue reads the texts that are due, as [Drives.Run] does.
+func (d *Drives) ReadDue(ctx context.Context) error { return d.readDue(ctx) }
+
+// SetReaders sets the version of the readers, and the pause after a failure to read.
+func (d *Drives) SetReaders(version int64, pause time.Duration) {
+	d.version, d.textPause = version, pause
+}
+
+// Waits reports whether a write has woken the sweep of texts.
+func (d *Drives) Waits() bool { return len(d.wake) > 0 }
+
+// PlaceOf returns the place of some lines of a text.
+func PlaceOf(list []extract.Place, first, last int64) string { return places(list).of(first, last) }

@@ -19,6 +19,7 @@ const notText = -1
 // A blobRow is stored content.
 type blobRow struct {
 	id, size, lines int64
+	added           bool // by this transaction
 }
 
 // keep stores content, once per drive.
@@ -41,6 +42,7 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 	if err != nil || found {
 		return b, err
 	}
+	b.added = true
 	if err := w.dropWaiting(); err != nil {
 		return b, err
 	}
@@ -139,12 +141,13 @@ func (w *writer) refer(blob, by int64) error {
 // retire moves a file to the history and removes its oldest versions beyond MaxVersions.
 func (w *writer) retire(cur *File) error {
 	w.drive.oldFiles++
-	w.drive.oldBytes += cur.Size
-	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_versions SET retired_at = $1 WHERE drive_id = $2 AND number = $3`, w.now, w.drive.id, cur.Version); err != nil {
+	w.drive.oldBytes += cur.Size + cur.textSize
+	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_versions SET retired_at = $1, text_size = $2 WHERE drive_id = $3 AND number = $4`,
+		w.now, cur.textSize, w.drive.id, cur.Version); err != nil {
 		return err
 	}
 	// The number of versions of a path is limited.
-	return w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND path = $2 AND retired_at > 0
+	return w.forget(`SELECT number, blob_id, size + text_size FROM drive_versions WHERE drive_id = $1 AND path = $2 AND retired_at > 0
 		ORDER BY number DESC LIMIT 100 OFFSET $3`, w.drive.id, cur.Path, w.d.limits.MaxVersions)
 }
 
@@ -168,7 +171,7 @@ func (w *writer) prune() error {
 	most := min(w.d.limits.MaxBytes, max(0, w.d.limits.MaxAccountBytes-others.oldBytes))
 	for w.drive.oldFiles > w.d.limits.MaxFiles || w.drive.oldBytes > most {
 		before := w.drive.oldFiles
-		if err := w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND retired_at > 0
+		if err := w.forget(`SELECT number, blob_id, size + text_size FROM drive_versions WHERE drive_id = $1 AND retired_at > 0
 			ORDER BY retired_at, number LIMIT 20`, w.drive.id); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"stoa/internal/db"
+	"stoa/internal/extract"
 	"stoa/internal/stoa"
 )
 
@@ -39,6 +40,10 @@ type Known struct {
 	Size     int64  `json:"size,omitzero"`
 	Lines    int64  `json:"lines,omitzero"`
 	Text     bool   `json:"text,omitzero"`
+
+	TextSHA256 string         `json:"textSha256,omitzero"` // of the text of a document
+	TextSize   int64          `json:"textSize,omitzero"`   // of the text of a document, in bytes
+	Status     extract.Status `json:"status,omitzero"`     // of a document without a text
 }
 
 // Sources returns the texts among files.
@@ -84,7 +89,7 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return nil // too many files, regardless of their content
 		}
 		var bytes, files int64
-		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(is_text * size + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,
+		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(CASE WHEN text_blob_id = blob_id THEN size ELSE text_size END + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,
 			[]any{row.id}, &bytes, &files); err != nil {
 			return err
 		}
@@ -96,7 +101,17 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return err
 		}
 		for _, f := range all {
-			k.Files = append(k.Files, Known{Path: f.Path, SHA256: f.SHA256, MimeType: f.MimeType, Size: f.Size, Lines: f.Lines, Text: f.Text})
+			one := Known{Path: f.Path, SHA256: f.SHA256, MimeType: f.MimeType, Size: f.Size, Lines: f.Lines, Text: f.Text}
+			switch {
+			case f.Text && f.textBlob != f.blob:
+				one.TextSize = f.textSize
+				if one.TextSHA256, err = hashOf(ctx, tx, row.id, f.textBlob); err != nil {
+					return err
+				}
+			case f.TextStatus != extract.Ready && f.TextStatus != extract.None:
+				one.Status = f.TextStatus
+			}
+			k.Files = append(k.Files, one)
 		}
 		text, err := textOf(ctx, tx, row.id, k.Files)
 		if err != nil {
@@ -136,15 +151,23 @@ func textOf(ctx context.Context, tx *db.Tx, driveID int64, files []Known) (strin
 	var b strings.Builder
 	for _, f := range files {
 		if !f.Text {
-			fmt.Fprintf(&b, "[file %q: %s, %d bytes, not text]\n\n", f.Path, f.MimeType, f.Size)
+			why := "not text"
+			if f.Status != "" {
+				why = "no text (" + string(f.Status) + ")"
+			}
+			fmt.Fprintf(&b, "[file %q: %s, %d bytes, %s]\n\n", f.Path, f.MimeType, f.Size, why)
 			continue
 		}
-		mark := f.SHA256[:16]
+		hash, size := f.SHA256, f.Size
+		if f.TextSHA256 != "" {
+			hash, size = f.TextSHA256, f.TextSize
+		}
+		mark := hash[:16]
 		fmt.Fprintf(&b, "[file %q, %d lines, begin %s]\n", f.Path, f.Lines, mark)
 		from := b.Len()
-		src := &pieces{size: f.Size, fetch: func(n int64) (data []byte, err error) {
+		src := &pieces{size: size, fetch: func(n int64) (data []byte, err error) {
 			found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id
-				WHERE b.drive_id = $1 AND b.sha256 = $2 AND p.n = $3`, []any{driveID, f.SHA256, n}, &data)
+				WHERE b.drive_id = $1 AND b.sha256 = $2 AND p.n = $3`, []any{driveID, hash, n}, &data)
 			if err == nil && !found {
 				err = errGone
 			}

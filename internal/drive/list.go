@@ -135,7 +135,7 @@ func (l *lister) order() string {
 func (l *lister) files(last string, n int) ([]File, error) {
 	where, args := l.bounds(last)
 	args = append(args, n)
-	return l.query(fmt.Sprintf(`SELECT %s FROM drive_files WHERE drive_id = $1%s%s LIMIT $%d`, fileColumns, where, l.order(), len(args)), args)
+	return l.query(fmt.Sprintf(`SELECT %s FROM %s WHERE f.drive_id = $1%s%s LIMIT $%d`, fileColumns, fileTables, where, l.order(), len(args)), args)
 }
 
 // entries reads at most n files after the last entry, and of each folder only one: each
@@ -168,7 +168,7 @@ func (l *lister) entries(last string, n int) ([]File, error) {
 		return `(SELECT path FROM drive_files WHERE drive_id = $1` + where + l.order() + ` LIMIT 1)`
 	}
 	found, err := l.query(`WITH RECURSIVE e(path, n) AS (SELECT `+one(where)+`, 1 UNION ALL SELECT `+one(next)+`, n + 1 FROM e WHERE e.path IS NOT NULL AND n < `+bind(n)+`)
-		SELECT `+fileColumns+` FROM drive_files f WHERE f.drive_id = $1 AND f.path IN (SELECT path FROM e)`, args)
+		SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 AND f.path IN (SELECT path FROM e)`, args)
 	slices.SortFunc(found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if l.q.Desc {
 		slices.Reverse(found)

@@ -9,7 +9,7 @@ import (
 )
 
 // Sizes of a passage in bytes: no passage exceeds maxPassage; one of at least fullPassage
-// ends with its line, one of at least halfPassage at an empty line or before a heading.
+// ends with its line, one of at least halfPassage at an empty line or before a heading or page.
 const (
 	maxPassage  = 2048
 	fullPassage = 1200
@@ -57,7 +57,7 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 		} else if len(b) == maxPassage {
 			b, whole = b[:softCut(b)], false
 		}
-		heading := lineStart && b[0] == '#'
+		heading := lineStart && beginsPart(b)
 		if len(p.text)+len(b) > maxPassage || heading && len(p.text) >= halfPassage {
 			if err := flush(); err != nil {
 				return err
@@ -81,6 +81,11 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 		in.Discard(len(b)) // cannot fail: it was peeked
 	}
 	return flush()
+}
+
+// beginsPart reports whether a line is a heading, or begins a page, slide or sheet of a document.
+func beginsPart(line []byte) bool {
+	return line[0] == '#' || bytes.HasPrefix(line, []byte("[page ")) || bytes.HasPrefix(line, []byte("[slide ")) || bytes.HasPrefix(line, []byte("[sheet "))
 }
 
 // softCut returns the position at which to cut a long line: after the last space of its

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -122,13 +123,20 @@ type Lines struct {
 	Text      string // with its line breaks, as they are in the file
 	FirstLine int64  // from 1; 0 if there are no lines
 	LastLine  int64
-	Truncated bool // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
+	Truncated bool   // the lines exceed MaxRead: LastLine is the last complete one or, if it is the only one, cut
+	Place     string // in a document, such as "p. 12–13"; may be empty
 }
 
 // Read returns the lines from first to last, inclusive, of a text; last 0 means to the end.
 // The part beyond [MaxRead] is left out. A first line beyond the end returns no text. A file
-// that is not text is [stoa.CodeInvalidValue].
+// without a text is [stoa.CodeInvalidValue].
 func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64) (Lines, error) {
+	return d.ReadFrom(ctx, who, p, first, last, 0)
+}
+
+// ReadFrom is [Drives.Read] without the first skip bytes of the first line. A line that has fewer
+// is [stoa.CodeInvalidValue].
+func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, skip int64) (Lines, error) {
 	var out Lines
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
 		row, err := findDrive(ctx, tx, who)
@@ -143,31 +151,87 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 			return notFound(p)
 		}
 		if !f.Text {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q is not text (%s, %d bytes), so it cannot be read by line.", p.text, f.MimeType, f.Size).At("path")
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q has no text to read (%s, %d bytes). %s", p.text, f.MimeType, f.Size, Why(f.TextStatus)).At("path")
 		}
-		out.File = *f
-		first = max(first, 1)
-		if last <= 0 || last > f.Lines {
-			last = f.Lines
-		}
-		if first > last {
-			return nil
-		}
-		var line, at int64
-		if _, err := tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
-			WHERE drive_id = $1 AND file_rid = $2 AND last_line >= $3 ORDER BY id LIMIT 1`,
-			[]any{row.id, f.rid, first}, &line, &at); err != nil {
+		if out, err = linesOf(ctx, tx, row.id, *f, first, last, skip); err != nil || out.FirstLine == 0 {
 			return err
 		}
-		src := &pieces{size: f.Size, pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, row.id, f.blob, n) }}
-		text, lines, cut, err := readLines(src, first-line, last-first+1)
+		list, err := placesOf(ctx, tx, row.id, *f)
+		out.Place = list.of(out.FirstLine, out.LastLine)
+		return err
+	})
+	return out, err
+}
+
+// linesOf is [Drives.ReadFrom] of a file.
+func linesOf(ctx context.Context, tx *db.Tx, drive int64, f File, first, last, skip int64) (Lines, error) {
+	out := Lines{File: f}
+	first = max(first, 1)
+	if last <= 0 || last > f.Lines {
+		last = f.Lines
+	}
+	if first > last {
+		return out, nil
+	}
+	var line, at int64
+	if _, err := tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
+		WHERE drive_id = $1 AND file_rid = $2 AND last_line >= $3 ORDER BY id LIMIT 1`,
+		[]any{drive, f.rid, first}, &line, &at); err != nil {
+		return out, err
+	}
+	src := &pieces{size: f.textBytes(), pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, drive, f.textBlob, n) }}
+	if skip > 0 {
+		if err := skipBytes(ctx, tx, drive, f, src, first-line, first, skip); err != nil {
+			return out, err
+		}
+		line = first
+	}
+	text, lines, cut, err := readLines(src, first-line, last-first+1)
+	if err != nil {
+		return out, err
+	}
+	out.Text, out.FirstLine, out.LastLine, out.Truncated = text, first, first+lines-1, cut
+	return out, nil
+}
+
+// skipBytes moves src, which is some lines before a line, past skip bytes of that line and to the
+// next character.
+func skipBytes(ctx context.Context, tx *db.Tx, drive int64, f File, src *pieces, lines, line, skip int64) error {
+	start := src.pos
+	in := bufio.NewReader(src)
+	for range lines {
+		before, err := in.ReadSlice('\n') // shorter than a passage
 		if err != nil {
 			return err
 		}
-		out.Text, out.FirstLine, out.LastLine, out.Truncated = text, first, first+lines-1, cut
-		return nil
-	})
-	return out, err
+		start += int64(len(before))
+	}
+	to := start + skip
+	var first, from int64
+	found, err := tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
+		WHERE drive_id = $1 AND file_rid = $2 AND end_byte > $3 ORDER BY id LIMIT 1`, []any{drive, f.rid, to}, &first, &from)
+	if err != nil {
+		return err
+	}
+	if found && (from <= start || first == line) {
+		src.pos = max(from, start)
+		between := make([]byte, to-src.pos+1)
+		if _, err := io.ReadFull(src, between); err != nil {
+			return err
+		}
+		if bytes.IndexByte(between[:len(between)-1], '\n') < 0 {
+			src.pos = to
+			for c := between[len(between)-1:]; !utf8.RuneStart(c[0]); {
+				src.pos++
+				if _, err := src.Read(c); err != nil {
+					return err
+				}
+				src.pos--
+			}
+			return nil
+		}
+	}
+	return stoa.Errorf(stoa.CodeInvalidValue, "Line %d has no byte %d.", line, skip).At("fromByte")
 }
 
 // readLines skips some lines and reads the following ones, up to MaxRead. It returns the

@@ -38,6 +38,8 @@ type Hit struct {
 	LastLine  int64
 	Snippet   string  // a part of the passage around the words found, on one line
 	Text      string  // the whole passage
+	Place     string  // in a document, such as "p. 12–13"; may be empty
+	Header    string  // the line with the names of the columns, if the passage is in a table and does not have it
 	Score     float64 // 1 for the best hit, less for others; comparable within one result only
 }
 
@@ -199,8 +201,10 @@ func (s *searcher) attempt(ctx context.Context, terms []term, find func(*searche
 			return err
 		}
 		s.ctx, s.tx, s.drive = ctx, tx, row
-		hits, err = find(s, terms)
-		return err
+		if hits, err = find(s, terms); err != nil {
+			return err
+		}
+		return s.locate(hits)
 	})
 	return hits, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"sync"
 	"time"
 
 	"stoa/internal/db"
@@ -18,9 +19,12 @@ const (
 	sweepClaims   = 1000
 )
 
-// Run calls [Drives.Sweep] at an interval until ctx ends. failed receives errors;
-// the next sweep tries again.
+// Run calls [Drives.Sweep] at an interval, and reads the texts that wait, until ctx ends. failed
+// receives errors; the next sweep tries again.
 func (d *Drives) Run(ctx context.Context, every time.Duration, exists func(context.Context, []Owner) ([]bool, error), failed func(error)) error {
+	var texts sync.WaitGroup
+	defer texts.Wait()
+	texts.Go(func() { d.runTexts(ctx, failed) })
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -167,6 +171,9 @@ func (w *writer) removeSome() (done bool, err error) {
 }
 
 func (w *writer) dropBlob(id int64) error {
+	if err := w.forgetText(id); err != nil {
+		return err
+	}
 	if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_blobs WHERE drive_id = $1 AND id = $2`, w.drive.id, id); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Op struct {
 	Overwrite bool      // of a move: replace an existing file at To
 	Content   *Content  // of a put; the caller closes it
 	MimeType  string    // of a put; empty means guessed
+	Encoding  string    // of a put: that of the text, as the owner says; empty if unknown
 	Version   int64     // of a restore
 	If        Condition // on the file at Path before this op
 	folder    string    // of a delete: everything below, with a slash at the end
@@ -177,14 +178,20 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 		return Result{}, err
 	}
 	var out Result
+	readings, err := d.readTexts(ctx, who, ops)
+	if err != nil {
+		d.discard(ctx, uploads)
+		return Result{}, err
+	}
 	var unused map[string]upload
+	waits := false
 	err = d.db.Write(ctx, func(tx *db.Tx) error {
 		out, unused = Result{}, maps.Clone(uploads)
 		row, err := lockDrive(ctx, tx, who)
 		if err != nil {
 			return err
 		}
-		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: d.growth(ops), uploads: unused}
+		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: d.growth(ops), uploads: unused, readings: maps.Clone(readings)}
 		if claim.Ref != "" {
 			replayed, err := w.replay(claim, &out)
 			if err != nil || replayed {
@@ -198,7 +205,7 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 			}
 			out.Changes = append(out.Changes, change)
 		}
-		out.Revision = w.drive.revision
+		out.Revision, waits = w.drive.revision, w.unread
 		if err := w.finish(); err != nil {
 			return err
 		}
@@ -212,6 +219,9 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 		return Result{}, err
 	}
 	d.discard(ctx, unused)
+	if waits {
+		d.wakeTexts()
+	}
 	return out, nil
 }
 
@@ -227,6 +237,9 @@ type writer struct {
 	now     int64
 	changed bool
 	uploads map[string]upload // without a reference yet, by the hash of their content
+	unread  bool              // a text waits to be read
+
+	readings map[string]reading // of texts that were read before, by the hash of their content
 
 	reserved bool // other writes of the account wait for this one, or stay far from the limit
 }
@@ -269,7 +282,7 @@ func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, 
 		f, err := scanFile(rows.Scan)
 		out = &f
 		return err
-	}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 AND path = $2`, driveID, path)
+	}, `SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 AND f.path = $2`, driveID, path)
 	return out, err
 }
 
@@ -281,18 +294,34 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 	if mimeType == "" {
 		mimeType = guess(op.Path, c)
 	}
-	if cur != nil && cur.SHA256 == c.sha256 && cur.MimeType == mimeType {
+	read, isRead := w.readings[c.sha256]
+	unchanged := cur != nil && cur.SHA256 == c.sha256 && cur.MimeType == mimeType
+	if unchanged && !isRead {
 		return Change{Outcome: Unchanged, File: cur}, nil
 	}
 	blob, err := w.keep(c)
 	if err != nil {
 		return Change{}, err
 	}
-	text := c.utf8 && isTextType(mimeType)
-	return w.storeEntry(op.Path, cur, entry{
-		blob: blob, sha256: c.sha256, size: c.size, mime: mimeType, text: text,
-		open: func() io.Reader { return c.reader() },
-	})
+	if isRead {
+		delete(w.readings, c.sha256)
+		if err := w.settle(blob, read); err != nil {
+			return Change{}, err
+		}
+		blob.added = false // its text is stored
+		if cur, err = w.file(op.Path); err != nil || unchanged {
+			return Change{Outcome: Unchanged, File: cur}, err
+		}
+	}
+	text, err := w.textOf(op.Path.text, mimeType, blob, func() ([]byte, error) { return c.Head(), nil })
+	if err != nil {
+		return Change{}, err
+	}
+	e := entry{blob: blob, sha256: c.sha256, size: c.size, mime: mimeType, text: text}
+	if text.blob == blob.id {
+		e.open = c.reader
+	}
+	return w.storeEntry(op.Path, cur, e)
 }
 
 // An entry is the data that storeEntry stores at a path.
@@ -302,15 +331,16 @@ type entry struct {
 	sha256    string
 	size      int64
 	mime      string
-	text      bool
+	text      fileText
 	createdAt int64            // microseconds since 1970; 0 means that of the replaced file, or now
-	open      func() io.Reader // of the content
+	open      func() io.Reader // of the text; nil reads what is stored
 }
 
 // storeEntry stores an entry at a path that currently contains cur (nil for no file): it checks
 // the rules of paths and the quotas, moves cur to the history and updates the index.
 func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
-	if err := w.charge(p, cur, e.size); err != nil {
+	w.grows += e.text.size
+	if err := w.charge(p, cur, e.size+e.text.size); err != nil {
 		return Change{}, err
 	}
 	w.bump()
@@ -322,7 +352,7 @@ func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 		err = w.insert(&f)
 	} else {
 		change.Outcome = Replaced
-		indexed = cur.SHA256 == f.SHA256 && cur.Text == f.Text
+		indexed = cur.textBlob == f.textBlob
 		err = w.replace(cur, f, indexed)
 	}
 	if err != nil {
@@ -336,7 +366,13 @@ func (w *writer) storeEntry(p Path, cur *File, e entry) (Change, error) {
 	if err := w.refer(f.blob, 1); err != nil {
 		return Change{}, err
 	}
+	if err := w.referText(f.blob, 0, f.textBlob); err != nil {
+		return Change{}, err
+	}
 	if f.Text && !indexed {
+		if e.open == nil {
+			e.open = w.textOpener(f)
+		}
 		err = w.index(f, e.open())
 	}
 	return change, err
@@ -356,17 +392,23 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 		w.drive.files++
 		w.drive.bytes += size
 	} else {
-		w.drive.bytes += size - cur.Size
+		w.drive.bytes += size - cur.Size - cur.textSize
 	}
 	if w.drive.files > limits.MaxFiles {
 		return stoa.Errorf(stoa.CodeStorageFull, "The drive has %d files, which is the maximum. Delete some first.", limits.MaxFiles)
 	}
 	// A file that shrinks may be written even to a drive above its limit.
-	if w.drive.bytes > limits.MaxBytes && (cur == nil || size > cur.Size) {
-		return stoa.Errorf(stoa.CodeStorageFull, "The drive would exceed its limit of %d bytes. Delete some files first.", limits.MaxBytes)
-	}
-	if cur != nil && size <= cur.Size {
+	if cur != nil && size <= cur.Size+cur.textSize {
 		return nil
+	}
+	return w.checkBytes()
+}
+
+// checkBytes checks the size of the drive after it grew.
+func (w *writer) checkBytes() error {
+	limits := w.d.limits
+	if w.drive.bytes > limits.MaxBytes {
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive would exceed its limit of %d bytes, with the texts of its documents. Delete some files first.", limits.MaxBytes)
 	}
 	others, err := w.reserve()
 	if err == nil && others.bytes+w.drive.bytes > limits.MaxAccountBytes {
@@ -378,12 +420,10 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 // newFile returns the file that stores an entry.
 func (w *writer) newFile(p Path, cur *File, e entry) File {
 	f := File{
-		ID: e.id, Path: p.text, Size: e.size, MimeType: e.mime, SHA256: e.sha256, Text: e.text, Lines: e.blob.lines,
+		ID: e.id, Path: p.text, Size: e.size, MimeType: e.mime, SHA256: e.sha256,
 		Version: w.drive.revision, CreatedAt: w.tx.Now, UpdatedAt: w.tx.Now, blob: e.blob.id,
 	}
-	if !f.Text {
-		f.Lines = 0
-	}
+	f.setText(e.text)
 	if e.createdAt != 0 {
 		f.CreatedAt = db.Time(e.createdAt)
 	}
@@ -402,9 +442,9 @@ func (w *writer) newFile(p Path, cur *File, e entry) File {
 
 // insert adds the row of a new file and sets its rid.
 func (w *writer) insert(f *File) error {
-	_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING rid`,
-		[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, db.Micros(f.CreatedAt), w.now}, &f.rid)
+	_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, text_blob_id, text_size, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING rid`,
+		[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, f.textBlob, f.textSize, db.Micros(f.CreatedAt), w.now}, &f.rid)
 	return err
 }
 
@@ -419,9 +459,12 @@ func (w *writer) replace(cur *File, f File, indexed bool) error {
 			return err
 		}
 	}
+	if err := w.referText(cur.blob, cur.textBlob, 0); err != nil {
+		return err
+	}
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_files SET id = $1, version = $2, blob_id = $3, sha256 = $4, size = $5, mime = $6,
-		is_text = $7, lines = $8, created_at = $9, updated_at = $10 WHERE drive_id = $11 AND rid = $12`,
-		f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines,
+		is_text = $7, lines = $8, text_blob_id = $9, text_size = $10, created_at = $11, updated_at = $12 WHERE drive_id = $13 AND rid = $14`,
+		f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, f.textBlob, f.textSize,
 		db.Micros(f.CreatedAt), w.now, w.drive.id, f.rid)
 	return err
 }
@@ -464,7 +507,10 @@ func (w *writer) delete(cur *File) (Change, error) {
 func (w *writer) remove(cur *File) error {
 	w.bump()
 	w.drive.files--
-	w.drive.bytes -= cur.Size
+	w.drive.bytes -= cur.Size + cur.textSize
+	if err := w.referText(cur.blob, cur.textBlob, 0); err != nil {
+		return err
+	}
 	if cur.Text {
 		if err := w.unindex(cur.rid); err != nil {
 			return err
@@ -487,7 +533,7 @@ func (w *writer) deleteFolder(folder string) (Change, error) {
 			f, err := scanFile(rows.Scan)
 			some = append(some, f)
 			return err
-		}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 500`, w.drive.id, folder, end)
+		}, `SELECT `+fileColumns+` FROM `+fileTables+` WHERE f.drive_id = $1 AND f.path >= $2 AND f.path < $3 ORDER BY f.path LIMIT 500`, w.drive.id, folder, end)
 		if err != nil || len(some) == 0 {
 			return out, err
 		}
@@ -524,9 +570,12 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 	if err := w.remove(cur); err != nil {
 		return Change{}, err
 	}
+	text, err := w.textOf(op.To.text, cur.MimeType, blob, w.head(blob))
+	if err != nil {
+		return Change{}, err
+	}
 	change, err := w.storeEntry(op.To, there, entry{
-		id: cur.ID, blob: blob, sha256: cur.SHA256, size: cur.Size, mime: cur.MimeType, text: cur.Text,
-		createdAt: db.Micros(cur.CreatedAt), open: w.opener(blob),
+		id: cur.ID, blob: blob, sha256: cur.SHA256, size: cur.Size, mime: cur.MimeType, text: text, createdAt: db.Micros(cur.CreatedAt),
 	})
 	if err != nil {
 		if e := stoa.AsError(err); e.Param == "path" {
@@ -557,8 +606,9 @@ func (w *writer) restore(op Op, cur *File) (Change, error) {
 	if s.blob, err = w.blob(blobID); err != nil {
 		return Change{}, err
 	}
-	s.text = s.blob.lines >= 0 && isTextType(s.mime)
-	s.open = w.opener(s.blob)
+	if s.text, err = w.textOf(op.Path.text, s.mime, s.blob, w.head(s.blob)); err != nil {
+		return Change{}, err
+	}
 	return w.storeEntry(op.Path, cur, s)
 }
 

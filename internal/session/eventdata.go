@@ -175,6 +175,7 @@ type DriveData struct {
 	SHA256   string `json:"sha256"`
 	FromLine int64  `json:"fromLine,omitzero"`
 	ToLine   int64  `json:"toLine,omitzero"`
+	Place    string `json:"place,omitzero"`   // in a document, such as "p. 12–13"
 	Via      string `json:"via,omitzero"`     // context, read or search
 	Outcome  string `json:"outcome,omitzero"` // created, replaced or unchanged
 }

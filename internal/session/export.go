@@ -201,6 +201,7 @@ type exportSource struct {
 	SHA256   string `json:"sha256"`
 	FromLine int64  `json:"fromLine"`
 	ToLine   int64  `json:"toLine"`
+	Place    string `json:"place,omitzero"`
 	Via      string `json:"via"`
 }
 
@@ -277,7 +278,7 @@ func (e *exporter) jsonl(ctx context.Context) error {
 			return err
 		}
 		for _, x := range sources {
-			if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Via}); err != nil {
+			if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Place, x.Via}); err != nil {
 				return err
 			}
 		}
@@ -317,7 +318,10 @@ func (e *exporter) markdown(ctx context.Context) error {
 		sources, err := e.sources(ctx, turn)
 		for _, x := range sources {
 			fmt.Fprintf(e.out, "\n- source: %s (%s", strings.Join(strings.Fields(x.Path), " "), x.Via)
-			if x.ToLine > 0 {
+			switch {
+			case x.Place != "":
+				fmt.Fprintf(e.out, ", %s", x.Place)
+			case x.ToLine > 0:
 				fmt.Fprintf(e.out, ", lines %s", stoa.LineRange(x.FromLine, x.ToLine))
 			}
 			fmt.Fprint(e.out, ")")

@@ -277,7 +277,7 @@ func (t *Transition) sources(stepID string, list []stoa.Source) {
 	for i := range list {
 		s := &list[i]
 		s.Turn = t.Row.Turn.Number
-		t.event(EventDriveRead, DriveData{StepID: stepID, Path: s.Path, SHA256: s.SHA256, FromLine: s.FromLine, ToLine: s.ToLine, Via: s.Via})
+		t.event(EventDriveRead, DriveData{StepID: stepID, Path: s.Path, SHA256: s.SHA256, FromLine: s.FromLine, ToLine: s.ToLine, Place: s.Place, Via: s.Via})
 	}
 	t.do(func() error { return t.tx.InsertSources(t.ctx, t.Row.ID, list) })
 }

@@ -41,6 +41,7 @@ const (
 	CodeRequestTimeout       Code = "request_timeout"
 	CodeConflict             Code = "already_exists"
 	CodePathConflict         Code = "path_conflict"
+	CodeNoText               Code = "text_not_available"
 	CodePrecondition         Code = "precondition_failed"
 	CodeTooLarge             Code = "request_too_large"
 	CodeMediaType            Code = "unsupported_media_type"

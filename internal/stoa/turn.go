@@ -264,6 +264,7 @@ type Source struct {
 	Turn             int64
 	Path, SHA256     string
 	FromLine, ToLine int64
+	Place            string // in a document, such as "p. 12–13"; may be empty
 	Via              string // context, read or search
 }
 

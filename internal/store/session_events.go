@@ -100,9 +100,9 @@ var lastSeqsQuery = func() string {
 // unchanged.
 func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
 	for _, s := range sources {
-		if err := tx.Later(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, via)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
-			sessionID, s.Turn, s.Path, s.SHA256, s.FromLine, s.ToLine, s.Via); err != nil {
+		if err := tx.Later(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, place, via)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+			sessionID, s.Turn, s.Path, s.SHA256, s.FromLine, s.ToLine, s.Place, s.Via); err != nil {
 			return err
 		}
 	}
@@ -113,9 +113,9 @@ func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []sto
 // based on, of the turns from first to last, by turn and path.
 func (tx *Tx) Sources(ctx context.Context, sessionID string, first, last int64, limit int) ([]stoa.Source, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (s stoa.Source, err error) {
-		err = rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Via)
+		err = rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Place, &s.Via)
 		return s, err
-	}, `SELECT turn, path, sha256, from_line, to_line, via FROM sources WHERE session_id = $1 AND turn >= $2 AND turn <= $3
+	}, `SELECT turn, path, sha256, from_line, to_line, place, via FROM sources WHERE session_id = $1 AND turn >= $2 AND turn <= $3
 		ORDER BY turn, path, from_line, to_line, via, sha256 LIMIT $4`, sessionID, first, last, limit)
 }
 

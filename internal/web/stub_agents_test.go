@@ -32,7 +32,13 @@ func agentReplies() map[string]string {
 		if text {
 			lines = "3"
 		}
-		return fmt.Sprintf(`{"id":"fil_01k9zqd3m8w5x7y2c4b6n8p0ra","agentId":%q,"path":%q,"size":%d,"mimeType":%q,"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","text":%v,"lines":%s,"version":4,"createdAt":%s,"updatedAt":%s}`, stubAgent, path, size, kind, text, lines, at, at)
+		status := map[bool]string{true: "ready", false: "none"}[text]
+		return fmt.Sprintf(`{"id":"fil_01k9zqd3m8w5x7y2c4b6n8p0ra","agentId":%q,"path":%q,"size":%d,"mimeType":%q,"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","text":%v,"lines":%s,"textStatus":%q,"textNote":null,"textEncoding":null,"pages":null,"version":4,"createdAt":%s,"updatedAt":%s}`, stubAgent, path, size, kind, text, lines, status, at, at)
+	}
+	document := func(status string) string {
+		text := status == "ready" || status == "partial"
+		return strings.NewReplacer(`"textStatus":"ready"`, `"textStatus":"`+status+`"`, `"textStatus":"none"`, `"textStatus":"`+status+`"`, `"pages":null`, `"pages":12`).
+			Replace(file(status+".pdf", "application/pdf", 24_000, text))
 	}
 	kept := func(n int, current bool) string {
 		retired := at
@@ -55,29 +61,34 @@ func agentReplies() map[string]string {
 	}
 	waiting := session("waiting_for_input", "null", choice, "null")
 	return map[string]string{
-		"GET /spaces":                                       list(`{"id":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Default","description":null,"externalId":null,"metadata":{},"createdAt":` + at + `,"updatedAt":` + at + `}`),
-		"GET /api-agents":                                   list(agent),
-		"POST /api-agents":                                  agent,
-		"GET /api-agents/{id}":                              agent,
-		"PATCH /api-agents/{id}":                            strings.Replace(agent, `"version":3`, `"version":4`, 1),
-		"GET /api-agents/{id}/versions":                     list(version(3, "Answer from the files. Say which file you used."), version(2, "Answer from the files."), version(1, "Answer.")),
-		"POST /api-agents/{id}/rollback":                    agent,
-		"GET /api-agents/{id}/drive":                        fmt.Sprintf(`{"agentId":%q,"files":3,"bytes":20480,"historyFiles":0,"historyBytes":0,"revision":4,"maxFiles":10000,"maxBytes":1073741824,"maxFileBytes":10485760,"updatedAt":%s}`, stubAgent, at),
-		"GET /api-agents/{id}/drive/files":                  `{"data":[` + file("readme.md", "text/markdown", 1800, true) + `,` + file("logo.png", "image/png", 18432, false) + `],"commonPrefixes":["handbook/"],"nextCursor":null,"hasMore":false}`,
-		"PUT /api-agents/{id}/drive/files":                  written(file("notes.md", "text/markdown", 12, true)),
-		"PUT /api-agents/{id}/drive/files/content":          written(file("upload.txt", "text/plain", 12, true)),
-		"GET /api-agents/{id}/drive/files/metadata":         file("readme.md", "text/markdown", 1800, true),
-		"GET /api-agents/{id}/drive/files/versions":         `{"data":[` + kept(4, true) + `,` + kept(3, false) + `]}`,
-		"POST /api-agents/{id}/drive/files/restore":         written(file("readme.md", "text/markdown", 1800, true)),
-		"POST /api-agents/{id}/drive/files/move":            written(file("start.md", "text/markdown", 1800, true)),
-		"POST /api-agents/{id}/duplicate":                   agent,
-		"GET /api-agents/{id}/drive/search":                 `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
-		"GET /sessions":                                     list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
-		"GET /api-agents/{id}/sessions":                     list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
-		"POST /api-agents/{id}/sessions":                    session("queued", "null", "null", "null"),
-		"GET /api-agents/{id}/sessions/{sessionId}":         waiting,
-		"POST /api-agents/{id}/sessions/{sessionId}/input":  session("queued", "null", "null", "null"),
-		"POST /api-agents/{id}/sessions/{sessionId}/cancel": session("cancelled", "null", "null", "null"),
+		"GET /spaces":                    list(`{"id":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Default","description":null,"externalId":null,"metadata":{},"createdAt":` + at + `,"updatedAt":` + at + `}`),
+		"GET /api-agents":                list(agent),
+		"POST /api-agents":               agent,
+		"GET /api-agents/{id}":           agent,
+		"PATCH /api-agents/{id}":         strings.Replace(agent, `"version":3`, `"version":4`, 1),
+		"GET /api-agents/{id}/versions":  list(version(3, "Answer from the files. Say which file you used."), version(2, "Answer from the files."), version(1, "Answer.")),
+		"POST /api-agents/{id}/rollback": agent,
+		"GET /api-agents/{id}/drive":     fmt.Sprintf(`{"agentId":%q,"files":3,"bytes":20480,"historyFiles":0,"historyBytes":0,"revision":4,"maxFiles":10000,"maxBytes":1073741824,"maxFileBytes":10485760,"updatedAt":%s}`, stubAgent, at),
+		"GET /api-agents/{id}/drive/files": `{"data":[` + file("readme.md", "text/markdown", 1800, true) + `,` + file("logo.png", "image/png", 18432, false) + `,` +
+			document("ready") + `,` + document("partial") + `,` + document("pending") + `,` + document("empty") + `,` + document("encrypted") + `,` + document("broken") + `,` +
+			document("timeout") + `,` + document("unsupported") + `,` + strings.Replace(file("legacy.csv", "text/csv", 300, false), `"none"`, `"unknown_encoding"`, 1) + `],"commonPrefixes":["handbook/"],"nextCursor":null,"hasMore":false}`,
+		"PUT /api-agents/{id}/drive/files":                     written(file("notes.md", "text/markdown", 12, true)),
+		"PUT /api-agents/{id}/drive/files/content":             written(file("upload.txt", "text/plain", 12, true)),
+		"GET /api-agents/{id}/drive/files/metadata":            file("readme.md", "text/markdown", 1800, true),
+		"GET /api-agents/{id}/drive/files/metadata?ready.pdf":  document("ready"),
+		"GET /api-agents/{id}/drive/files/metadata?legacy.csv": strings.Replace(file("legacy.csv", "text/csv", 300, false), `"none"`, `"unknown_encoding"`, 1),
+		"POST /api-agents/{id}/drive/files/reread":             file("legacy.csv", "text/csv", 300, true),
+		"GET /api-agents/{id}/drive/files/versions":            `{"data":[` + kept(4, true) + `,` + kept(3, false) + `]}`,
+		"POST /api-agents/{id}/drive/files/restore":            written(file("readme.md", "text/markdown", 1800, true)),
+		"POST /api-agents/{id}/drive/files/move":               written(file("start.md", "text/markdown", 1800, true)),
+		"POST /api-agents/{id}/duplicate":                      agent,
+		"GET /api-agents/{id}/drive/search":                    `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"place":null,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
+		"GET /sessions":                                        list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
+		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
+		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),
+		"GET /api-agents/{id}/sessions/{sessionId}":            waiting,
+		"POST /api-agents/{id}/sessions/{sessionId}/input":     session("queued", "null", "null", "null"),
+		"POST /api-agents/{id}/sessions/{sessionId}/cancel":    session("cancelled", "null", "null", "null"),
 	}
 }
 
@@ -145,8 +156,14 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		dot, _ := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 		w.Write(dot)
 		return
+	case op == "GET /api-agents/{id}/drive/files/content" && strings.HasSuffix(r.URL.Query().Get("path"), ".pdf"):
+		w.Write([]byte("%PDF-1.7\xff"))
+		return
 	case op == "GET /api-agents/{id}/drive/files/content":
 		fmt.Fprint(w, "# Read me\n\nThe handbook is in its folder.\n")
+		return
+	case op == "GET /api-agents/{id}/drive/files/text":
+		fmt.Fprint(w, "[page 1]\nMoney back within 14 days.\n")
 		return
 	case op == "PUT /api-agents/{id}/drive/files/content":
 		io.Copy(io.Discard, r.Body)
@@ -162,6 +179,9 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		return
+	}
+	if file := r.URL.Query().Get("path"); agentReplies()[op+"?"+file] != "" {
+		op += "?" + file
 	}
 	reply, ok := agentReplies()[op]
 	if prefix := r.URL.Query().Get("prefix"); prefix != "" && op == "GET /api-agents/{id}/drive/files" {
@@ -192,7 +212,7 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	if ok {
 		status := 200
-		if r.Method == "POST" {
+		if r.Method == "POST" && !strings.HasSuffix(op, "/reread") {
 			status = 202
 		}
 		w.Header().Set("ETag", `"3"`)

@@ -884,6 +884,7 @@ export interface DriveEvent {
   fromLine?: number;
   outcome?: "created" | "replaced" | "unchanged";
   path: string;
+  place?: string;
   seq: number;
   sha256: string;
   stepId: string;
@@ -898,10 +899,14 @@ export interface DriveFile {
   id: string;
   lines: number | null;
   mimeType: string;
+  pages: number | null;
   path: string;
   sha256: string;
   size: number;
   text: boolean;
+  textEncoding: string | null;
+  textNote: string | null;
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
   updatedAt: string;
   version: number;
 }
@@ -917,6 +922,7 @@ export interface DriveHit {
   endLine: number;
   mimeType: string;
   path: string;
+  place: string | null;
   score: number;
   sha256: string;
   snippet: string;
@@ -947,6 +953,7 @@ export interface DrivePut {
   mimeType?: string | null;
   op: "put";
   path: string;
+  textEncoding?: string | null;
 }
 
 export interface DriveSearchResult {
@@ -2105,6 +2112,11 @@ export interface RequestList {
   nextCursor: string | null;
 }
 
+export interface RereadDriveFile {
+  path: string;
+  textEncoding?: string | null;
+}
+
 export interface ResolveToolCall {
   note?: string | null;
   outcome: "done" | "not_done";
@@ -2694,6 +2706,7 @@ export type SetTurnLimits = {
 export interface Source {
   fromLine: number | null;
   path: string;
+  place: string | null;
   sha256: string;
   toLine: number | null;
   turn: number;
@@ -3159,6 +3172,7 @@ export interface WriteDriveFile {
   encoding?: "utf-8" | "base64" | null;
   mimeType?: string | null;
   path: string;
+  textEncoding?: string | null;
 }
 
 export interface WrittenDriveFile {
@@ -3168,10 +3182,14 @@ export interface WrittenDriveFile {
   lines: number | null;
   mimeType: string;
   outcome: "created" | "replaced" | "unchanged" | "moved";
+  pages: number | null;
   path: string;
   sha256: string;
   size: number;
   text: boolean;
+  textEncoding: string | null;
+  textNote: string | null;
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
   updatedAt: string;
   version: number;
 }

@@ -1,7 +1,7 @@
 // The files of an agent: folders, upload by drag and drop, view, edit, search.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Api } from "../../lib/api";
-import { size, count } from "../../lib/format";
+import { size, count, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import { onceKey } from "../../lib/api";
 import { markdown } from "../../lib/markdown";
@@ -12,6 +12,7 @@ import { Icon } from "../parts/icon";
 import { AreaField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
+import { isDocument, ReadText, TextBadge, TextStatus } from "../parts/filetext";
 import { Picture, pictures } from "../parts/picture";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -149,10 +150,13 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
                             {r.folder.slice(prefix.length)}
                           </a>
                         ) : (
-                          <button type="button" class="entry link" onClick={() => setOpen(r.file!.path)}>
-                            <Icon name="file" />
-                            {r.file!.path.slice(prefix.length)}
-                          </button>
+                          <>
+                            <button type="button" class="entry link" onClick={() => setOpen(r.file!.path)}>
+                              <Icon name="file" />
+                              {r.file!.path.slice(prefix.length)}
+                            </button>{" "}
+                            <TextBadge of={r.file!} />
+                          </>
                         ),
                     },
                     { title: "Type", show: (r) => <span class="small muted nowrap">{r.file?.mimeType ?? "folder"}</span> },
@@ -227,7 +231,7 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
                         {h.path}
                       </button>{" "}
                       <span class="small muted">
-                        lines {h.startLine} to {h.endLine}
+                        {h.place ?? `lines ${h.startLine} to ${h.endLine}`}
                       </span>
                       <p class="small breaks">
                         <Highlighted text={h.snippet} query={asked} />
@@ -250,7 +254,8 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     async (signal) => {
       const meta = await api.get<DriveFile>(root + "/files/metadata", { path }, signal);
       const content = () => api.raw("GET", root + "/files/content", { query: { path }, signal });
-      const text = meta.text && meta.size <= 1 << 20 ? await (await content()).text() : undefined;
+      const small = meta.text && meta.size <= 1 << 20;
+      const text = small ? decoded(await (await content()).arrayBuffer()) : undefined;
       const shown = pictures.includes(meta.mimeType) && meta.size <= largestPicture;
       const picture = shown ? new Blob([await (await content()).blob()], { type: meta.mimeType }) : undefined;
       return { meta, text, picture };
@@ -260,7 +265,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
   const [draft, setDraft] = useState<string>();
   const { busy, problem, run: attempt } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
-  const [view, setView] = useState("content");
+  const [chosen, setView] = useState<string>();
   const [moving, setMoving] = useState<string>();
   const dirty = draft !== undefined && draft !== file.data?.text;
   useUnsaved(dirty);
@@ -305,6 +310,9 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       saveFile(await reply.blob(), path.split("/").at(-1)!);
     });
   const text = draft ?? file.data?.text;
+  const meta = file.data?.meta;
+  const read = meta !== undefined && isDocument(meta);
+  const view = chosen ?? (read && text === undefined ? "text" : "content");
   return (
     <Dialog
       title={path}
@@ -332,20 +340,35 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     >
       {file.problem && <Failure problem={file.problem} retry={file.reload} />}
       {!file.data && file.loading && <Skeleton />}
-      {file.data && (
+      {meta && (
         <p class="small muted breaks">
-          {file.data.meta.mimeType}, {size(file.data.meta.size)}, changed <Time at={file.data.meta.updatedAt} />
+          {meta.mimeType}, {size(meta.size)}
+          {!!meta.pages && `, ${plural(meta.pages, "page")}`}
+          {meta.textEncoding && `, ${meta.textEncoding}`}, changed <Time at={meta.updatedAt} />
         </p>
       )}
-      {file.data && (
+      {meta && (
+        <TextStatus
+          of={meta}
+          root={root}
+          writes={writes}
+          onRead={() => {
+            file.reload();
+            onChanged();
+          }}
+        />
+      )}
+      {meta && (
         <Tabs
           label="File"
-          tabs={[{ id: "content", title: "Content" }, ...(file.data.meta.mimeType === "text/markdown" && text !== undefined ? [{ id: "preview", title: "Preview" }] : []), { id: "history", title: "History" }, ...(writes ? [{ id: "move", title: "Rename or move" }] : [])]}
+          tabs={[...(read && text === undefined && !file.data?.picture ? [] : [{ id: "content", title: "Content" }]), ...(read ? [{ id: "text", title: "Text" }] : []), ...(meta.mimeType === "text/markdown" && text !== undefined ? [{ id: "preview", title: "Preview" }] : []), { id: "history", title: "History" }, ...(writes ? [{ id: "move", title: "Rename or move" }] : [])]}
           active={view}
           onChange={setView}
         />
       )}
-      {view === "history" ? (
+      {view === "text" && meta ? (
+        <ReadText root={root} of={meta} />
+      ) : view === "history" ? (
         <History
           root={root}
           path={path}
@@ -379,7 +402,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       ) : text !== undefined ? (
         <textarea class="input code" rows={18} readOnly={!writes} aria-label={"Content of " + path} spellcheck={false} value={text} onInput={(e) => setDraft(e.currentTarget.value)} />
       ) : (
-        file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "This is not text, so it is not shown here and not searched."}</p>
+        file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "The content cannot be shown here."}</p>
       )}
       {problem && <Failure problem={problem} />}
       {deleting && (
@@ -392,6 +415,16 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     </Dialog>
   );
 }
+
+// decoded returns content that is a text in UTF-8, which can be edited here.
+const decoded = (content: ArrayBuffer) => {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+};
 
 // restore restores a version as the content of its path.
 const restore = (api: Api, root: string, path: string, version: number) => api.raw("POST", root + "/files/restore", { body: { path, version }, headers: { "Idempotency-Key": onceKey() } });

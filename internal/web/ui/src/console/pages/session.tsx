@@ -237,6 +237,7 @@ interface ShownImage {
   path: string;
   mimeType: string;
   sha256: string;
+  page?: number; // of a document, which is not an image itself
 }
 
 // imageIn returns the image from a drive_read result.
@@ -244,7 +245,7 @@ function imageIn(tool: ExportedTool): ShownImage | undefined {
   if (tool.name !== "drive_read") return undefined;
   try {
     const shown = JSON.parse(tool.result!) as ShownImage;
-    return shown.sha256 && pictures.includes(shown.mimeType) ? shown : undefined;
+    return shown.sha256 && !shown.page && pictures.includes(shown.mimeType) ? shown : undefined;
   } catch {
     return undefined; // an error, in words
   }
@@ -312,6 +313,7 @@ function Below({ agentId, message, events }: { agentId: string; message: Session
       {list.slice(0, all ? undefined : mostSources).map((e) => (
         <a class="chip" href={`#/agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`} title={"Source: " + e.path + lines(e)}>
           {e.path}
+          {e.place && `, ${e.place}`}
         </a>
       ))}
       {!all && list.length > mostSources && (

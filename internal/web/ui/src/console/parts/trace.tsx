@@ -204,7 +204,8 @@ function Step({ row }: { row: Row }) {
   );
 }
 
-export const lines = (e: SessionEvent): string => (e.fromLine ? `, lines ${e.fromLine} to ${e.toLine ?? e.fromLine}` : "");
+export const lines = (e: SessionEvent): string =>
+  e.place ? `, ${e.place}` : e.fromLine ? `, lines ${e.fromLine} to ${e.toLine ?? e.fromLine}` : "";
 
 function Reads({ of }: { of: SessionEvent[] }) {
   if (of.length === 1) {
