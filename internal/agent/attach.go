@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/jsonx"
 	"stoa/internal/media"
 	"stoa/internal/session"
@@ -72,8 +74,41 @@ func (w *Worker) attach(ctx context.Context, t *turn, m store.MessageRow, stored
 	return err
 }
 
+// attachedWait is the time that a turn waits for the texts of the files of its message.
+const attachedWait = 30 * time.Second
+
+// awaitTexts waits until the texts of attachments are read, at most attachedWait.
+func (w *Worker) awaitTexts(ctx context.Context, accountID string, files []stoa.Attachment) error {
+	waits, cancel := context.WithTimeout(ctx, attachedWait)
+	defer cancel()
+	for _, f := range files {
+		for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+			who, path, err := attachedPlace(accountID, f)
+			if err != nil {
+				return err
+			}
+			file, err := w.cfg.Drives.Get(ctx, who, path)
+			if err != nil {
+				return err
+			}
+			if file.TextStatus != extract.Pending {
+				break
+			}
+			select {
+			case <-waits.Done():
+				return context.Cause(ctx) // nil if only the wait has ended
+			case <-time.After(pause):
+			}
+		}
+	}
+	return nil
+}
+
 // renderAttached returns what the model is sent of the files of a message.
 func (w *Worker) renderAttached(ctx context.Context, t *turn, m store.MessageRow) ([]attachedFile, error) {
+	if err := w.awaitTexts(ctx, t.row.AccountID, m.Attachments); err != nil {
+		return nil, err
+	}
 	images, imageBytes := 0, int64(0)
 	for _, earlier := range t.prompt.attachments {
 		if earlier.Message.ID == m.ID {
@@ -161,11 +196,19 @@ func (w *Worker) attachedText(ctx context.Context, accountID string, f stoa.Atta
 	if err != nil {
 		return "", err
 	}
-	lines, err := w.cfg.Drives.Read(ctx, who, path, 1, 0)
-	switch code := stoa.CodeOf(err); {
-	case code == stoa.CodeInvalidValue || code == stoa.CodeFileNotFound:
-		return fmt.Sprintf("[attached file %q: %s, %d bytes; it has no text that can be read]\n\n", f.Name, f.MimeType, f.Size), nil
+	file, err := w.cfg.Drives.Get(ctx, who, path)
+	switch {
 	case err != nil:
+		return "", err
+	case !file.Text:
+		pages := ""
+		if file.Pages > 0 {
+			pages = fmt.Sprintf(" It has %d pages; drive_read shows one with attached: true and page.", file.Pages)
+		}
+		return fmt.Sprintf("[attached file %q: %s, %d bytes; it has no text to read. %s%s]\n\n", f.Name, f.MimeType, f.Size, drive.Why(file.TextStatus), pages), nil
+	}
+	lines, err := w.cfg.Drives.Read(ctx, who, path, 1, 0)
+	if err != nil {
 		return "", err
 	}
 	mark, total := f.SHA256[:16], lines.File.Lines
@@ -204,16 +247,26 @@ func (p *prompt) upload(id string) (found stoa.Attachment, ok bool) {
 }
 
 // listAttached implements drive_list for attachments.
-func (p *prompt) listAttached() any {
+func (w *Worker) listAttached(ctx context.Context, p *prompt, accountID string) (any, error) {
 	var out struct {
 		Files []listedFile `json:"files"`
 	}
 	for _, m := range p.attachments {
 		for _, f := range m.Files {
-			out.Files = append(out.Files, listedFile{Path: f.Name, Bytes: f.Size, MimeType: f.MimeType})
+			who, path, err := attachedPlace(accountID, f)
+			if err != nil {
+				return nil, err
+			}
+			file, err := w.cfg.Drives.Get(ctx, who, path)
+			if err != nil {
+				return nil, err
+			}
+			one := listed(file)
+			one.Path = f.Name
+			out.Files = append(out.Files, one)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // attachedOnly reports whether a tool of the drive acts on attached files: if it is told to, or if

@@ -2,11 +2,13 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"stoa/internal/drive"
+	"stoa/internal/extract"
 	"stoa/internal/session"
 	"stoa/internal/sessiontest"
 	"stoa/internal/stoa"
@@ -155,4 +157,87 @@ func TestAttachmentsBelongToTheirSession(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDocumentsAreAttached attaches documents: the model is sent their texts, or why they have
+// none, and reads and sees their pages.
+func TestDocumentsAreAttached(t *testing.T) {
+	t.Parallel()
+	call := func(arguments string) stoa.ToolCall {
+		return stoa.ToolCall{ID: arguments, Name: "drive_read", Arguments: arguments}
+	}
+	l := &looker{steps: [][]stoa.ToolCall{{
+		call(`{"path":"a.pdf","attached":true,"page":2}`), call(`{"path":"scan.pdf","attached":true,"page":1}`),
+		{ID: "l", Name: "drive_list", Arguments: `{"attached":true}`}, {ID: "s", Name: "drive_search", Arguments: `{"query":"needle"}`},
+	}}}
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
+	h.Drives.UseReader(paged{picture(t, 3, 2, 0)})
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	var files []string
+	for name, content := range map[string]string{"a.pdf": "%PDF-first page\fa needle here", "scan.pdf": "%PDF-\f", "locked.pdf": "%PDF-?"} {
+		files = append(files, upload(t, h, a, name, "application/pdf", []byte(content)))
+	}
+	h.Until(r, h.Begin(r, a, "look", func(req *session.StartRequest) { req.Uploads.IDs = files }), stoa.SessionCompleted)
+	first := strings.Join(texts(l.told[0]), "\n")
+	for _, part := range []string{"[page 2]\na needle here", `[attached file "scan.pdf": application/pdf, 6 bytes; it has no text to read. It contains no text, such as scanned pages. It has 2 pages; drive_read shows one with attached: true and page.]`, "It needs a password."} {
+		if !strings.Contains(first, part) {
+			t.Errorf("the first call lacks %q: %s", part, first)
+		}
+	}
+	results, images := l.results()
+	for i, part := range []string{`"path":"a.pdf","place":"p. 2"`, `"path":"scan.pdf","page":1`, `"path":"locked.pdf","bytes":6,"mimeType":"application/pdf","unread":"It needs a password."`, `"attached":true,"path":"a.pdf","place":"p. 1–2"`} {
+		if !strings.Contains(results[i], part) {
+			t.Errorf("result %d is %s, without %s", i, results[i], part)
+		}
+	}
+	if images != 1 {
+		t.Errorf("%d images", images)
+	}
+}
+
+// A lateReader reads a document when it is told to.
+type lateReader struct {
+	paged
+	began, may chan struct{}
+}
+
+func (r *lateReader) Read(ctx context.Context, d extract.Document) (extract.Result, error) {
+	select {
+	case <-r.may:
+		return r.paged.Read(ctx, d)
+	default:
+	}
+	select {
+	case r.began <- struct{}{}:
+	default:
+	}
+	return extract.Result{}, errors.New("not yet")
+}
+
+// TestATurnWaitsForTexts attaches a document whose text is read after the message was accepted:
+// the turn waits for it.
+func TestATurnWaitsForTexts(t *testing.T) {
+	t.Parallel()
+	l := &looker{}
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
+	reader := &lateReader{began: make(chan struct{}, 1), may: make(chan struct{})}
+	h.Drives.UseReader(reader)
+	a, r := h.Agent(), h.Service()
+	file := upload(t, h, a, "a.pdf", "application/pdf", []byte("%PDF-a late text"))
+	<-reader.began
+	s := h.Begin(r, a, "look", func(req *session.StartRequest) { req.Uploads.IDs = []string{file} })
+	sessiontest.Run(t, r)
+	close(reader.may)
+	path, err := drive.ParsePath("a.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.Drives.Reread(t.Context(), drive.Owner{AccountID: a.AccountID, AgentID: file}, path, ""); err != nil {
+		t.Fatal(err)
+	}
+	h.Until(r, s, stoa.SessionCompleted)
+	if first := strings.Join(texts(l.told[0]), "\n"); !strings.Contains(first, "a late text") {
+		t.Errorf("the first call is %s", first)
+	}
 }

@@ -290,7 +290,6 @@ func leaveOut(p *stoa.Part, why string) {
 // fillImages reads the images of a call from the drive, and those of results of servers from
 // the store. An image whose file has changed or is missing is left out.
 func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error {
-	who := t.drive
 	return eachImage(call, func(p *stoa.Part) error {
 		if p.Result == nil {
 			return w.fillAttached(ctx, t, p)
@@ -299,20 +298,17 @@ func (w *Worker) fillImages(ctx context.Context, t *turn, call *stoa.Call) error
 		if len(r.Images) > 0 {
 			return w.fillResult(ctx, t, p)
 		}
-		shown := imageIn(r)
+		who, shown := t.drive, imageIn(r)
+		name := shown.Path
 		if shown.Attached {
 			f, err := t.prompt.attached(shown.Path)
 			if err != nil {
 				leaveOut(p, changedText)
 				return nil
 			}
-			image, err := w.attachedImage(ctx, who.AccountID, f)
-			if err == nil {
-				r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
-			}
-			return err
+			who.AgentID, name = f.ID, f.Path
 		}
-		image, err := w.storedImage(ctx, who, shown)
+		image, err := w.storedImage(ctx, who, name, shown)
 		if err != nil {
 			return err
 		}
@@ -363,8 +359,8 @@ func (w *Worker) fillResult(ctx context.Context, t *turn, p *stoa.Part) error {
 }
 
 // storedImage reads an image that was shown before; nil if it no longer exists.
-func (w *Worker) storedImage(ctx context.Context, who drive.Owner, shown *shownImage) (*stoa.Media, error) {
-	path, err := drive.ParsePath(shown.Path)
+func (w *Worker) storedImage(ctx context.Context, who drive.Owner, name string, shown *shownImage) (*stoa.Media, error) {
+	path, err := drive.ParsePath(name)
 	if err != nil {
 		return nil, nil
 	}

@@ -135,7 +135,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			return wrong("%s", bad)
 		}
 		if p.attachedOnly(in.Attached) {
-			content = p.listAttached()
+			content, err = w.listAttached(ctx, p, who.AccountID)
 			break
 		}
 		content, err = w.driveList(ctx, who, in.Prefix, in.After)
@@ -255,6 +255,15 @@ type listedFile struct {
 	Unread   string `json:"unread,omitzero"` // why a document has no text
 }
 
+// listed returns a file for the result of drive_list.
+func listed(f drive.File) listedFile {
+	one := listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType, Pages: f.Pages}
+	if !f.Text && f.TextStatus != extract.None {
+		one.Unread = drive.Why(f.TextStatus)
+	}
+	return one
+}
+
 // driveList implements drive_list: a page of files below a prefix, within the limit of a
 // tool's output.
 func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
@@ -274,11 +283,8 @@ func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after s
 			page.Next = ""
 			break
 		}
-		one := listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType, Pages: f.Pages}
-		if !f.Text && f.TextStatus != extract.None {
-			one.Unread = drive.Why(f.TextStatus)
-			size += len(one.Unread)
-		}
+		one := listed(f)
+		size += len(one.Unread)
 		out.Files = append(out.Files, one)
 	}
 	if out.Next = page.Next; out.Next != "" {

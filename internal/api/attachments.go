@@ -16,6 +16,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/embed"
+	"stoa/internal/extract"
 	"stoa/internal/media"
 	"stoa/internal/rest"
 	"stoa/internal/session"
@@ -44,9 +45,9 @@ func (s *Server) createUpload(w http.ResponseWriter, in *rest.Request[createUplo
 		return err
 	}
 	defer content.Close()
-	up, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content,
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content,
 		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) { return tx.InsertUpload(ctx, up, 0) })
-	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up)}, err)
+	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
 type createEmbedUploadParams struct {
@@ -68,11 +69,11 @@ func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[crea
 	if kind := kindOf(in.Params.Name, content.Head()); !slices.Contains(e.Attachments.Types, kind) {
 		return stoa.Errorf(stoa.CodeAttachmentType, "This chat does not accept this kind of file, only: %s.", strings.Join(e.Attachments.Types, ", "))
 	}
-	up, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
 		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
 			return s.embeds.Upload(ctx, tx, in.Visitor, up)
 		})
-	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up)}, err)
+	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
 // kindOf returns the kind of a file by its first bytes and its ending; empty if it is none that
@@ -114,15 +115,16 @@ func (s *Server) stage(r *http.Request, limit int64) (*drive.Content, error) {
 	return content, nil
 }
 
-// storeUpload stores the content of an upload in a drive of its own, then its row by record. If
-// that fails, the drive is removed, by this function or by the sweep.
-func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(*store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, error) {
+// storeUpload stores the content of an upload in a drive of its own, then its row by record, and
+// returns the status of its text. If that fails, the drive is removed, by this function or by the
+// sweep.
+func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(*store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
 		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file contains no folder.")
 	}
 	if err != nil {
-		return up, stoa.AsError(err).At("name")
+		return up, "", stoa.AsError(err).At("name")
 	}
 	if head := content.Head(); media.IsImage(head) {
 		up.MimeType = http.DetectContentType(head)
@@ -131,14 +133,14 @@ func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive
 	who := drive.Owner{AccountID: up.AccountID, AgentID: up.ID}
 	change, err := s.Drives.Put(ctx, who, name, content, up.MimeType, drive.Condition{})
 	if err != nil {
-		return up, err
+		return up, "", err
 	}
 	up.Name, up.MimeType, up.Size, up.SHA256 = change.File.Path, change.File.MimeType, change.File.Size, change.File.SHA256
 	made, err := write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(tx, up) })
 	if err != nil {
 		err = errors.Join(err, s.Drives.Remove(context.WithoutCancel(ctx), who))
 	}
-	return made, err
+	return made, change.File.TextStatus, err
 }
 
 // uploads returns the uploads of a message's attachments. It stores those whose content is in the
@@ -174,7 +176,7 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 		if limit := s.Drives.Limits().MaxFileBytes; int64(len(content)) > limit {
 			return out, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit).At(at("content"))
 		}
-		up, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content),
+		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content),
 			func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) { return tx.InsertUpload(ctx, up, 0) })
 		if e := (*stoa.Error)(nil); errors.As(err, &e) && e.Param == "name" {
 			err = e.At(at("name"))
@@ -187,8 +189,8 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 	return out, nil
 }
 
-func contractUpload(u stoa.Upload) contract.Upload {
-	return contract.Upload{ID: u.ID, Object: "upload", Name: u.Name, MimeType: u.MimeType, Size: u.Size, Sha256: u.SHA256, ExpiresAt: contract.Time(u.ExpiresAt)}
+func contractUpload(u stoa.Upload, status extract.Status) contract.Upload {
+	return contract.Upload{TextStatus: string(status), ID: u.ID, Object: "upload", Name: u.Name, MimeType: u.MimeType, Size: u.Size, Sha256: u.SHA256, ExpiresAt: contract.Time(u.ExpiresAt)}
 }
 
 func contractAttachments(files []stoa.Attachment) (list []contract.Attachment) {

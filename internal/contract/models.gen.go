@@ -4569,6 +4569,9 @@ type Upload struct {
 
 	// Size In bytes.
 	Size int64 `json:"size"`
+
+	// TextStatus Whether the text of the file is searchable. `ready`: all of it; `partial`: its beginning, up to a limit; `pending`: it is read soon; `none`: not a text or a document, such as an image; `empty`: a document without text, such as a scan; `encrypted`: needs a password; `broken`: damaged, or not what its type says; `timeout`: reading it exceeds the limits of time, memory or space; `unsupported`: a kind of document that is not read; `unknown_encoding`: a text in an unknown encoding, which `textEncoding` of a write can name.
+	TextStatus string `json:"textStatus"`
 }
 
 // UsageReport defines model for UsageReport.

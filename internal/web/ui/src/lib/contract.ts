@@ -3057,6 +3057,7 @@ export interface Upload {
   object: "upload";
   sha256: string;
   size: number;
+  textStatus: "ready" | "partial" | "pending" | "none" | "empty" | "encrypted" | "broken" | "timeout" | "unsupported" | "unknown_encoding";
 }
 
 export interface UsageReport {
