@@ -3,12 +3,14 @@ package extract
 import (
 	"encoding/xml"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// readDOCX returns the text of a document of Word: its body, then its notes.
+// readDOCX returns the text of a document of Word: its body, its notes, then its headers and
+// footers, each text once.
 func (a *archive) readDOCX(main string) Result {
 	var f flow
 	w := &walker{f: &f, styles: a.styles(main)}
@@ -24,6 +26,22 @@ func (a *archive) readDOCX(main string) Result {
 		w.note = kind[:1]
 		if r, noteErr := a.open(part); noteErr == nil {
 			err = w.read(r)
+		}
+	}
+	seen := map[string]bool{}
+	for _, part := range a.relations(main) {
+		title := map[string]string{"header": "Header: ", "footer": "Footer: "}[path.Base(part.kind)]
+		r, openErr := a.open(part.target)
+		if title == "" || openErr != nil || err != nil {
+			continue
+		}
+		var lines flow
+		one := &walker{f: &lines, styles: w.styles}
+		err = one.read(r)
+		if text := strings.TrimSpace(lines.b.String()); text != "" && !seen[text] {
+			seen[text], w.any = true, true
+			f.line("")
+			f.line(title + text)
 		}
 	}
 	return a.outcome(&f, 0, !w.any, err, "DOCX file")

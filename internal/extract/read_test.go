@@ -118,6 +118,26 @@ func TestMarkdownOfDOCX(t *testing.T) {
 }
 
 // TestRowsHavePlaces checks that the row of each line of a sheet follows from its place.
+// TestHeadersAndFootersAreRead reads a document whose pages have two different headers, one of
+// them twice, and a footer.
+func TestHeadersAndFootersAreRead(t *testing.T) {
+	t.Parallel()
+	part := func(name, text string) string {
+		return xmlHead + `<w:` + name + ` xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:` + name + `>`
+	}
+	content := makeZip(
+		entry{"_rels/.rels", rels("officeDocument", "word/document.xml")},
+		entry{"word/_rels/document.xml.rels", rels("header", "header1.xml", "header", "header2.xml", "footer", "footer1.xml", "header", "header3.xml")},
+		entry{"word/document.xml", xmlHead + `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>The body.</w:t></w:r></w:p></w:body></w:document>`},
+		entry{"word/header1.xml", part("hdr", "Acme Corporation")}, entry{"word/header2.xml", part("hdr", "Acme Corporation")},
+		entry{"word/header3.xml", part("hdr", "Confidential")}, entry{"word/footer1.xml", part("ftr", "Vienna 1010")},
+	)
+	got := read(t, extract.Document{Name: "a.docx"}, string(content))
+	if want := "The body.\n\n\nHeader: Acme Corporation\n\nFooter: Vienna 1010\n\nHeader: Confidential\n"; string(got.Text) != want {
+		t.Errorf("the text is %q, want %q", got.Text, want)
+	}
+}
+
 func TestRowsHavePlaces(t *testing.T) {
 	t.Parallel()
 	row := func(n int) string {
