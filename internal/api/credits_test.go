@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
@@ -141,6 +143,43 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 	if len(report.Data) != 0 || report.Totals.Calls != 0 {
 		t.Errorf("of another time it is %+v", report)
 	}
+}
+
+// TestOperatorsSumTheUsageOfAllAccounts compares the usage of all accounts, steps of agents
+// included, with what each account was charged.
+func TestOperatorsSumTheUsageOfAllAccounts(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	owner := h.Client(t)
+	var customer contract.AccountWithKey
+	owner.Want(201, "POST", "/api/v1/accounts", object{"name": "=Acme", "grantMicro": 100_000_000}).JSON(&customer)
+	c := h.ClientWith(t, customer.Key.Secret)
+	c.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "say: hi"})
+	a := newAuthor(t, h, c, nil)
+	_, path := a.begin(t, "say: hi", nil)
+	a.until(t, path, "completed")
+	owner.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "say: hi"})
+	spent := map[string]int64{}
+	for id, client := range map[string]*apitest.Client{customer.ID: c, h.Account.ID: owner} {
+		var report contract.UsageReport
+		client.Want(200, "GET", "/api/v1/usage", nil).JSON(&report)
+		spent[id] = report.Totals.CreditsMicro
+	}
+	var report contract.UsageReport
+	owner.Want(200, "GET", "/api/v1/usage?accountId=*&groupBy=account", nil).JSON(&report)
+	got := map[string]int64{}
+	for _, row := range report.Data {
+		got[row.AccountID] = row.CreditsMicro
+	}
+	if d := cmp.Diff(spent, got); d != "" || report.Totals.CreditsMicro != spent[customer.ID]+spent[h.Account.ID] {
+		t.Errorf("by account (-want +got):\n%s%+v", d, report.Totals)
+	}
+	csv := string(owner.Want(200, "GET", "/api/v1/usage?accountId=*&groupBy=account,model&format=csv", nil).Body)
+	if !strings.HasPrefix(csv, "accountId,accountName,model,calls,") || !strings.Contains(csv, customer.ID+",'=Acme,") {
+		t.Errorf("as CSV it is\n%s", csv)
+	}
+	owner.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/usage?groupBy=account", nil)
+	c.WantError(stoa.CodeScope, "GET", "/api/v1/usage?accountId=*&groupBy=account", nil)
 }
 
 func TestASpreadsheetRunsNothing(t *testing.T) {

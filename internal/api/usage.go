@@ -55,10 +55,16 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
 	accountID, err := s.requestedAccount(ctx, in.Caller, q.AccountID)
+	if q.AccountID == allAccounts && in.Caller.Key.Has(stoa.ScopeOperator) {
+		accountID, err = allAccounts, nil
+	}
 	if err != nil {
 		return err
 	}
 	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.UsageRow, error) {
+		if accountID == allAccounts {
+			return tx.UsageOfAll(ctx, from, to, zone, by)
+		}
 		return tx.Usage(ctx, accountID, from, to, zone, by)
 	})
 	if err != nil {
@@ -80,6 +86,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		for i, word := range by {
 			setGroup(&row, word, u.Group[i])
 		}
+		row.AccountName = u.Name
 		out.Data = append(out.Data, row)
 		out.Totals.Calls += row.Calls
 		out.Totals.InputTokens += row.InputTokens
@@ -96,6 +103,8 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 func setGroup(row *contract.UsageRow, word, value string) {
 	orNull := func() nullable.Nullable[string] { return nullIfZero(value) }
 	switch word {
+	case store.ByAccount:
+		row.AccountID = value
 	case "day":
 		row.Day = value
 	case "model":
@@ -116,7 +125,7 @@ func setGroup(row *contract.UsageRow, word, value string) {
 // groupNames contains the members of the JSON form, which are also the names of the
 // columns.
 var groupNames = map[string]string{
-	"day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
+	store.ByAccount: "accountId", "day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
 
 // usageCSV returns the rows as CSV with a header line.
@@ -125,13 +134,17 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	w := csv.NewWriter(&out)
 	var names []string
 	for _, word := range by {
-		names = append(names, groupNames[word])
+		if names = append(names, groupNames[word]); word == store.ByAccount {
+			names = append(names, "accountName")
+		}
 	}
 	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro", "savedMicro")) // writes to a buffer cannot fail
 	for _, u := range sums {
 		var row []string
 		for i := range by {
-			row = append(row, plainCell(u.Group[i]))
+			if row = append(row, plainCell(u.Group[i])); by[i] == store.ByAccount {
+				row = append(row, plainCell(u.Name))
+			}
 		}
 		for _, n := range []int64{u.Calls, u.Usage.InputTokens, u.Usage.CachedTokens, u.Usage.OutputTokens, u.Usage.Total(), int64(u.Amount), int64(u.Saved)} {
 			row = append(row, strconv.FormatInt(n, 10))

@@ -4588,6 +4588,11 @@ type UsageReport struct {
 
 // UsageRow Contains the members of the grouping and the totals of the group. An agent, space, session or end user is null if the calls had none.
 type UsageRow struct {
+	// AccountID Of usage by account.
+	AccountID string `json:"accountId,omitempty,omitzero"`
+
+	// AccountName The name of the account, with usage by account.
+	AccountName       string                    `json:"accountName,omitempty,omitzero"`
 	AgentID           nullable.Nullable[string] `json:"agentId,omitempty,omitzero"`
 	CachedInputTokens int64                     `json:"cachedInputTokens"`
 	Calls             int64                     `json:"calls"`
@@ -5944,8 +5949,8 @@ type ListToolCallsParams struct {
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
-	// AccountID For operators, the account to read; by default the key's own.
-	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+	// AccountID For operators, the account to read, or `*` for all together, which can be grouped by `account`; by default the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
 	// From At or after this time.
 	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,7 @@ var dimensions = map[string]string{
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
 	Group      []string // one per requested dimension; a day as 2006-01-02
+	Name       string   // of the account, if usage of all accounts is grouped by account
 	Calls      int64
 	Usage      stoa.Usage
 	Amount     stoa.Credits
@@ -92,6 +94,81 @@ func dayOfZone(zone *time.Location, from, to time.Time) string {
 	return "CAST((created_at + 1000000 * (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
 }
 
+// ByAccount is the dimension that only [Tx.UsageOfAll] has.
+const ByAccount = "account"
+
+// UsageOfAll is [Tx.Usage] for all accounts together, which can also be grouped by account.
+func (tx *Tx) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+	place := slices.Index(by, ByAccount)
+	within := slices.DeleteFunc(slices.Clone(by), func(d string) bool { return d == ByAccount })
+	if len(within) < len(by)-1 {
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage is grouped by %q twice.", ByAccount).At("groupBy")
+	}
+	var list []UsageRow
+	rows := map[string]int{} // indexes of list, by group
+	for after := ""; ; {
+		accounts, err := tx.AccountsWithReceipts(ctx, to, after, usageAccounts)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range accounts {
+			after = id
+			some, err := tx.Usage(ctx, id, from, to, zone, within)
+			if err != nil {
+				return nil, err
+			}
+			name := ""
+			if place >= 0 && len(some) > 0 {
+				a, err := tx.Account(ctx, id)
+				if err != nil {
+					return nil, err
+				}
+				name = a.Name
+			}
+			for _, r := range some {
+				if place >= 0 {
+					r.Group, r.Name = slices.Insert(r.Group, place, id), name
+				}
+				key := strings.Join(r.Group, "\x00")
+				at, seen := rows[key]
+				switch {
+				case seen:
+					list[at].add(r)
+				case len(list) == maxUsageRows:
+					return nil, tooManyRows()
+				default:
+					rows[key] = len(list)
+					list = append(list, r)
+				}
+			}
+		}
+		if len(accounts) < usageAccounts {
+			slices.SortFunc(list, func(a, b UsageRow) int { return slices.Compare(a.Group, b.Group) })
+			return list, nil
+		}
+	}
+}
+
+// usageAccounts is the number of accounts that UsageOfAll reads at once.
+const usageAccounts = 500
+
+// add adds the sums of another row.
+func (r *UsageRow) add(more UsageRow) {
+	r.Calls += more.Calls
+	r.Usage.InputTokens += more.Usage.InputTokens
+	r.Usage.CachedTokens += more.Usage.CachedTokens
+	r.Usage.CacheWriteTokens += more.Usage.CacheWriteTokens
+	r.Usage.OutputTokens += more.Usage.OutputTokens
+	r.Usage.ReasoningTokens += more.Usage.ReasoningTokens
+	r.Amount += more.Amount
+	r.WrittenOff += more.WrittenOff
+	r.Saved += more.Saved
+}
+
+func tooManyRows() error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "This would be more than %d rows. Ask for a shorter time or fewer groups.", maxUsageRows).At("groupBy")
+}
+
 // maxUsageRows limits the groups of one usage query.
 const maxUsageRows = 10_000
 
@@ -103,7 +180,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 	for i, d := range by {
 		column, ok := dimensions[d]
 		if !ok {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session and endUser.", d).At("groupBy")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session and endUser, and by account with \"accountId=*\".", d).At("groupBy")
 		}
 		for _, e := range by[:i] {
 			if e == d {
@@ -159,7 +236,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 			}
 		}
 		if len(list) == maxUsageRows {
-			return stoa.Errorf(stoa.CodeInvalidValue, "This would be more than %d rows. Ask for a shorter time or fewer groups.", maxUsageRows).At("groupBy")
+			return tooManyRows()
 		}
 		list = append(list, r)
 		return nil

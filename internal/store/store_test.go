@@ -237,6 +237,62 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 	})
 }
 
+// TestUsageOfAllAccounts sums the charges of three accounts, by account and without.
+func TestUsageOfAllAccounts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		sums := map[string]stoa.Credits{}
+		for i := range 3 {
+			a := storetest.Account(t, st, 1_000_000)
+			for j := range i + 1 {
+				r := receipt(a.ID, fmt.Sprintf("resp_%d_%d", i, j), 10)
+				r.Served = []string{"alpha", "beta"}[j%2]
+				charge(t, st, r)
+				sums[a.ID] += 10
+			}
+		}
+		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		usage := func(by ...string) (rows []store.UsageRow, err error) {
+			err = st.Read(ctx, func(tx *store.Tx) (err error) {
+				rows, err = tx.UsageOfAll(ctx, from, to, time.UTC, by)
+				return err
+			})
+			return rows, err
+		}
+		rows, err := usage("account")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]stoa.Credits{}
+		for _, r := range rows {
+			if got[r.Group[0]] += r.Amount; r.Name == "" {
+				t.Errorf("a row without a name: %+v", r)
+			}
+		}
+		if d := cmp.Diff(sums, got); d != "" {
+			t.Errorf("by account (-want +got):\n%s", d)
+		}
+		for _, tt := range []struct {
+			by    []string
+			rows  int
+			calls int64
+		}{{nil, 1, 6}, {[]string{"model"}, 2, 4}, {[]string{"model", "account"}, 5, 1}, {[]string{"account", "model"}, 5, 1}} {
+			rows, err := usage(tt.by...)
+			total := stoa.Credits(0)
+			for _, r := range rows {
+				total += r.Amount
+			}
+			if err != nil || len(rows) != tt.rows || rows[0].Calls != tt.calls || total != 60 || !slices.IsSortedFunc(rows, func(a, b store.UsageRow) int { return slices.Compare(a.Group, b.Group) }) {
+				t.Errorf("by %q: %+v, %v", tt.by, rows, err)
+			}
+		}
+		if _, err := usage("account", "account"); stoa.CodeOf(err) != stoa.CodeInvalidValue {
+			t.Errorf("twice: %v", err)
+		}
+	})
+}
+
 // TestUsageHasTheDaysOfAZone sums charges around midnights and changes of the clock in several
 // zones: each is on the day that the zone's clock showed.
 func TestUsageHasTheDaysOfAZone(t *testing.T) {

@@ -3070,6 +3070,8 @@ export interface UsageReport {
 }
 
 export interface UsageRow {
+  accountId?: string;
+  accountName?: string;
   agentId?: string | null;
   cachedInputTokens: number;
   calls: number;

@@ -33,7 +33,7 @@ const groups: (Choice & { of: "both" | "receipts" | "log" })[] = [
   { id: "agent", title: "Agent", of: "receipts" },
   { id: "endUser", title: "End user", of: "receipts" },
   { id: "provider", title: "Provider", of: "log" },
-  { id: "account", title: "Account", of: "log" },
+  { id: "account", title: "Account", of: "both" },
 ];
 const hour = 3_600_000;
 const ranges: (Choice & { days?: number; hours?: number })[] = [
@@ -63,6 +63,7 @@ interface Answer {
   allBefore?: number; // absent if unknown
   saved?: number; // micro-credits that the providers' caches saved; absent if unknown
   cut: boolean; // the log has more rows than were read
+  names?: Map<string, string>; // of accounts
 }
 
 // span returns the filter's time range in milliseconds.
@@ -138,17 +139,19 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
 
 async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
   const group = f.group || "model";
-  const member = { model: "model", key: "keyId", agent: "agentId", endUser: "endUser" }[group] as "model" | "keyId" | "agentId" | "endUser";
+  const member = { model: "model", key: "keyId", agent: "agentId", endUser: "endUser", account: "accountId" }[group] as "model" | "keyId" | "agentId" | "endUser" | "accountId";
+  const accountId = group === "account" ? "*" : undefined;
   const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
-  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timezone: zone }, signal);
+  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timezone: zone, accountId }, signal);
   const [now, then] = await Promise.all([ask(at.from, at.to, "day," + group), ask(at.from - (at.to - at.from), at.from, group)]);
   const bars: Answer["bars"] = [];
   for (let from = midnight(at.from); from < at.to; from = midnight(from, 1)) bars.push({ name: dayOf(from), from, to: midnight(from, 1) });
   const groupOf = (r: UsageRow) => r[member] ?? "none";
+  const names = new Map(now.data.flatMap((r) => (r.accountId && r.accountName ? [[r.accountId, r.accountName] as const] : [])));
   const cells = now.data.map((r) => ({ bar: bars.findIndex((b) => b.name === r.day), group: groupOf(r), value: value(r) }));
   const by = new Map<string, number>();
   for (const c of cells) by.set(c.group, (by.get(c.group) ?? 0) + c.value);
-  return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), saved: f.metric ? undefined : now.totals.savedMicro, cut: false };
+  return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), saved: f.metric ? undefined : now.totals.savedMicro, cut: false, names };
 }
 
 export function Usage() {
@@ -165,6 +168,8 @@ export function Usage() {
   const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
   const accounts = useLoad((signal) => (may("operator") ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
   const nameOf = (id: string): string => {
+    const named = answer.data?.names?.get(id);
+    if (named) return named;
     if (group.id === "key") return keys.get(id) ?? id;
     const list = group.id === "agent" ? agents.data?.data : group.id === "account" ? accounts.data?.data : undefined;
     return list?.find((x) => x.id === id)?.name ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
@@ -173,6 +178,7 @@ export function Usage() {
   // The calls behind a bar or a group are receipts or requests.
   const calls = (more: Filter): string => {
     const by: Filter = { range: "custom", from: inputTime(iso(at.from)), to: inputTime(iso(at.to + 60_000)), ...more };
+    if (!log && group.id === "account") return by.account ? "accounts/" + by.account : "accounts"; // receipts are of one account
     return log ? withFilter("requests", { ...by, account: group.id === "account" && !by.account ? "*" : (by.account ?? "") }) : withFilter("credits/receipts", by);
   };
   const member = { "": "model", key: "key", agent: "agent", endUser: "user", provider: "provider", account: "account" }[group.id]!;
@@ -241,7 +247,7 @@ export function Usage() {
                     label={`${metric.title} by ${group.title.toLowerCase()}`}
                     bars={bars}
                     amount={amount}
-                    onPick={(bar) => {
+                    onPick={!log && group.id === "account" ? undefined : (bar) => {
                       const b = a.bars[bars.indexOf(bar)] ?? a.bars.find((x) => x.name === bar.day)!;
                       go(calls({ from: inputTime(iso(b.from)), to: inputTime(iso(b.to)) }));
                     }}
