@@ -145,8 +145,15 @@ func readPDF(ctx context.Context, data []byte, dir string) Result {
 	})
 }
 
+// flatten makes the values of forms, and texts that were put on a page, parts of it. They are
+// left out if that fails.
+func flatten(p pdfium.Pdfium, page requests.Page) {
+	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
+}
+
 // pageText returns the text of one page.
 func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
+	flatten(p, page)
 	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
 		return "", err
@@ -191,6 +198,7 @@ func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result
 			return Result{Status: None, Note: fmt.Sprintf("The document has %d pages.", pages)}
 		}
 		at := requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: int(page - 1)}}
+		flatten(p, at)
 		size, err := p.GetPageSize(&requests.GetPageSize{Page: at})
 		if err != nil || !(size.Width > 0 && size.Height > 0) {
 			return broken("PDF page")
