@@ -229,6 +229,22 @@ func TestSniff(t *testing.T) {
 	}
 }
 
+func TestKindOfJSON(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]extract.Kind{
+		`{"a": "ä"}`:              extract.Plain,
+		`{"a": "\u00e4"}`:         extract.Readable,
+		`{"a": "` + "\xe4" + `"}`: extract.Readable,
+	} {
+		if got := extract.KindOf("a.json", "application/json", []byte(content)); got != want {
+			t.Errorf("%q: %s, not %s", content, got, want)
+		}
+	}
+	if got := extract.KindOf("a.html", "", []byte("<p>")); got != extract.Readable {
+		t.Error(got)
+	}
+}
+
 func FuzzDOCX(f *testing.F) {
 	f.Add("<document><body><p><pPr><pStyle val='a'/></pPr><r><t>x</t></r></p><tbl><tr><tc><p/></tc></tr></tbl></body></document>")
 	f.Add("</p></tr></tc></tbl><tc></tc><tr></tr>")
