@@ -283,6 +283,9 @@ func found(r extract.Result, p planted) bool {
 // at their places.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("the readers share nothing")
+	}
 	s := service(extract.Config{})
 	if err := s.Warm(t.Context()); err != nil {
 		t.Fatal(err)
