@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
@@ -170,20 +171,28 @@ func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
 	return cleanPDF(text.Text), nil
 }
 
-// pdfLetters joins words that a line end divides, which PDFium marks with the control
-// character 2 or with U+FFFE, and writes ligatures as letters.
-var pdfLetters = strings.NewReplacer(
-	"\x02\r\n", "", "\ufffe\r\n", "", "\u00ad\r\n", "", "\x02", "-", "\ufffe", "-", "\r\n", "\n", "\r", "\n",
+// pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line
+// end with the control character 2, or with U+FFFE.
+var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "\x02", "\r\n", "\n", "\r", "\n",
 	"ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st",
 )
 
 func cleanPDF(s string) string {
+	parts := strings.Split(pdfLetters.Replace(s), "\x02")
+	for i, part := range parts[1:] {
+		part = strings.TrimLeft(part, " \n")
+		// A word in small letters continues; the hyphen of "COVID-19" stays.
+		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLower(r) {
+			part = "-" + part
+		}
+		parts[i+1] = part
+	}
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, pdfLetters.Replace(s))
+	}, strings.Join(parts, ""))
 	return strings.TrimSpace(s)
 }
 

@@ -52,6 +52,19 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestDividedWordsAreJoined reads a PDF file with hyphens at the ends of its lines.
+func TestDividedWordsAreJoined(t *testing.T) {
+	t.Parallel()
+	show := ""
+	for i, line := range []string{"A long manip-", "ulation of COVID-", "19 by Anglo-", "Americans."} {
+		show += fmt.Sprintf("BT /F1 10 Tf 50 %d Td (%s) Tj ET ", 700-12*i, line)
+	}
+	r := read(t, extract.Document{Name: "a.pdf"}, pdfPage(rawStream("", []byte(show))))
+	if want := "[page 1]\nA long manipulation of COVID-19 by Anglo-Americans.\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+}
+
 // TestFormsArePartOfTheText reads the value of a field and a text that was typed onto a page.
 func TestFormsArePartOfTheText(t *testing.T) {
 	t.Parallel()
