@@ -9,7 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -65,13 +65,23 @@ func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) 
 	}, nil
 }
 
-// compilePDF compiles PDFium into a directory.
+// compilePDF compiles PDFium into a directory. A power failure can damage the stored code, so
+// it is compiled again if it cannot be used.
 func compilePDF(ctx context.Context, dir string) error {
 	_, end, err := openPDFium(ctx, dir)
+	if err != nil {
+		stored, globErr := filepath.Glob(filepath.Join(dir, "wazero-*"))
+		for _, name := range stored {
+			globErr = errors.Join(globErr, os.RemoveAll(name))
+		}
+		if len(stored) == 0 || globErr != nil {
+			return errors.Join(err, globErr)
+		}
+		_, end, err = openPDFium(ctx, dir)
+	}
 	if err == nil {
 		end()
 	}
-	runtime.GC()
 	return err
 }
 

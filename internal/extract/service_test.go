@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stoa/internal/extract"
+	"stoa/internal/extract/extracttest"
 )
 
 // shell returns a command that runs a script as a child.
@@ -150,6 +151,40 @@ func TestMemoryIsLimited(t *testing.T) {
 	r, err := service(extract.Config{}).Read(t.Context(), extract.Document{Name: "a.html", Content: repeated("<table><tr><td>x</table>", 2<<20)})
 	if err != nil || r.Status != extract.Timeout || !strings.Contains(r.Note, "memory") {
 		t.Errorf("%v %s %s", err, r.Status, r.Note)
+	}
+}
+
+// TestDamagedCacheIsReplaced starts with compiled code of which a part is missing.
+func TestDamagedCacheIsReplaced(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiling takes long with the race detector")
+	}
+	if err := service(extract.Config{}).Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	if err := os.CopyFS(dir, os.DirFS(extracttest.Cache())); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			damaged++
+			return os.Truncate(path, 1000)
+		}
+		return err
+	})
+	if err != nil || damaged == 0 {
+		t.Fatal(err, damaged)
+	}
+	s := service(extract.Config{Cache: dir})
+	r, err := s.Read(t.Context(), extract.Document{Content: bytes.NewReader(extracttest.PDF("text"))})
+	if err != nil || r.Status != extract.Ready {
+		t.Errorf("%v %s %s: %v", err, r.Status, r.Note, s.Warm(t.Context()))
 	}
 }
 
