@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"io"
 	"math"
@@ -23,6 +25,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"stoa/internal/media"
 )
 
 const (
@@ -206,8 +210,8 @@ func cleanPDF(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// RenderPage returns a page of a PDF file as a PNG image, in the Text of the result. Only a
-// child and tests call it; see [Parse].
+// RenderPage returns a page of a PDF file as a PNG image of at most [media.MaxImage] bytes, in
+// the Text of the result. Only a child and tests call it; see [Parse].
 func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result {
 	if !isPDF(data) {
 		return Result{Status: Unsupported, Note: "Only pages of PDF files can be shown as images."}
@@ -222,20 +226,36 @@ func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result
 		if err != nil || !(size.Width > 0 && size.Height > 0) {
 			return broken("PDF page")
 		}
-		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)))
+		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)), media.MaxSide*pointsPerIn/max(size.Width, size.Height))
 		width, height := int(size.Width*dpi/pointsPerIn), int(size.Height*dpi/pointsPerIn)
 		if width < 1 || height < 1 {
 			return broken("PDF page")
 		}
-		shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: at, Width: width, Height: height})
-		if err != nil {
-			return broken("PDF page")
+		for {
+			shown, err := renderAt(p, at, width, height)
+			if err != nil {
+				return broken("PDF page")
+			}
+			if len(shown) <= media.MaxImage {
+				return Result{Status: Ready, Text: shown, Pages: int64(pages)}
+			}
+			width, height = width*2/3, height*2/3 // a photo
 		}
-		defer shown.Cleanup()
-		var b bytes.Buffer
-		if err := png.Encode(&b, shown.Result.RenderedImage); err != nil || b.Len() > maxImage {
-			return broken("PDF page")
-		}
-		return Result{Status: Ready, Text: b.Bytes(), Pages: int64(pages)}
 	})
+}
+
+// renderAt returns a page as a PNG image of a size in pixels.
+func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, error) {
+	shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: page, Width: width, Height: height})
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Cleanup()
+	rendered := shown.Result.RenderedImage
+	paper := image.NewRGBA(rendered.Bounds()) // a page may be transparent
+	draw.Draw(paper, paper.Rect, image.White, image.Point{}, draw.Src)
+	draw.Draw(paper, paper.Rect, rendered, paper.Rect.Min, draw.Over)
+	var b bytes.Buffer
+	err = png.Encode(&b, paper)
+	return b.Bytes(), err
 }
