@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -112,6 +113,16 @@ func TestUnreadableDocumentsAreRefused(t *testing.T) {
 		e := c.WantError(tt.code, "POST", responses, seen("delta-v4-flash", tt.file))
 		if e.Param == nil || *e.Param != "input[0].content[1]."+tt.member || !strings.Contains(e.Message, tt.message) {
 			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	damaged := base64.StdEncoding.EncodeToString([]byte("PK\x03\x04..."))
+	for path, tt := range map[string]struct{ part, param string }{
+		"/api/v1/chat/completions": {`{"type":"file","file":{"filename":"a.docx","file_data":"data:application/zip;base64,` + damaged + `"}}`, "messages[0].content[0].file.file_data"},
+		"/api/v1/messages":         {`{"type":"document","source":{"type":"base64","media_type":"application/zip","data":"` + damaged + `"}}`, "messages[0].content[0].source"},
+	} {
+		e := c.WantError(stoa.CodeInvalidValue, "POST", path, json.RawMessage(`{"model":"delta-v4-flash","max_tokens":9,"messages":[{"role":"user","content":[`+tt.part+`]}]}`))
+		if e.Param == nil || *e.Param != tt.param {
+			t.Errorf("%s: %+v", path, e)
 		}
 	}
 	if n := len(f.Served()); n != 0 {

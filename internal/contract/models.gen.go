@@ -3049,7 +3049,7 @@ type Receipt struct {
 	// - `tools_left_out`: tools that the caller does not execute were omitted from the call.
 	// - `reply_cut`: a limit of this service ended the reply after its first text, or the client read it too slowly. The output up to that point was charged.
 	// - `reply_broken`: the provider stopped sending after the first text of the reply, or sent something invalid. The output up to that point was charged.
-	// - `media_left_out`: images or PDF files in the outputs of tools were replaced by a note, because this model does not support them.
+	// - `media_left_out`: images or files in the outputs of tools were replaced by a note, because this model does not support them, and the files have no readable text.
 	// - `stop_cut_here`: the provider has no stop sequences, so the service cut the text at the first of them. The whole output of the provider was charged.
 	// - `cache_marks_changed`: a mark of the request for the provider's cache was dropped, moved to another place or given a shorter life.
 	// - `grammar_in_words`: the grammar of a custom tool became part of its description, because the provider has no such tools.

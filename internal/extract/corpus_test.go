@@ -121,7 +121,7 @@ func corpus(t *testing.T) (list []sample) {
 			add(sample{name: fmt.Sprintf("%d-%d.docx", i, n), content: makeDOCX(form, in), sentences: found, absent: "DELETED"})
 		}
 	}
-	for i, form := range []pptxForm{{}, {notes: true}, {table: true}, {group: true}, {order: true}, {notes: true, order: true, group: true}, {table: true, order: true}} {
+	for i, form := range []pptxForm{{}, {notes: true}, {table: true}, {group: true}, {order: true}, {notes: true, order: true, group: true}, {table: true, order: true}, {smart: true}} {
 		for _, n := range []int{3, 12} {
 			in, found := pages(all, len(list), n, 4, "slide %d")
 			add(sample{name: fmt.Sprintf("%d-%d.pptx", i, n), content: makePPTX(form, in), sentences: found, absent: "DELETED"})
@@ -283,6 +283,9 @@ func found(r extract.Result, p planted) bool {
 // at their places.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("the readers share nothing")
+	}
 	s := service(extract.Config{})
 	if err := s.Warm(t.Context()); err != nil {
 		t.Fatal(err)

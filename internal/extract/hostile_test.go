@@ -227,6 +227,9 @@ func encryptedBook(t *testing.T) string {
 // time, and the process of the service allocates little. It runs alone, since it measures the
 // allocations of this process.
 func TestHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector has no limit of memory")
+	}
 	s := service(extract.Config{Timeout: 3 * time.Second})
 	if err := s.Warm(t.Context()); err != nil {
 		t.Fatal(err)

@@ -132,6 +132,7 @@ type pptxForm struct {
 	notes bool // the last text is in the notes of the speaker
 	table bool
 	group bool
+	smart bool // the last text is in a diagram
 	order bool // the order of the slides is not that of the names of their parts
 }
 
@@ -163,6 +164,13 @@ func makePPTX(form pptxForm, slides [][]string) []byte {
 			entries = append(entries,
 				entry{fmt.Sprintf("ppt/slides/_rels/slide%d.xml.rels", number), rels("notesSlide", fmt.Sprintf("../notesSlides/notesSlide%d.xml", number))},
 				entry{fmt.Sprintf("ppt/notesSlides/notesSlide%d.xml", number), xmlHead + "<p:notes" + space + "><p:cSld><p:spTree>" + shape("body", last) + shape("sldNum", "DELETED 7") + "</p:spTree></p:cSld></p:notes>"})
+		}
+		if form.smart {
+			last := rest[len(rest)-1]
+			rest = rest[:len(rest)-1]
+			entries = append(entries,
+				entry{fmt.Sprintf("ppt/slides/_rels/slide%d.xml.rels", number), rels("diagramData", fmt.Sprintf("../diagrams/data%d.xml", number))},
+				entry{fmt.Sprintf("ppt/diagrams/data%d.xml", number), xmlHead + `<dgm:dataModel xmlns:dgm="x" xmlns:a="y"><dgm:ptLst><dgm:pt><dgm:t><a:p><a:r><a:t>` + esc(last) + `</a:t></a:r></a:p></dgm:t></dgm:pt></dgm:ptLst></dgm:dataModel>`})
 		}
 		body := shape("body", rest...)
 		if form.table {

@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"io"
 	"math"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
@@ -22,6 +25,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"stoa/internal/media"
 )
 
 const (
@@ -64,13 +69,23 @@ func openPDFium(ctx context.Context, dir string) (pdfium.Pdfium, func(), error) 
 	}, nil
 }
 
-// compilePDF compiles PDFium into a directory.
+// compilePDF compiles PDFium into a directory. A power failure can damage the stored code, so
+// it is compiled again if it cannot be used.
 func compilePDF(ctx context.Context, dir string) error {
 	_, end, err := openPDFium(ctx, dir)
+	if err != nil {
+		stored, globErr := filepath.Glob(filepath.Join(dir, "wazero-*"))
+		for _, name := range stored {
+			globErr = errors.Join(globErr, os.RemoveAll(name))
+		}
+		if len(stored) == 0 || globErr != nil {
+			return errors.Join(err, globErr)
+		}
+		_, end, err = openPDFium(ctx, dir)
+	}
 	if err == nil {
 		end()
 	}
-	runtime.GC()
 	return err
 }
 
@@ -145,8 +160,15 @@ func readPDF(ctx context.Context, data []byte, dir string) Result {
 	})
 }
 
+// flatten makes the values of forms, and texts that were put on a page, parts of it. They are
+// left out if that fails.
+func flatten(p pdfium.Pdfium, page requests.Page) {
+	_, _ = p.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: page, Usage: requests.FPDFPage_FlattenUsageNormalDisplay})
+}
+
 // pageText returns the text of one page.
 func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
+	flatten(p, page)
 	loaded, err := p.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
 		return "", err
@@ -163,25 +185,33 @@ func pageText(p pdfium.Pdfium, page requests.Page) (string, error) {
 	return cleanPDF(text.Text), nil
 }
 
-// pdfLetters joins words that a line end divides, which PDFium marks with the control
-// character 2 or with U+FFFE, and writes ligatures as letters.
-var pdfLetters = strings.NewReplacer(
-	"\x02\r\n", "", "\ufffe\r\n", "", "\u00ad\r\n", "", "\x02", "-", "\ufffe", "-", "\r\n", "\n", "\r", "\n",
+// pdfLetters writes line ends and ligatures as other texts do. PDFium marks a hyphen at a line
+// end with the control character 2, or with U+FFFE.
+var pdfLetters = strings.NewReplacer("\ufffe", "\x02", "\u00ad\r\n", "\x02", "\r\n", "\n", "\r", "\n",
 	"ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st",
 )
 
 func cleanPDF(s string) string {
+	parts := strings.Split(pdfLetters.Replace(s), "\x02")
+	for i, part := range parts[1:] {
+		part = strings.TrimLeft(part, " \n")
+		// A word in small letters continues; the hyphen of "COVID-19" stays.
+		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLower(r) {
+			part = "-" + part
+		}
+		parts[i+1] = part
+	}
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, pdfLetters.Replace(s))
+	}, strings.Join(parts, ""))
 	return strings.TrimSpace(s)
 }
 
-// RenderPage returns a page of a PDF file as a PNG image, in the Text of the result. Only a
-// child and tests call it; see [Parse].
+// RenderPage returns a page of a PDF file as a PNG image of at most [media.MaxImage] bytes, in
+// the Text of the result. Only a child and tests call it; see [Parse].
 func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result {
 	if !isPDF(data) {
 		return Result{Status: Unsupported, Note: "Only pages of PDF files can be shown as images."}
@@ -191,24 +221,41 @@ func RenderPage(ctx context.Context, data []byte, page int64, dir string) Result
 			return Result{Status: None, Note: fmt.Sprintf("The document has %d pages.", pages)}
 		}
 		at := requests.Page{ByIndex: &requests.PageByIndex{Document: doc, Index: int(page - 1)}}
+		flatten(p, at)
 		size, err := p.GetPageSize(&requests.GetPageSize{Page: at})
 		if err != nil || !(size.Width > 0 && size.Height > 0) {
 			return broken("PDF page")
 		}
-		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)))
+		dpi := min(pageDPI, math.Sqrt(pagePixels*pointsPerIn*pointsPerIn/(size.Width*size.Height)), media.MaxSide*pointsPerIn/max(size.Width, size.Height))
 		width, height := int(size.Width*dpi/pointsPerIn), int(size.Height*dpi/pointsPerIn)
 		if width < 1 || height < 1 {
 			return broken("PDF page")
 		}
-		shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: at, Width: width, Height: height})
-		if err != nil {
-			return broken("PDF page")
+		for {
+			shown, err := renderAt(p, at, width, height)
+			if err != nil {
+				return broken("PDF page")
+			}
+			if len(shown) <= media.MaxImage {
+				return Result{Status: Ready, Text: shown, Pages: int64(pages)}
+			}
+			width, height = width*2/3, height*2/3 // a photo
 		}
-		defer shown.Cleanup()
-		var b bytes.Buffer
-		if err := png.Encode(&b, shown.Result.RenderedImage); err != nil || b.Len() > maxImage {
-			return broken("PDF page")
-		}
-		return Result{Status: Ready, Text: b.Bytes(), Pages: int64(pages)}
 	})
+}
+
+// renderAt returns a page as a PNG image of a size in pixels.
+func renderAt(p pdfium.Pdfium, page requests.Page, width, height int) ([]byte, error) {
+	shown, err := p.RenderPageInPixels(&requests.RenderPageInPixels{Page: page, Width: width, Height: height})
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Cleanup()
+	rendered := shown.Result.RenderedImage
+	paper := image.NewRGBA(rendered.Bounds()) // a page may be transparent
+	draw.Draw(paper, paper.Rect, image.White, image.Point{}, draw.Src)
+	draw.Draw(paper, paper.Rect, rendered, paper.Rect.Min, draw.Over)
+	var b bytes.Buffer
+	err = png.Encode(&b, paper)
+	return b.Bytes(), err
 }

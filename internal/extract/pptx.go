@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // readPPTX returns the text of a presentation: its slides in their order, each with its notes.
@@ -65,7 +66,7 @@ func (a *archive) slides(main string) (parts []string) {
 	}
 }
 
-// slide writes the text of a slide or of its notes, and reports whether there was any.
+// slide writes the text of a slide with its diagrams, or of its notes, and reports whether there was any.
 func (a *archive) slide(f *flow, part string) (bool, error) {
 	r, err := a.open(part)
 	if err != nil {
@@ -90,5 +91,13 @@ func (a *archive) slide(f *flow, part string) (bool, error) {
 		return false
 	}
 	err = w.read(r)
+	for _, r := range a.relations(part) {
+		if err == nil && strings.HasSuffix(r.kind, "/diagramData") {
+			if data, openErr := a.open(r.target); openErr == nil {
+				w.title = 0
+				err = w.read(data)
+			}
+		}
+	}
 	return w.any, err
 }

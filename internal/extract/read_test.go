@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/text/encoding/htmlindex"
+
 	"stoa/internal/extract"
 	"stoa/internal/extract/extracttest"
 )
@@ -46,6 +48,66 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%s: %s %s, not %s", c.name, r.Status, r.Note, c.want)
 		} else if r.Status != extract.None && r.Note == "" {
 			t.Errorf("%s: %s without a note", c.name, r.Status)
+		}
+	}
+}
+
+// TestDividedWordsAreJoined reads a PDF file with hyphens at the ends of its lines.
+func TestDividedWordsAreJoined(t *testing.T) {
+	t.Parallel()
+	show := ""
+	for i, line := range []string{"A long manip-", "ulation of COVID-", "19 by Anglo-", "Americans."} {
+		show += fmt.Sprintf("BT /F1 10 Tf 50 %d Td (%s) Tj ET ", 700-12*i, line)
+	}
+	r := read(t, extract.Document{Name: "a.pdf"}, pdfPage(rawStream("", []byte(show))))
+	if want := "[page 1]\nA long manipulation of COVID-19 by Anglo-Americans.\n"; string(r.Text) != want {
+		t.Errorf("%q", r.Text)
+	}
+}
+
+// TestFormsArePartOfTheText reads the value of a field and a text that was typed onto a page.
+func TestFormsArePartOfTheText(t *testing.T) {
+	t.Parallel()
+	annotation := func(kind string, stream int) string {
+		return fmt.Sprintf("<< /Type /Annot /Subtype %s /F 4 /Rect [100 600 400 620] /AP << /N %d 0 R >> >>", kind, stream)
+	}
+	appearance := func(text string) string {
+		return rawStream("/Type /XObject /Subtype /Form /BBox [0 0 300 20] /Resources << /Font << /F1 5 0 R >> >>", []byte("BT /F1 10 Tf 5 5 Td ("+text+") Tj ET"))
+	}
+	pdf := pdfOf("<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [6 0 R] >> >>", "<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Annots [6 0 R 7 0 R] /Resources << /Font << /F1 5 0 R >> >> >>",
+		rawStream("", []byte("BT /F1 10 Tf 50 700 Td (Name:) Tj ET")), "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+		annotation("/Widget /FT /Tx /T (name) /V (Ada Lovelace)", 8), annotation("/FreeText /Contents (Approved)", 9), appearance("Ada Lovelace"), appearance("Approved"))
+	r := read(t, extract.Document{Name: "form.pdf"}, pdf)
+	for _, want := range []string{"Name:", "Ada Lovelace", "Approved"} {
+		if strings.Count(string(r.Text), want) != 1 {
+			t.Errorf("%s: %q", want, r.Text)
+		}
+	}
+}
+
+// TestDeclaredInTheContent reads documents that declare their encoding themselves, and mails
+// in the encodings of Japan and China.
+func TestDeclaredInTheContent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, encoding, before, text string }{
+		{"a.html", "windows-1251", `<html><head><meta charset="windows-1251"></head><p>`, "Склад"},
+		{"a.htm", "shift_jis", `<meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS"><p>`, "倉庫"},
+		{"a.xml", "iso-8859-2", `<?xml version="1.0" encoding="ISO-8859-2"?><a>`, "źródło"},
+		{"a.eml", "iso-2022-jp", "Content-Type: text/plain; charset=iso-2022-jp\r\n\r\n", "倉庫は荷物を受け取りました"},
+		{"a.eml", "gb18030", "Content-Type: text/plain; charset=\"gb2312\"\r\n\r\n", "仓库收到了包裹"},
+		{"a.eml", "windows-1252", "Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\r\n", "Größe"},
+	} {
+		e, err := htmlindex.Get(c.encoding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := e.NewEncoder().String(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := read(t, extract.Document{Name: c.name}, c.before+text); !strings.Contains(string(r.Text), c.text) {
+			t.Errorf("%s in %s: %s %q", c.name, c.encoding, r.Status, r.Text)
 		}
 	}
 }
@@ -197,6 +259,22 @@ func TestSniff(t *testing.T) {
 		if got := extract.Sniff(c.name, c.mediaType, []byte(c.head), c.utf8); got != c.want {
 			t.Errorf("%s %s %q: %s, not %s", c.name, c.mediaType, c.head, got, c.want)
 		}
+	}
+}
+
+func TestKindOfJSON(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]extract.Kind{
+		`{"a": "ä"}`:              extract.Plain,
+		`{"a": "\u00e4"}`:         extract.Readable,
+		`{"a": "` + "\xe4" + `"}`: extract.Readable,
+	} {
+		if got := extract.KindOf("a.json", "application/json", []byte(content)); got != want {
+			t.Errorf("%q: %s, not %s", content, got, want)
+		}
+	}
+	if got := extract.KindOf("a.html", "", []byte("<p>")); got != extract.Readable {
+		t.Error(got)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/media"
 	"stoa/internal/ratelimit"
 )
 
@@ -34,7 +35,6 @@ const (
 	warmTimeout = 5 * time.Minute
 	warmPause   = time.Minute // after a failed start of the PDF reader
 	maxHeader   = 2 << 20     // bytes of the first line of a reply
-	maxImage    = 20 << 20    // bytes of the image of a page
 	maxStderr   = 8 << 10     // bytes of the messages of a child
 )
 
@@ -122,7 +122,7 @@ func (s *Service) Page(ctx context.Context, d Document, page int64) ([]byte, err
 	if note != "" {
 		return nil, &PageError{Status: Unsupported, Note: note}
 	}
-	r, err := s.run(ctx, d.Account, request{Task: "page", Name: d.Name, MediaType: d.MediaType, Page: page}, d.Content, maxImage)
+	r, err := s.run(ctx, d.Account, request{Task: "page", Name: d.Name, MediaType: d.MediaType, Page: page}, d.Content, media.MaxImage)
 	if err == nil && r.Status != Ready {
 		err = &PageError{Status: r.Status, Note: r.Note}
 	}

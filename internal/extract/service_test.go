@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image/color"
 	"image/png"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"stoa/internal/extract"
+	"stoa/internal/extract/extracttest"
 )
 
 // shell returns a command that runs a script as a child.
@@ -144,12 +146,46 @@ func TestPDFNeedsACache(t *testing.T) {
 // TestMemoryIsLimited reads a document whose tree needs more memory than a child may use.
 func TestMemoryIsLimited(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("other systems do not limit it")
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("other systems, and the race detector, have no limit")
 	}
 	r, err := service(extract.Config{}).Read(t.Context(), extract.Document{Name: "a.html", Content: repeated("<table><tr><td>x</table>", 2<<20)})
 	if err != nil || r.Status != extract.Timeout || !strings.Contains(r.Note, "memory") {
 		t.Errorf("%v %s %s", err, r.Status, r.Note)
+	}
+}
+
+// TestDamagedCacheIsReplaced starts with compiled code of which a part is missing.
+func TestDamagedCacheIsReplaced(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiling takes long with the race detector")
+	}
+	if err := service(extract.Config{}).Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	if err := os.CopyFS(dir, os.DirFS(extracttest.Cache())); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			damaged++
+			return os.Truncate(path, 1000)
+		}
+		return err
+	})
+	if err != nil || damaged == 0 {
+		t.Fatal(err, damaged)
+	}
+	s := service(extract.Config{Cache: dir})
+	r, err := s.Read(t.Context(), extract.Document{Content: bytes.NewReader(extracttest.PDF("text"))})
+	if err != nil || r.Status != extract.Ready {
+		t.Errorf("%v %s %s: %v", err, r.Status, r.Note, s.Warm(t.Context()))
 	}
 }
 
@@ -211,6 +247,17 @@ func TestPageImage(t *testing.T) {
 		if _, err := s.Page(t.Context(), extract.Document{Content: bytes.NewReader(c.content)}, c.page); !isPageError(err, c.want) {
 			t.Errorf("%v, not %s", err, c.want)
 		}
+	}
+	narrow := pdfOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 10 30000] /Contents 4 0 R >>", rawStream("", []byte("0 0 5 5 re f")))
+	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(narrow)}, 1); err != nil {
+		t.Error(err)
+	} else if img, err := png.Decode(bytes.NewReader(shown)); err != nil || img.Bounds().Dy() > 8000 || img.At(0, 0) != (color.RGBA{255, 255, 255, 255}) {
+		t.Errorf("%v %v %v", err, img.Bounds(), img.At(0, 0))
+	}
+	photo := pdfPage(rawStream("", []byte("q 600 0 0 800 0 0 cm /X Do Q")), rawStream("/Type /XObject /Subtype /Image /Width 1250 /Height 1667 /ColorSpace /DeviceRGB /BitsPerComponent 8", []byte(noise(3*1250*1667))))
+	if shown, err := s.Page(t.Context(), extract.Document{Content: strings.NewReader(photo)}, 1); err != nil || len(shown) > 3_750_000 || len(shown) < 1_000_000 {
+		t.Errorf("%v, %d bytes", err, len(shown))
 	}
 	huge := bytes.Replace(pdf, []byte("[0 0 612 842]"), []byte("[0 0 90000 90000]"), -1)
 	shown, err = s.Page(t.Context(), extract.Document{Content: bytes.NewReader(huge)}, 1)

@@ -6,14 +6,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // HeadBytes is the number of bytes that [Sniff] looks at.
 const HeadBytes = 512
 
-// Sniff returns the kind of a file by its first bytes, then by its type and its ending. utf8
+// Sniff returns the kind of a file by its first bytes, then by its type and its ending. text
 // reports whether the whole content is valid UTF-8 without NUL.
-func Sniff(name, mediaType string, head []byte, utf8 bool) Kind {
+func Sniff(name, mediaType string, head []byte, text bool) Kind {
 	switch kind := kindOf(Document{Name: name, MediaType: mediaType}); {
 	case len(head) == 0:
 		return Plain
@@ -21,12 +22,22 @@ func Sniff(name, mediaType string, head []byte, utf8 bool) Kind {
 		return Readable
 	case binary(head):
 		return Unreadable
-	case kind != kindText, utf8 && isHTML(name, head):
+	case kind != kindText, text && isHTML(name, head):
 		return Readable
-	case utf8:
+	case text:
 		return Plain
 	}
 	return Readable
+}
+
+// KindOf is [Sniff] for a whole content. JSON without escaped letters is [Plain], so that no
+// child is started for it.
+func KindOf(name, mediaType string, content []byte) Kind {
+	text := utf8.Valid(content) && bytes.IndexByte(content, 0) < 0
+	if text && kindOf(Document{Name: name, MediaType: mediaType}) == kindJSON && !bytes.Contains(content, []byte(`\u`)) {
+		return Plain
+	}
+	return Sniff(name, mediaType, content[:min(len(content), HeadBytes)], text)
 }
 
 // isHTML reports whether a file without an ending of its own kind begins as HTML does.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"stoa/internal/extract"
 	"stoa/internal/media"
@@ -87,7 +86,7 @@ func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) 
 		return extract.Result{}, err
 	}
 	var got extract.Result
-	switch extract.Sniff(item.Name, item.Type, data[:min(len(data), extract.HeadBytes)], utf8.Valid(data) && bytes.IndexByte(data, 0) < 0) {
+	switch extract.KindOf(item.Name, item.Type, data) {
 	case extract.Plain:
 		got = extract.Result{Status: extract.Ready, Text: data}
 	case extract.Unreadable:
