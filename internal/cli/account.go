@@ -270,9 +270,10 @@ func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
 		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
-session, endUser and, for operators, account, which sums all accounts. Days, and dates of --from and --to, are those of --timezone. Keys, agents and spaces are shown by name, with the id if several
-share a name. An id without a name belongs to a deleted object, or to one that the key cannot list. JSON and
-CSV contain the ids.`,
+session, endUser and, for operators, account, which sums all accounts. Days, and dates of --from and --to,
+are those of --timezone. Keys, agents and spaces are shown by name, with the id if several share a name. An
+id without a name belongs to a deleted object, or to one that the key cannot list. JSON and CSV contain the
+ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
 	}
 	o := e.output(c)
