@@ -179,7 +179,6 @@ func TestMarkdownOfDOCX(t *testing.T) {
 	}
 }
 
-// TestRowsHavePlaces checks that the row of each line of a sheet follows from its place.
 // TestHeadersAndFootersAreRead reads a document whose pages have two different headers, one of
 // them twice, and a footer.
 func TestHeadersAndFootersAreRead(t *testing.T) {
@@ -200,6 +199,7 @@ func TestHeadersAndFootersAreRead(t *testing.T) {
 	}
 }
 
+// TestRowsHavePlaces checks that the row of each line of a sheet follows from its place.
 func TestRowsHavePlaces(t *testing.T) {
 	t.Parallel()
 	row := func(n int) string {
