@@ -30,7 +30,7 @@ func upload(t *testing.T, h *sessiontest.Fixture, a stoa.Agent, name, mimeType s
 	}
 	up.Size, up.SHA256, up.MimeType = change.File.Size, change.File.SHA256, change.File.MimeType
 	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertUpload(t.Context(), up, 0)
+		_, err := tx.InsertUpload(t.Context(), up, store.VisitorQuota{})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,9 @@ func (s *Server) createUpload(w http.ResponseWriter, in *rest.Request[createUplo
 	}
 	defer content.Close()
 	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content,
-		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) { return tx.InsertUpload(ctx, up, 0) })
+		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
+			return tx.InsertUpload(ctx, up, store.VisitorQuota{})
+		})
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
@@ -71,10 +73,13 @@ func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[crea
 	}
 	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
 		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
-			return s.embeds.Upload(ctx, tx, in.Visitor, up)
+			return s.embeds.Upload(ctx, tx, in.Visitor, up, s.Drives.Limits().MaxAccountBytes/visitorsShare)
 		})
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
+
+// visitorsShare is the share of the drives of an account that files of visitors may use: a quarter.
+const visitorsShare = 4
 
 // kindOf returns the kind of a file by its first bytes and its ending; empty if it is none that
 // an embed can accept.
@@ -177,7 +182,9 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 			return out, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit).At(at("content"))
 		}
 		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content),
-			func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) { return tx.InsertUpload(ctx, up, 0) })
+			func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
+				return tx.InsertUpload(ctx, up, store.VisitorQuota{})
+			})
 		if e := (*stoa.Error)(nil); errors.As(err, &e) && e.Param == "name" {
 			err = e.At(at("name"))
 		}

@@ -211,13 +211,15 @@ func TestAVisitorAttachesFiles(t *testing.T) {
 // TestUploadsNeedSpace sends more than the drives of an account may have.
 func TestUploadsNeedSpace(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Drive: drive.Limits{MaxAccountBytes: 10}})
+	h := start(t, apitest.Config{Drive: drive.Limits{MaxAccountBytes: 40}})
 	a := newAuthor(t, h, h.Client(t), nil)
-	raw := a.With("Content-Type", "text/plain")
-	raw.Want(201, "POST", a.agent+"/uploads?name=a", "12345678")
-	raw.WantError(stoa.CodeStorageFull, "POST", a.agent+"/uploads?name=b", "12345678")
 	v := newVisit(t, a, object{"attachments": object{"enabled": true}})
-	v.With("Content-Type", "text/plain").WantError(stoa.CodeStorageFull, "POST", v.chat+"/uploads?name=b", "12345678")
+	visitor, raw := v.With("Content-Type", "text/plain"), a.With("Content-Type", "text/plain")
+	visitor.Want(201, "POST", v.chat+"/uploads?name=a", "12345678")
+	visitor.WantError(stoa.CodeStorageFull, "POST", v.chat+"/uploads?name=b", "123") // a quarter
+	raw.Want(201, "POST", a.agent+"/uploads?name=a", strings.Repeat("x", 30))
+	raw.WantError(stoa.CodeStorageFull, "POST", a.agent+"/uploads?name=b", "123")
+	visitor.WantError(stoa.CodeStorageFull, "POST", v.chat+"/uploads?name=c", "123")
 }
 
 // TestUploadsExpire has an upload end before a message has it, and one that a message has stay.

@@ -190,8 +190,9 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text, timez
 	})
 }
 
-// Upload records a visitor's upload, which counts as a message.
-func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload) (stoa.Upload, error) {
+// Upload records a visitor's upload, which counts as a message. bytes is the maximum size of the
+// uploads of all visitors of the account.
+func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.Upload, bytes int64) (stoa.Upload, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)
 	if err != nil {
@@ -201,7 +202,7 @@ func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.U
 	if row != nil {
 		spent = row.Spent
 	}
-	if u, err = tx.InsertUpload(ctx, u, e.Attachments.MaxFiles); err != nil {
+	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes}); err != nil {
 		return u, err
 	}
 	if err := count(ctx, tx, e.ID, spent, false); err != nil {

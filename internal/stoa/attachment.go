@@ -6,7 +6,7 @@ import "time"
 const (
 	MaxAttachments        = 10        // files of a message
 	MaxSessionAttachments = 50        // files of a session
-	MaxUploads            = 100       // uploads of an account without a message
+	MaxUploads            = 100       // uploads of an account without a message; half of them of visitors
 	UploadLife            = time.Hour // of an upload without a message
 )
 

@@ -11,18 +11,29 @@ import (
 
 var uploads = newTable[stoa.Upload]("uploads")
 
-// InsertUpload adds an upload. It fails with CodeLimitReached if the account has too many without
-// a message, and with CodeTooManyAttachments if its chat has most files; 0 means no limit.
-func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, most int) (stoa.Upload, error) {
-	count := func(query string, args ...any) (n int, err error) {
+// A VisitorQuota limits the uploads of visitors.
+type VisitorQuota struct {
+	Files int   // of the chat
+	Bytes int64 // of all chats of the account
+}
+
+// InsertUpload adds an upload. It fails with CodeRateLimit if the account has too many without a
+// message. An upload of a visitor also fails with CodeTooManyAttachments or CodeStorageFull above
+// the quota.
+func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, q VisitorQuota) (stoa.Upload, error) {
+	count := func(query string, args ...any) (n int64, err error) {
 		_, err = tx.Get(ctx, query, args, &n)
 		return n, err
 	}
-	open, err := count(`SELECT COUNT(*) FROM uploads WHERE account_id = $1 AND session_id = '' AND expires_at > $2`, u.AccountID, db.Micros(tx.Now))
+	limit, of := int64(stoa.MaxUploads), ""
+	if u.ChatID != "" {
+		limit, of = stoa.MaxUploads/2, ` AND chat_id <> ''`
+	}
+	open, err := count(`SELECT COUNT(*) FROM uploads WHERE account_id = $1 AND session_id = '' AND expires_at > $2`+of, u.AccountID, db.Micros(tx.Now))
 	if err != nil {
 		return u, err
 	}
-	if open >= stoa.MaxUploads {
+	if open >= limit {
 		return u, stoa.Errorf(stoa.CodeRateLimit, "%d uploads of this account wait for a message. Send messages with them, or wait until they expire.", open)
 	}
 	if u.ChatID != "" {
@@ -30,8 +41,15 @@ func (tx *Tx) InsertUpload(ctx context.Context, u stoa.Upload, most int) (stoa.U
 		if err != nil {
 			return u, err
 		}
-		if n >= most {
-			return u, stoa.Errorf(stoa.CodeTooManyAttachments, "This chat accepts at most %d files.", most)
+		if n >= int64(q.Files) {
+			return u, stoa.Errorf(stoa.CodeTooManyAttachments, "This chat accepts at most %d files.", q.Files)
+		}
+		bytes, err := count(`SELECT COALESCE(SUM(size), 0) FROM uploads WHERE account_id = $1 AND chat_id <> ''`, u.AccountID)
+		if err != nil {
+			return u, err
+		}
+		if bytes+u.Size > q.Bytes {
+			return u, stoa.Errorf(stoa.CodeStorageFull, "There is no space for more files. The owner of the agent has to delete some chats.")
 		}
 	}
 	u.CreatedAt, u.ExpiresAt = tx.Now, tx.Now.Add(stoa.UploadLife)

@@ -20,6 +20,7 @@ CREATE INDEX uploads_open ON uploads (account_id, expires_at) WHERE session_id =
 CREATE INDEX uploads_expired ON uploads (expires_at) WHERE session_id = '';
 CREATE INDEX uploads_of_session ON uploads (session_id);
 CREATE INDEX uploads_of_chat ON uploads (chat_id);
+CREATE INDEX uploads_of_visitors ON uploads (account_id, size) WHERE chat_id <> '';
 
 -- The files of a message, and what a model is sent of them, as JSON; empty without. The second
 -- is written before the first call that contains the message, and does not change.
