@@ -14,8 +14,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// maxHeader is the maximum size of a header line that a hit repeats, in bytes.
-const maxHeader = 400
+// Maximum sizes in bytes of texts that a document determines.
+const (
+	maxHeader = 400 // of a header line that a hit repeats
+	maxPlace  = 280 // of the name of a place
+	maxNote   = 900 // of a note on a text
+)
 
 // places are the beginnings of the pages, slides or sheets of a text, in its order.
 type places []extract.Place
@@ -127,7 +131,7 @@ func (s *searcher) locate(hits []Hit) error {
 			}
 			sources[h.Path] = src
 		}
-		h.Place = src.places.of(h.FirstLine, h.LastLine)
+		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
 		line := src.places.header(*src.file, h.FirstLine)
 		if line == 0 || line >= h.FirstLine {
 			continue
@@ -137,24 +141,24 @@ func (s *searcher) locate(hits []Hit) error {
 			if err != nil {
 				return err
 			}
-			src.headers[line] = shortLine(text.Text)
+			src.headers[line] = short(text.Text, maxHeader)
 		}
 		h.Header = src.headers[line]
 	}
 	return nil
 }
 
-// shortLine returns the beginning of a line, without its line break.
-func shortLine(s string) string {
-	s = strings.TrimRight(s, "\r\n")
-	if len(s) <= maxHeader {
-		return s
+// short returns the beginning of a line, without its line break, in at most n bytes before an
+// ellipsis.
+func short(line string, n int) string {
+	line = strings.TrimRight(line, "\r\n")
+	if len(line) <= n {
+		return line
 	}
-	cut := maxHeader
-	for !utf8.RuneStart(s[cut]) {
-		cut--
+	for !utf8.RuneStart(line[n]) {
+		n--
 	}
-	return s[:cut] + "…"
+	return line[:n] + "…"
 }
 
 // PageLines returns the first and the last line of a page, slide or sheet of a document, from 1;

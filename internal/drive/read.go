@@ -157,7 +157,7 @@ func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, s
 			return err
 		}
 		list, err := placesOf(ctx, tx, row.id, *f)
-		out.Place = list.of(out.FirstLine, out.LastLine)
+		out.Place = short(list.of(out.FirstLine, out.LastLine), maxPlace)
 		return err
 	})
 	return out, err

@@ -149,7 +149,7 @@ func (d *Drives) read(ctx context.Context, kind extract.Kind, doc extract.Docume
 			return reading{}, err
 		}
 	}
-	out.status, out.pages, out.encoding, out.note = got.Status, got.Pages, got.Encoding, got.Note
+	out.status, out.pages, out.encoding, out.note = got.Status, got.Pages, got.Encoding, short(got.Note, maxNote)
 	switch got.Status {
 	case extract.Ready, extract.Partial:
 		if out.text = BytesContent(got.Text); !out.text.utf8 {
