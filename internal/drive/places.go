@@ -131,8 +131,19 @@ func (s *searcher) locate(hits []Hit) error {
 			}
 			sources[h.Path] = src
 		}
+		text, line, err := before(s.ctx, s.tx, s.drive.id, *src.file, h.FirstLine)
+		if err != nil {
+			return err
+		}
+		if text.pos < h.start { // it may begin within its first line
+			start, err := lineStart(text, h.FirstLine-line)
+			if err != nil {
+				return err
+			}
+			h.FromByte = h.start - start
+		}
 		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
-		line := src.places.header(*src.file, h.FirstLine)
+		line = src.places.header(*src.file, h.FirstLine)
 		if line == 0 || line >= h.FirstLine {
 			continue
 		}
