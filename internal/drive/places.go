@@ -131,19 +131,11 @@ func (s *searcher) locate(hits []Hit) error {
 			}
 			sources[h.Path] = src
 		}
-		text, line, err := before(s.ctx, s.tx, s.drive.id, *src.file, h.FirstLine)
-		if err != nil {
+		if err := s.beginning(h, *src.file); err != nil {
 			return err
 		}
-		if text.pos < h.start { // it may begin within its first line
-			start, err := lineStart(text, h.FirstLine-line)
-			if err != nil {
-				return err
-			}
-			h.FromByte = h.start - start
-		}
 		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
-		line = src.places.header(*src.file, h.FirstLine)
+		line := src.places.header(*src.file, h.FirstLine)
 		if line == 0 || line >= h.FirstLine {
 			continue
 		}
@@ -157,6 +149,24 @@ func (s *searcher) locate(hits []Hit) error {
 		h.Header = src.headers[line]
 	}
 	return nil
+}
+
+// beginning sets FromByte of a hit that begins within a line: the passage before it ends in the
+// same line.
+func (s *searcher) beginning(h *Hit, f File) error {
+	var last int64
+	found, err := s.tx.Get(s.ctx, `SELECT last_line FROM drive_passages WHERE drive_id = $1 AND file_rid = $2 AND id < $3 ORDER BY id DESC LIMIT 1`,
+		[]any{s.drive.id, f.rid, h.passage}, &last)
+	if err != nil || !found || last < h.FirstLine {
+		return err
+	}
+	text, line, err := before(s.ctx, s.tx, s.drive.id, f, h.FirstLine)
+	if err != nil {
+		return err
+	}
+	start, err := lineStart(text, h.FirstLine-line)
+	h.FromByte = h.start - start
+	return err
 }
 
 // short returns the beginning of a line, without its line break, in at most n bytes before an

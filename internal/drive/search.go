@@ -43,7 +43,7 @@ type Hit struct {
 	Header    string  // the line with the names of the columns, if the passage is in a table and does not have it
 	Score     float64 // 1 for the best hit, less for others; comparable within one result only
 
-	start int64 // the first byte of the passage
+	passage, start int64 // the passage, its first byte
 }
 
 // Found is the result of a search.
@@ -263,6 +263,7 @@ func (s *searcher) hits(chosen []candidate, terms []term) []Hit {
 	score := 1.0
 	for _, c := range chosen {
 		h := c.hit
+		h.passage = c.id
 		h.Text = c.text
 		h.Snippet = snippet(c.text, wanted)
 		if best := chosen[0].score; best > 0 {
