@@ -53,6 +53,7 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 		call("drive_read", `{"path":"a.pdf","page":9}  `),
 		call("drive_search", `{"query":"needle"}`),
 		call("drive_search", `{"query":"last row"}`),
+		call("drive_search", `{"query":"thread"}`),
 		call("drive_read", `{"path":"long.txt"}`),
 		call("drive_read", `{"path":"long.txt","fromByte":79990}`),
 	}}}
@@ -61,6 +62,7 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 	l.runOn(t, h, map[string]string{
 		"a.pdf": "%PDF-first page\fa needle here\f\flast", "scan.pdf": "%PDF-\f", "locked.pdf": "%PDF-?",
 		"t.csv": "name,amount\n" + strings.Repeat("somebody,12\n", 300) + "last row,99\n", "long.txt": strings.Repeat("01234567", 10_000),
+		"line.txt": strings.Repeat("some words ", 1000) + "thread" + strings.Repeat(" some words", 1000),
 	})
 	texts, images := l.results()
 	for i, want := range [][]string{
@@ -72,6 +74,7 @@ func TestDocumentsAreReadByPage(t *testing.T) {
 		{`has 4 pages; there is no page 9`},
 		{`"place":"p. 1–4"`},
 		{`"path":"t.csv"`, `"header":"name,amount"`},
+		{`"path":"line.txt","lines":"1","fromByte":`},
 		{`The line is cut: it is too long to be given whole. Read on with fromLine 1 and fromByte `},
 		{`"text":"6701234567"}`},
 	} {

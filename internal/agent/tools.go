@@ -401,7 +401,8 @@ type foundPassage struct {
 	Path     string `json:"path"`
 	Place    string `json:"place,omitzero"`
 	Lines    string `json:"lines"`
-	Header   string `json:"header,omitzero"` // of a table
+	From     int64  `json:"fromByte,omitzero"` // of a line that is longer than a passage
+	Header   string `json:"header,omitzero"`   // of a table
 	Text     string `json:"text"`
 }
 
@@ -447,7 +448,7 @@ func (w *Worker) driveSearch(ctx context.Context, p *prompt, who drive.Owner, qu
 		}
 		text, last := fitLines(h.Text, h.FirstLine, h.LastLine, left)
 		left -= jsonLength(text) + len(h.Path) + len(h.Place) + len(h.Header) + 60
-		found.Passages = append(found.Passages, foundPassage{Attached: h.attached, Path: h.Path, Place: h.Place, Lines: stoa.LineRange(h.FirstLine, last), Header: h.Header, Text: text})
+		found.Passages = append(found.Passages, foundPassage{Attached: h.attached, Path: h.Path, Place: h.Place, Lines: stoa.LineRange(h.FirstLine, last), From: h.FromByte, Header: h.Header, Text: text})
 		if !h.attached {
 			out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Place: h.Place, Via: "search"})
 		}

@@ -10,7 +10,6 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/rest"
-	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -180,9 +179,6 @@ func (s *Server) searchDrive(ctx context.Context, in rest.Request[searchDrivePar
 	return reply, err
 }
 
-// maxTextNote is the maximum number of characters of a note on a text.
-const maxTextNote = 1000
-
 func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	lines := nullable.NewNullNullable[int64]()
 	if f.Text {
@@ -190,7 +186,7 @@ func contractFile(who drive.Owner, f drive.File) contract.DriveFile {
 	}
 	return contract.DriveFile{
 		ID: f.ID, AgentID: who.AgentID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, Sha256: f.SHA256, Text: f.Text, Lines: lines,
-		TextStatus: string(f.TextStatus), TextNote: nullIfZero(session.CutRunes(f.TextNote, maxTextNote)), TextEncoding: nullIfZero(f.TextEncoding), Pages: nullIfZero(f.Pages),
+		TextStatus: string(f.TextStatus), TextNote: nullIfZero(f.TextNote), TextEncoding: nullIfZero(f.TextEncoding), Pages: nullIfZero(f.Pages),
 		Version: f.Version, CreatedAt: contract.Time(f.CreatedAt), UpdatedAt: contract.Time(f.UpdatedAt),
 	}
 }

@@ -25,8 +25,8 @@ func viewFiles() view {
 		{"Path", "path", flexible},
 		{"Size", "size", size},
 		{"Type", "mimeType", flexible},
-		{"Text", "textStatus", plain},
 		{"Changed", "updatedAt", when},
+		{"Text", "textStatus", plain},
 	}}
 }
 
@@ -35,8 +35,8 @@ func viewHits() view {
 		{"Path", "path", plain},
 		{"Line", "startLine", count},
 		{"To", "endLine", count},
-		{"Place", "place", plain},
 		{"Passage", "snippet", flexible},
+		{"Place", "place", plain},
 	}}
 }
 
@@ -459,7 +459,7 @@ func (r remote) versions(ctx context.Context, path string) ([]jsonx.Value, error
 
 func viewWritten() view {
 	return view{"WrittenDriveFile", []column{
-		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Text", "textStatus", plain}, {"Changed", "updatedAt", when},
+		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when}, {"Text", "textStatus", plain},
 	}}
 }
 

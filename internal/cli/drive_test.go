@@ -75,7 +75,7 @@ func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
 	const agent = "agt_06h03i5s3prfd1l3n0000000"
 	dir := t.TempDir()
 	for name := range status {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name+map[bool]string{true: "\xa4\xa4"}[name == "old.csv"]), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestDocumentsThatAreNotReadAreNamed(t *testing.T) {
 			t.Errorf("it says %q, without %q", said, want)
 		}
 	}
-	if strings.Contains(said, "page.pdf") || strings.Contains(said, "logo.png") || !slices.Contains(asked, "PUT /content page.pdf big5") {
+	if strings.Contains(said, "page.pdf") || strings.Contains(said, "logo.png") || !slices.Contains(asked, "PUT /content page.pdf ") || !slices.Contains(asked, "PUT /content old.csv big5") {
 		t.Errorf("it says %q and asks %q", said, asked)
 	}
 	for _, c := range []struct {

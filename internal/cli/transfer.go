@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -464,7 +466,11 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 		},
 	}
 	if t.encoding != "" {
-		r.Query.Set("textEncoding", t.encoding)
+		if valid, err := isUTF8(p.local); err != nil {
+			return err
+		} else if !valid {
+			r.Query.Set("textEncoding", t.encoding)
+		}
 	}
 	body, _, err := t.r.call.Bytes(ctx, r)
 	if err != nil {
@@ -481,6 +487,25 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 	}
 	t.finished()
 	return nil
+}
+
+// isUTF8 reports whether a file is valid UTF-8.
+func isUTF8(name string) (bool, error) {
+	f, _, err := readFile(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	for {
+		r, n, err := in.ReadRune()
+		if err == io.EOF {
+			return true, nil
+		}
+		if err != nil || r == utf8.RuneError && n == 1 {
+			return false, err
+		}
+	}
 }
 
 // fetch downloads one file, verifies its hash, and moves it into place atomically.

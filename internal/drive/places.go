@@ -14,8 +14,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// maxHeader is the maximum size of a header line that a hit repeats, in bytes.
-const maxHeader = 400
+// Maximum sizes in bytes of texts that a document determines.
+const (
+	maxHeader = 400 // of a header line that a hit repeats
+	maxPlace  = 280 // of the name of a place
+	maxNote   = 900 // of a note on a text
+)
 
 // places are the beginnings of the pages, slides or sheets of a text, in its order.
 type places []extract.Place
@@ -127,7 +131,10 @@ func (s *searcher) locate(hits []Hit) error {
 			}
 			sources[h.Path] = src
 		}
-		h.Place = src.places.of(h.FirstLine, h.LastLine)
+		if err := s.beginning(h, *src.file); err != nil {
+			return err
+		}
+		h.Place = short(src.places.of(h.FirstLine, h.LastLine), maxPlace)
 		line := src.places.header(*src.file, h.FirstLine)
 		if line == 0 || line >= h.FirstLine {
 			continue
@@ -137,24 +144,42 @@ func (s *searcher) locate(hits []Hit) error {
 			if err != nil {
 				return err
 			}
-			src.headers[line] = shortLine(text.Text)
+			src.headers[line] = short(text.Text, maxHeader)
 		}
 		h.Header = src.headers[line]
 	}
 	return nil
 }
 
-// shortLine returns the beginning of a line, without its line break.
-func shortLine(s string) string {
-	s = strings.TrimRight(s, "\r\n")
-	if len(s) <= maxHeader {
-		return s
+// beginning sets FromByte of a hit that begins within a line: the passage before it ends in the
+// same line.
+func (s *searcher) beginning(h *Hit, f File) error {
+	var last int64
+	found, err := s.tx.Get(s.ctx, `SELECT last_line FROM drive_passages WHERE drive_id = $1 AND file_rid = $2 AND id < $3 ORDER BY id DESC LIMIT 1`,
+		[]any{s.drive.id, f.rid, h.passage}, &last)
+	if err != nil || !found || last < h.FirstLine {
+		return err
 	}
-	cut := maxHeader
-	for !utf8.RuneStart(s[cut]) {
-		cut--
+	text, line, err := before(s.ctx, s.tx, s.drive.id, f, h.FirstLine)
+	if err != nil {
+		return err
 	}
-	return s[:cut] + "…"
+	start, err := lineStart(text, h.FirstLine-line)
+	h.FromByte = h.start - start
+	return err
+}
+
+// short returns the beginning of a line, without its line break, in at most n bytes before an
+// ellipsis.
+func short(line string, n int) string {
+	line = strings.TrimRight(line, "\r\n")
+	if len(line) <= n {
+		return line
+	}
+	for !utf8.RuneStart(line[n]) {
+		n--
+	}
+	return line[:n] + "…"
 }
 
 // PageLines returns the first and the last line of a page, slide or sheet of a document, from 1;

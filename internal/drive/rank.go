@@ -279,7 +279,7 @@ func (s *searcher) read(found []candidate) error {
 		var id, n int64
 		var h Hit
 		var text []byte
-		err := rows.Scan(&id, &n, &h.Path, &h.SHA256, &h.MimeType, &h.Version, &h.FirstLine, &h.LastLine, &text)
+		err := rows.Scan(&id, &n, &h.Path, &h.SHA256, &h.MimeType, &h.Version, &h.FirstLine, &h.LastLine, &h.start, &text)
 		if i, ok := at[id]; ok {
 			found[i].hit = h
 			found[i].text += string(text)
@@ -289,12 +289,12 @@ func (s *searcher) read(found []candidate) error {
 }
 
 const (
-	readSQLite = `SELECT p.id, c.n, f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line,
+	readSQLite = `SELECT p.id, c.n, f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte,
 		substr(c.data, max(p.first_byte - c.n * $3, 0) + 1, min(p.end_byte - c.n * $3, $3) - max(p.first_byte - c.n * $3, 0))
 		FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
 		JOIN drive_blobs b ON b.id = f.text_blob_id JOIN drive_pieces c ON c.blob_id = b.id AND c.n BETWEEN p.first_byte / $3 AND (p.end_byte - 1) / $3
 		WHERE p.rowid IN (SELECT value FROM json_each($1)) AND p.drive_id = $2 AND f.drive_id = $2 AND b.drive_id = $2 ORDER BY p.id, c.n LIMIT $4`
-	readPostgres = `SELECT p.id, c.n, f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line,
+	readPostgres = `SELECT p.id, c.n, f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte,
 		substr(c.data, (greatest(p.first_byte - c.n * $3, 0) + 1)::int, (least(p.end_byte - c.n * $3, $3) - greatest(p.first_byte - c.n * $3, 0))::int)
 		FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
 		JOIN drive_blobs b ON b.id = f.text_blob_id JOIN drive_pieces c ON c.blob_id = b.id AND c.n BETWEEN p.first_byte / $3 AND (p.end_byte - 1) / $3

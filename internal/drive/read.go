@@ -157,7 +157,7 @@ func (d *Drives) ReadFrom(ctx context.Context, who Owner, p Path, first, last, s
 			return err
 		}
 		list, err := placesOf(ctx, tx, row.id, *f)
-		out.Place = list.of(out.FirstLine, out.LastLine)
+		out.Place = short(list.of(out.FirstLine, out.LastLine), maxPlace)
 		return err
 	})
 	return out, err
@@ -173,13 +173,10 @@ func linesOf(ctx context.Context, tx *db.Tx, drive int64, f File, first, last, s
 	if first > last {
 		return out, nil
 	}
-	var line, at int64
-	if _, err := tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
-		WHERE drive_id = $1 AND file_rid = $2 AND last_line >= $3 ORDER BY id LIMIT 1`,
-		[]any{drive, f.rid, first}, &line, &at); err != nil {
+	src, line, err := before(ctx, tx, drive, f, first)
+	if err != nil {
 		return out, err
 	}
-	src := &pieces{size: f.textBytes(), pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, drive, f.textBlob, n) }}
 	if skip > 0 {
 		if err := skipBytes(ctx, tx, drive, f, src, first-line, first, skip); err != nil {
 			return out, err
@@ -194,17 +191,35 @@ func linesOf(ctx context.Context, tx *db.Tx, drive int64, f File, first, last, s
 	return out, nil
 }
 
-// skipBytes moves src, which is some lines before a line, past skip bytes of that line and to the
-// next character.
-func skipBytes(ctx context.Context, tx *db.Tx, drive int64, f File, src *pieces, lines, line, skip int64) error {
+// before returns a reader of the text of a file, at the passage that contains the beginning of a
+// line, and the line at which it is.
+func before(ctx context.Context, tx *db.Tx, drive int64, f File, line int64) (src *pieces, first int64, err error) {
+	var at int64
+	_, err = tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
+		WHERE drive_id = $1 AND file_rid = $2 AND last_line >= $3 ORDER BY id LIMIT 1`, []any{drive, f.rid, line}, &first, &at)
+	return &pieces{size: f.textBytes(), pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, drive, f.textBlob, n) }}, first, err
+}
+
+// lineStart returns the position of a line in a text that src is some lines before.
+func lineStart(src *pieces, lines int64) (int64, error) {
 	start := src.pos
 	in := bufio.NewReader(src)
 	for range lines {
 		before, err := in.ReadSlice('\n') // shorter than a passage
 		if err != nil {
-			return err
+			return 0, err
 		}
 		start += int64(len(before))
+	}
+	return start, nil
+}
+
+// skipBytes moves src, which is some lines before a line, past skip bytes of that line and to the
+// next character.
+func skipBytes(ctx context.Context, tx *db.Tx, drive int64, f File, src *pieces, lines, line, skip int64) error {
+	start, err := lineStart(src, lines)
+	if err != nil {
+		return err
 	}
 	to := start + skip
 	var first, from int64

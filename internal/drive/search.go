@@ -39,8 +39,11 @@ type Hit struct {
 	Snippet   string  // a part of the passage around the words found, on one line
 	Text      string  // the whole passage
 	Place     string  // in a document, such as "p. 12–13"; may be empty
+	FromByte  int64   // the number of bytes of its first line before the passage
 	Header    string  // the line with the names of the columns, if the passage is in a table and does not have it
 	Score     float64 // 1 for the best hit, less for others; comparable within one result only
+
+	passage, start int64 // the passage, its first byte
 }
 
 // Found is the result of a search.
@@ -264,6 +267,7 @@ func (s *searcher) hits(chosen []candidate, terms []term) []Hit {
 	score := 1.0
 	for _, c := range chosen {
 		h := c.hit
+		h.passage = c.id
 		h.Text = c.text
 		h.Snippet = snippet(c.text, wanted)
 		if best := chosen[0].score; best > 0 {

@@ -12,8 +12,14 @@ import (
 	"stoa/internal/stoa"
 )
 
-// readers is the number of texts that the sweep of a node reads at the same time.
-const readers = 2
+// The times of the sweep of texts.
+const (
+	textPoll  = time.Minute     // between two looks for texts of other nodes
+	textLease = 4 * time.Minute // of a node that reads a text: more than its wait and its reading
+	textTime  = time.Minute     // to read a text
+	textTries = 3               // failures of the service until a text is given up
+	readers   = 2               // texts that a node reads at the same time
+)
 
 // runTexts reads the texts that wait, until ctx ends.
 func (d *Drives) runTexts(ctx context.Context, failed func(error)) {

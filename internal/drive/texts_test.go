@@ -673,6 +673,17 @@ func TestTextOfALongLineCanBeReadOn(t *testing.T) {
 		if got.String() != long+"\n" {
 			t.Errorf("%d of %d bytes", got.Len(), len(long))
 		}
+		put(t, d, "b.txt", "one\n"+long[:192_000]+"needle "+long[192_000:])
+		hits, err := searchDrive(d, t.Context(), who, "needle", "b", 1)
+		if err != nil || len(hits) != 1 || hits[0].FirstLine != 2 {
+			t.Fatalf("%+v, %v", hits, err)
+		}
+		if lines, err := d.ReadFrom(t.Context(), who, path(t, "b.txt"), 2, 2, hits[0].FromByte); err != nil || !strings.HasPrefix(lines.Text, hits[0].Text) {
+			t.Errorf("from byte %d: %.40q, the hit is %.40q; %v", hits[0].FromByte, lines.Text, hits[0].Text, err)
+		}
+		if hits, err := searchDrive(d, t.Context(), who, "two", "a", 1); err != nil || len(hits) != 1 || hits[0].FromByte != 0 {
+			t.Errorf("%+v, %v", hits, err)
+		}
 		in := int64(strings.Index(long, "ú")) + 1 // within a character
 		if lines, err := d.ReadFrom(t.Context(), who, p, 3, 3, in); err != nil || !strings.HasPrefix(lines.Text, "meros") {
 			t.Errorf("%.20q, %v", lines.Text, err)
