@@ -171,19 +171,22 @@ func (d *Drives) underLease(ctx context.Context, job textJob, fn func(w *writer)
 }
 
 // retry schedules the next try of a text, after a minute and after a quarter of an hour, or gives
-// it up. Stored content that is not available
-// at the moment does not count as a try.
+// it up. Stored content that is not available at the moment, and too many waiting documents, do not
+// count as a try.
 func (w *writer) retry(job textJob, failure error) error {
 	var tries int64
 	if _, err := w.tx.Get(w.ctx, `SELECT tries FROM drive_texts WHERE drive_id = $1 AND blob_id = $2`, []any{w.drive.id, job.blob.id}, &tries); err != nil {
 		return err
 	}
-	if _, ok := errors.AsType[unavailable](failure); ok {
+	if _, ok := errors.AsType[unavailable](failure); ok || errors.Is(failure, extract.ErrBusy) {
 		tries--
 	}
 	if tries >= textTries {
 		if errors.Is(failure, context.DeadlineExceeded) {
 			return w.giveUp(job, extract.Timeout, "Reading this file takes too long.")
+		}
+		if errors.Is(failure, extract.ErrUnavailable) {
+			return w.giveUp(job, extract.Unsupported, failure.Error()+" Then read the file again.")
 		}
 		return w.giveUp(job, extract.Broken, "The service failed to read this file.")
 	}

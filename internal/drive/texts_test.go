@@ -60,6 +60,13 @@ func (r *reader) Read(ctx context.Context, d extract.Document) (extract.Result, 
 		return extract.Result{}, errors.New("a fault of the service")
 	case "late":
 		return extract.Result{}, context.DeadlineExceeded
+	case "away":
+		return extract.Result{}, extract.ErrUnavailable
+	case "busy": // a few times
+		if r.count("%PDF-"+content) < 6 {
+			return extract.Result{}, extract.ErrBusy
+		}
+		order = "ready"
 	case "kill":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "wait":
@@ -467,7 +474,12 @@ func TestTextThatTheServiceCannotReadIsGivenUp(t *testing.T) {
 	eachReading(t, drive.Limits{}, func(t *testing.T, d *drive.Drives, r *reader) {
 		put(t, d, "fail.pdf", "%PDF-fail words")
 		put(t, d, "late.pdf", "%PDF-late words")
+		put(t, d, "away.pdf", "%PDF-away words")
+		put(t, d, "busy.pdf", "%PDF-busy words")
 		sweepTexts(t, d)
+		if a, b := status(t, d, "away.pdf", "words"), status(t, d, "busy.pdf", "words"); a != extract.Unsupported || b != extract.Ready {
+			t.Errorf("%s, %s", a, b)
+		}
 		if a, b := status(t, d, "fail.pdf", "words"), status(t, d, "late.pdf", "words"); a != extract.Broken || b != extract.Timeout {
 			t.Errorf("%s, %s", a, b)
 		}

@@ -21,6 +21,10 @@ import (
 	"stoa/internal/ratelimit"
 )
 
+// ErrUnavailable means that the PDF reader could not be prepared. Its text is for the owners of
+// documents, who must not learn about the files of the service.
+var ErrUnavailable = errors.New(noPDF)
+
 // ErrBusy means that too many documents wait already. Read the document later.
 var ErrBusy = errors.New("too many documents wait to be read")
 
@@ -44,7 +48,7 @@ type Config struct {
 	// the argument "extract".
 	Command []string
 	// Cache is the directory of the compiled PDF reader. It contains executable code, so it
-	// must be writable by this user only. PDF files are [Unsupported] if it is "".
+	// must be writable by this user only. Reading PDF files fails with [ErrUnavailable] if it is "".
 	Cache    string
 	Timeout  time.Duration // for one document
 	Children int           // running at the same time
@@ -106,11 +110,17 @@ type reply struct {
 func (s *Service) Read(ctx context.Context, d Document) (Result, error) {
 	content := bufio.NewReaderSize(d.Content, headPDF)
 	if head, _ := content.Peek(headPDF); isPDF(head) {
-		if note, err := s.ready(ctx); note != "" || err != nil {
-			return Result{Status: Unsupported, Note: note}, err
+		if note, err := s.ready(ctx); err != nil {
+			return Result{}, err
+		} else if note != "" {
+			return Result{}, ErrUnavailable
 		}
 	}
-	return s.run(ctx, d.Account, request{Task: "read", Name: d.Name, MediaType: d.MediaType, Encoding: d.Encoding}, content, MaxText)
+	r, err := s.run(ctx, d.Account, request{Task: "read", Name: d.Name, MediaType: d.MediaType, Encoding: d.Encoding}, content, MaxText)
+	if r.Note == noPDF {
+		return Result{}, ErrUnavailable
+	}
+	return r, err
 }
 
 // Page implements [Reader].

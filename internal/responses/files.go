@@ -95,6 +95,8 @@ func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) 
 		got, err = r.s.Extract.Read(ctx, extract.Document{Account: r.Caller.Account.ID, Name: item.Name, MediaType: item.Type, Size: int64(len(data)), Content: bytes.NewReader(data)})
 	}
 	switch {
+	case errors.Is(err, extract.ErrUnavailable):
+		got, err = extract.Result{Status: extract.Unsupported, Note: err.Error()}, nil
 	case errors.Is(err, extract.ErrBusy):
 		return got, stoa.Errorf(stoa.CodeOverloaded, "Too many files are being read. Try again.").After(time.Second)
 	case err != nil:
