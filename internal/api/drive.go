@@ -25,6 +25,16 @@ func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (dr
 	return who, err
 }
 
+// fileOf returns the drive of a request, and the path of a file there.
+func (s *Server) fileOf(ctx context.Context, c stoa.Caller, agentID, text string) (drive.Owner, drive.Path, error) {
+	who, err := s.driveOf(ctx, c, agentID)
+	if err != nil {
+		return who, drive.Path{}, err
+	}
+	path, err := drive.ParsePath(text)
+	return who, path, err
+}
+
 // getDrive serves GET /api/v1/api-agents/{id}/drive.
 func (s *Server) getDrive(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Drive], error) {
 	var reply rest.Reply[contract.Drive]
@@ -75,11 +85,7 @@ type getDriveFileMetadataParams struct {
 
 // getDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
 func (s *Server) getDriveFileMetadata(ctx context.Context, in rest.Request[getDriveFileMetadataParams, rest.None]) (rest.Reply[contract.DriveFile], error) {
-	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
-	if err != nil {
-		return rest.Reply[contract.DriveFile]{}, err
-	}
-	path, err := drive.ParsePath(in.Params.Path)
+	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return rest.Reply[contract.DriveFile]{}, err
 	}
@@ -138,11 +144,7 @@ type listDriveFileVersionsParams struct {
 // listDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
 func (s *Server) listDriveFileVersions(ctx context.Context, in rest.Request[listDriveFileVersionsParams, rest.None]) (rest.Reply[contract.DriveVersionList], error) {
 	reply := rest.Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
-	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
-	if err != nil {
-		return reply, err
-	}
-	path, err := drive.ParsePath(in.Params.Path)
+	who, path, err := s.fileOf(ctx, in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return reply, err
 	}

@@ -22,11 +22,7 @@ type getDriveFileContentParams struct {
 // getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
 func (s *Server) getDriveFileContent(w http.ResponseWriter, in *rest.Request[getDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
-	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
-	if err != nil {
-		return err
-	}
-	path, err := drive.ParsePath(in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return err
 	}
@@ -88,11 +84,7 @@ type getDriveFileTextParams struct {
 // getDriveFileText serves GET /api/v1/api-agents/{id}/drive/files/text.
 func (s *Server) getDriveFileText(w http.ResponseWriter, in *rest.Request[getDriveFileTextParams, rest.None]) error {
 	r := in.HTTP
-	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
-	if err != nil {
-		return err
-	}
-	path, err := drive.ParsePath(in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return err
 	}

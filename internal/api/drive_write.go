@@ -50,11 +50,7 @@ type putDriveFileContentParams struct {
 // putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
 func (s *Server) putDriveFileContent(w http.ResponseWriter, in *rest.Request[putDriveFileContentParams, rest.None]) error {
 	r := in.HTTP
-	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
-	if err != nil {
-		return err
-	}
-	path, err := drive.ParsePath(in.Params.Path)
+	who, path, err := s.fileOf(r.Context(), in.Caller, in.Params.ID, in.Params.Path)
 	if err != nil {
 		return err
 	}

@@ -107,9 +107,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if err != nil {
 		return out, err
 	}
-	var spent stoa.Credits
 	if row != nil {
-		spent = row.Spent
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
 		if waitsForOwner(row.Pending) { // for the visitor the agent is working
 			out.Operator = row.Pending.Kind == stoa.InputToolApproval
@@ -133,13 +131,17 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 			}
 		}
 	}
-	out.MessagesDue, out.Exhausted = max(0, e.MaxMessages-e.Messages), exhausted(e, spent)
+	out.MessagesDue, out.Exhausted = max(0, e.MaxMessages-e.Messages), exhausted(e, row)
 	return out, nil
 }
 
 // exhausted reports whether nothing more can be sent under an embed, because of its messages
-// or its credits. spent is the amount that the chat has spent so far.
-func exhausted(e stoa.Embed, spent stoa.Credits) bool {
+// or its credits. row is its chat; nil before the first message.
+func exhausted(e stoa.Embed, row *store.SessionRow) bool {
+	spent := stoa.Credits(0)
+	if row != nil {
+		spent = row.Spent
+	}
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
 }
 
@@ -198,14 +200,10 @@ func (s *Embeds) Upload(ctx context.Context, tx *store.Tx, who Visitor, u stoa.U
 	if err != nil {
 		return u, err
 	}
-	var spent stoa.Credits
-	if row != nil {
-		spent = row.Spent
-	}
 	if u, err = tx.InsertUpload(ctx, u, store.VisitorQuota{Files: e.Attachments.MaxFiles, Bytes: bytes}); err != nil {
 		return u, err
 	}
-	if err := count(ctx, tx, e.ID, spent, false); err != nil {
+	if err := count(ctx, tx, e.ID, row, false); err != nil {
 		return u, err
 	}
 	if err := s.admit(who); err != nil {
@@ -280,13 +278,13 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	if row == nil && first == nil {
 		return Chat{}, other()
 	}
-	var spent stoa.Credits
 	verb, begins := other, false
-	if row != nil {
-		spent = row.Spent
-	} else if begins, err = tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
-		return Chat{}, err
-	} else if begins {
+	if row == nil {
+		if begins, err = tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
+			return Chat{}, err
+		}
+	}
+	if begins {
 		verb = first
 	}
 	if err := verb(); err != nil {
@@ -294,7 +292,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 	}
 	// Counted last, so that an error of the request itself takes precedence; an error here
 	// rolls back everything.
-	if err := count(ctx, tx, e.ID, spent, decides); err != nil {
+	if err := count(ctx, tx, e.ID, row, decides); err != nil {
 		return Chat{}, err
 	}
 	if begins && e.TagID != "" {
@@ -317,9 +315,9 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bo
 
 // count counts a message of a visitor. Above the embed's messages per minute it is
 // CodeEmbedLimit with a Retry-After; above its total of messages or credits it is
-// CodeEmbedLimit, unless the message decides about a call. spent is the amount that the chat
-// has spent so far.
-func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits, decides bool) error {
+// CodeEmbedLimit, unless the message decides about a call. row is its chat; nil before the
+// first message.
+func count(ctx context.Context, tx *store.Tx, id string, row *store.SessionRow, decides bool) error {
 	e, found, err := tx.LockEmbed(ctx, id)
 	if err != nil {
 		return err
@@ -327,7 +325,7 @@ func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits, dec
 	if !found || !e.RevokedAt.IsZero() {
 		return errToken()
 	}
-	if !decides && exhausted(e, spent) {
+	if !decides && exhausted(e, row) {
 		return stoa.Errorf(stoa.CodeEmbedLimit, "This chat has reached its limit. Nothing more can be sent.")
 	}
 	recent := e.Recent[:0:0]
