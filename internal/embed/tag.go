@@ -312,11 +312,8 @@ func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken str
 	if err != nil {
 		return e, false, err
 	}
-	if row == nil {
-		return e, !exhausted(e, 0), nil
-	}
-	f := row.Turn.Failure
-	return e, !exhausted(e, row.Spent) && (f == nil || f.Code != codeCreditLimit), nil
+	failed := row != nil && row.Turn.Failure != nil && row.Turn.Failure.Code == codeCreditLimit
+	return e, !exhausted(e, row) && !failed, nil
 }
 
 // insertTagChat stores an embed for a new chat. The chat counts from its first message.
