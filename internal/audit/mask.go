@@ -20,12 +20,17 @@ var secretWords = []string{"secret", "token", "password", "header", "key", "cred
 
 // Shown are the members with such a name that contain no secret. Every other is masked.
 var Shown = []string{
-	"keyId", "secretId", "clientSecretId", // ids
-	"headerName",  // the name of a header, without its value
-	"tokenOrigin", // an origin
+	"secretId", "clientSecretId", // ids
+	"credentials",                // ids of secrets
+	"headerName",                 // without the value
+	"tokenOrigin",
+	"lastAuthorization", // its state
 	"credentialsPerSession",
-	"revokedWithKey",
 }
+
+// Masked are the members with such a name that are masked. A test compares both lists with the
+// contract, so that somebody decides about each new member.
+var Masked = []string{"secret", "token", "key", "headers"}
 
 const masked = "(masked)"
 
