@@ -21,8 +21,8 @@ var secretWords = []string{"secret", "token", "password", "header", "key", "cred
 // Shown are the members with such a name that contain no secret. Every other is masked.
 var Shown = []string{
 	"secretId", "clientSecretId", // ids
-	"credentials",                // ids of secrets
-	"headerName",                 // without the value
+	"credentials", // ids of secrets
+	"headerName",  // without the value
 	"tokenOrigin",
 	"lastAuthorization", // its state
 	"credentialsPerSession",

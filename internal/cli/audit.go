@@ -25,7 +25,7 @@ func viewAudit() view {
 }
 
 func (e *env) audit() *cobra.Command {
-	c := group("audit", "Read and verify the audit log", "Read and verify the audit log: every change of the account, its keys, agents, connections, webhooks and schedules. Requires a key with the scope account:read or operator.")
+	c := group("audit", "Read and verify the audit log", "Read and verify the audit log: every change of the account and of what belongs to it.\nRequires a key with the scope account:read or operator.")
 	c.AddCommand(e.verbs(verb{
 		use: "list", short: "List changes",
 		long:    "List changes, newest first. --json shows the objects before and after each change.",

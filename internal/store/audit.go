@@ -215,11 +215,17 @@ func (tx *Tx) PurgeAudit(ctx context.Context, accountID string, before time.Time
 	if before.After(tx.Now.Add(-OldestAudit)) {
 		return 0, stoa.Errorf(stoa.CodeInvalidValue, "The audit log is kept for at least %d days.", int(OldestAudit.Hours()/24))
 	}
-	var seq int64
+	var purged, seq int64
 	var hash string
-	found, err := tx.Get(ctx, `SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE account_id = $1 AND at < $2 ORDER BY at, seq LIMIT $3) old ORDER BY seq DESC LIMIT 1`,
-		[]any{accountID, db.Micros(before), limit}, &seq, &hash)
+	if _, err := tx.Get(ctx, `SELECT purged_seq FROM audit_heads WHERE account_id = $1`, []any{accountID}, &purged); err != nil {
+		return 0, err
+	}
+	found, err := tx.Get(ctx, `SELECT seq FROM audit WHERE account_id = $1 AND at < $2 ORDER BY at DESC, seq DESC LIMIT 1`, []any{accountID, db.Micros(before)}, &seq)
 	if err != nil || !found {
+		return 0, err
+	}
+	seq = min(seq, purged+int64(limit))
+	if _, err := tx.Get(ctx, `SELECT hash FROM audit WHERE account_id = $1 AND seq = $2`, []any{accountID, seq}, &hash); err != nil {
 		return 0, err
 	}
 	n, err := tx.Exec(ctx, `DELETE FROM audit WHERE account_id = $1 AND seq <= $2`, accountID, seq)
