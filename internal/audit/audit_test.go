@@ -82,6 +82,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 		{"a late checkpoint", func(l []string) []string {
 			return slices.Insert(l, 4, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`)
 		}, 5},
+		{"another number and its hash", changed(5, func(e *audit.Entry) { e.Seq++ }, true), 6},
 		{"not JSON", func(l []string) []string { l[6] = l[6][1:]; return l }, 7},
 		{"another member", func(l []string) []string { l[6] = strings.Replace(l[6], `"seq"`, `"SEQ2"`, 1); return l }, 7},
 	}
