@@ -229,6 +229,41 @@ func TestNothingIsAuditedWithoutAChange(t *testing.T) {
 	}
 }
 
+// TestAutomaticEndsAreAudited revokes a key with all that it created.
+func TestAutomaticEndsAreAudited(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	secret, key := h.NewKey(h.Account.ID, "*")
+	a := newAuthor(t, h, h.ClientWith(t, secret), nil)
+	ends := map[string]string{} // the action by the object
+	make := func(action, path string, body object) {
+		var made struct{ ID string }
+		a.Want(201, "POST", path, body).JSON(&made)
+		ends[made.ID] = action
+	}
+	allowed := object{"allowedOrigins": []string{"https://www.example.com"}}
+	make("webhook.disabled", hooks, object{"events": []string{"*"}})
+	make("embed.revoked", a.agent+"/embed-urls", allowed)
+	make("embed_tag.disabled", a.agent+"/embed-tags", allowed)
+	make("scheduled_task.paused", a.agent+"/scheduled-tasks", object{"name": "t", "message": "m", "schedule": object{"type": "interval", "everySeconds": 86400}})
+	make("key.revoked", "/api/v1/keys", object{"name": "child"})
+	before := len(auditLog(t, h, h.Account.ID))
+	h.Client(t).Want(204, "DELETE", "/api/v1/keys/"+key.ID+"?revokeMade=all", nil)
+	rows := auditLog(t, h, h.Account.ID)[before:]
+	if rows[0].Action != "revokeKey" || rows[0].Object != key.ID || rows[0].Actor == audit.Service {
+		t.Errorf("the first row is %+v", rows[0])
+	}
+	for _, e := range rows[1:] {
+		if ends[e.Object] != e.Action || e.Actor != audit.Service || !json.Valid([]byte(e.After)) {
+			t.Errorf("%+v", e)
+		}
+		delete(ends, e.Object)
+	}
+	if len(ends) > 0 {
+		t.Errorf("no rows of %v", ends)
+	}
+}
+
 // TestTheAuditLogIsRead lists, exports and verifies a log.
 func TestTheAuditLogIsRead(t *testing.T) {
 	t.Parallel()
