@@ -91,7 +91,7 @@ func (tx *Tx) LockAudited(ctx context.Context, id string) error {
 func (tx *Tx) appendAudit(ctx context.Context, e audit.Entry) error {
 	var at int64
 	now := db.Micros(tx.Now.Truncate(time.Millisecond)) // as in an export
-	_, err := tx.Get(ctx, `INSERT INTO audit_heads (account_id, seq, hash, at) VALUES ($1, 1, '', $2)
+	_, err := tx.Get(ctx, `INSERT INTO audit_heads (account_id, seq, hash, at, anchored_at) VALUES ($1, 1, '', $2, $2)
 		ON CONFLICT (account_id) DO UPDATE SET seq = audit_heads.seq + 1, at = CASE WHEN audit_heads.at > excluded.at THEN audit_heads.at ELSE excluded.at END
 		RETURNING seq, hash, at`, []any{e.AccountID, now}, &e.Seq, &e.Prev, &at)
 	if err != nil {
@@ -239,8 +239,8 @@ func (tx *Tx) PurgeAudit(ctx context.Context, accountID string, before time.Time
 // AnchorEvery is the time between two anchors of a chain.
 const AnchorEvery = 24 * time.Hour
 
-// AuditsToAnchor lists the chains that have changed since their anchor, which is older than
-// [AnchorEvery], by account and after the given one.
+// AuditsToAnchor lists the chains that have changed since their anchor, or their start, which
+// was [AnchorEvery] ago or more, by account and after the given one.
 func (tx *Tx) AuditsToAnchor(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT account_id FROM audit_heads WHERE account_id > $1 AND seq > anchored_seq AND anchored_at <= $2 ORDER BY account_id LIMIT $3`,
 		after, db.Micros(now.Add(-AnchorEvery)), limit)

@@ -165,7 +165,7 @@ func TestAChainIsAnchoredDaily(t *testing.T) {
 		after  time.Duration
 		change bool
 		want   int64
-	}{{0, true, 1}, {time.Hour, true, 0}, {25 * time.Hour, false, 2}, {72 * time.Hour, false, 0}, {73 * time.Hour, true, 3}} {
+	}{{0, true, 0}, {25 * time.Hour, false, 1}, {26 * time.Hour, true, 0}, {50 * time.Hour, false, 2}, {100 * time.Hour, false, 0}, {101 * time.Hour, true, 3}} {
 		if step.change {
 			write(t, st, func(tx *store.Tx) error {
 				tx.Audit(audit.Entry{AccountID: "acc_1"})

@@ -141,11 +141,13 @@ func TestAuditLogsAreAnchoredDaily(t *testing.T) {
 		}
 	}
 	change(b.account.ID, b.account.ID, audit.Service)
-	want("after changes", map[string]int64{b.account.ID: 2, audit.Service: 1})
+	want("on the first day", map[string]int64{})
+	b.add(25 * time.Hour)
+	want("a day later", map[string]int64{b.account.ID: 2, audit.Service: 1})
 	change(b.account.ID)
 	want("again", map[string]int64{})
 	b.add(25 * time.Hour)
-	want("a day later", map[string]int64{b.account.ID: 3})
+	want("another day later", map[string]int64{b.account.ID: 3})
 	b.add(25 * time.Hour)
 	want("without changes", map[string]int64{})
 }
