@@ -68,7 +68,7 @@ func TestAnAuditLogIsVerifiedOffline(t *testing.T) {
 // TestKeysOfACommandAreAudited creates a key in a store without a service.
 func TestKeysOfACommandAreAudited(t *testing.T) {
 	t.Parallel()
-	database := storetest.SQLite(t)
+	database := storetest.SQLite(t) // the directory that --data names
 	st := database.Open()
 	account := storetest.Account(t, st, stoa.Credit)
 	if err := st.Close(); err != nil {
