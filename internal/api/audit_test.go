@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -13,6 +14,7 @@ import (
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/audit"
+	"stoa/internal/config"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -226,6 +228,39 @@ func TestNothingIsAuditedWithoutAChange(t *testing.T) {
 	c.Want(200, "POST", responses, body{"model": "auto", "input": "say: x"})
 	if rows := auditLog(t, h, h.Account.ID); len(rows) != 1 {
 		t.Errorf("the rows are %+v", rows)
+	}
+}
+
+// TestChangesOfAnObjectFollowEachOther changes a webhook concurrently: each entry begins with the
+// state in which the one before has left it. It also stores the addresses of clients.
+func TestChangesOfAnObjectFollowEachOther(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) {
+		unlimited(s)
+		s.RequestLog = func() *config.RequestLog { return &config.RequestLog{Addresses: true} }
+	}})
+	c := h.Client(t).With("X-Forwarded-For", "203.0.113.7")
+	hook := hooks + "/" + newHook(t, c, object{}).ID
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() { c.Want(200, "PATCH", hook, object{"description": fmt.Sprint(i)}) })
+	}
+	all.Wait()
+	rows := auditLog(t, h, h.Account.ID)
+	if len(rows) != 17 {
+		t.Fatalf("there are %d rows", len(rows))
+	}
+	description := func(text string) string {
+		var w contract.Webhook
+		if err := json.Unmarshal([]byte(text), &w); err != nil {
+			t.Error(err)
+		}
+		return orNone(w.Description)
+	}
+	for i, e := range rows[1:] {
+		if before, was := description(e.Before), description(rows[i].After); before != was || e.Address != "203.0.113.7" {
+			t.Errorf("entry %d begins with %q, and the one before ended with %q: %+v", e.Seq, before, was, e)
+		}
 	}
 }
 
