@@ -424,8 +424,8 @@ func TestSecretsAreNotAudited(t *testing.T) {
 	}
 }
 
-// TestMembersOfChangesAreMasked: a text whose name suggests a secret is masked in the audit log,
-// unless it is known to be none.
+// TestMembersOfChangesAreMasked: each text of a change whose name suggests a secret is in one of
+// the lists of package audit.
 func TestMembersOfChangesAreMasked(t *testing.T) {
 	t.Parallel()
 	doc, err := contract.Load()

@@ -6,7 +6,7 @@
 // Each account has one chain, and [Service] has one for changes that belong to no account. A
 // row contains the hash of the row before it, so that a row that is changed, removed, inserted
 // or moved later breaks the chain. Rows that are cut from its end leave a valid chain: only an
-// anchor, a hash that somebody kept, shows that. Start at [Entry] and [Verify].
+// anchor, a hash that was kept elsewhere, shows that. Start at [Entry] and [Verify].
 package audit
 
 import (

@@ -29,7 +29,7 @@ var Shown = []string{
 }
 
 // Masked are the members with such a name that are masked. A test compares both lists with the
-// contract, so that somebody decides about each new member.
+// contract, so that each new member needs a decision.
 var Masked = []string{"secret", "token", "key", "headers"}
 
 const masked = "(masked)"

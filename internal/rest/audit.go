@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"stoa/internal/audit"
 	"stoa/internal/contract"
@@ -57,7 +58,7 @@ func (c *change) Before(ctx context.Context, tx *store.Tx) (err error) {
 func (c *change) read(ctx context.Context, tx *store.Tx) (accountID, text string, err error) {
 	accountID, object, err := c.rule.Read(ctx, tx, c.x)
 	if err != nil {
-		if contract.Code(stoa.CodeOf(err)).Status == 404 {
+		if contract.Code(stoa.CodeOf(err)).Status == http.StatusNotFound {
 			return "", "", nil
 		}
 		return "", "", err
