@@ -116,6 +116,7 @@ func (s *Server) prepare() {
 		defaults := config.Defaults()
 		s.HeaderWait = cmp.Or(s.HeaderWait, defaults.HeaderWait)
 		s.KeepAlive = cmp.Or(s.KeepAlive, defaults.KeepAlive)
+		s.Audited = s.audited()
 		s.responses = s.newResponses()
 		s.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,

@@ -1,5 +1,7 @@
 package api
 
+import "stoa/internal/rest"
+
 // RoutesForTest maps each pattern of the table to the scope it needs, or
 // "public".
 func RoutesForTest() map[string]string {
@@ -17,4 +19,9 @@ func RoutesForTest() map[string]string {
 func (s *Server) BodyBytes() int64 {
 	_, n := s.InFlight()
 	return n
+}
+
+// AuditRules returns the patterns that the audit log records, and the exempt ones.
+func (s *Server) AuditRules() (audited map[string]*rest.Audited, exempt map[string]string) {
+	return s.audited(), notAudited
 }

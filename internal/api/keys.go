@@ -177,6 +177,7 @@ func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID s
 					if _, err := s.Keys.Revoke(ctx, tx, by, accountID, id); err != nil {
 						return nil, err
 					}
+					tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
 				}
 				n = max(n, len(made))
 				return made, nil

@@ -42,6 +42,9 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 
+		rest.Get("GET /api/v1/audit", stoa.ScopeAccountRead, (*Server).listAudit),
+		rest.Stream("GET /api/v1/audit/export", stoa.ScopeAccountRead, (*Server).exportAudit),
+
 		rest.Create("POST /api/v1/accounts", stoa.ScopeOperator, (*Server).createAccount),
 		rest.Get("GET /api/v1/accounts", stoa.ScopeOperator, (*Server).listAccounts),
 		rest.Get("GET /api/v1/accounts/{id}", stoa.ScopeOperator, (*Server).getAccount),

@@ -29,7 +29,9 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	t.Helper()
 	var account contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": name, "grantMicro": 100_000_000}).JSON(&account)
-	c := h.ClientWith(t, account.Key.Secret)
+	var key contract.KeyWithSecret
+	h.Client(t).Want(201, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": name, "scopes": []string{"*", "account:read"}}).JSON(&key)
+	c := h.ClientWith(t, key.Secret)
 	made := tenant{Client: c, ids: map[string]string{"accounts": account.ID, "versions": "1"}}
 	id := func(status int, collection, path string, body object) string {
 		var out struct{ ID string }

@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/agent"
 	"stoa/internal/api"
+	"stoa/internal/audit"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
@@ -285,6 +286,18 @@ func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
 		s.log.Warn("the configuration may not have the intended effect", "warning", w)
 	}
 	s.log.Info("configuration reloaded")
+	s.auditReload(cfg.Hash())
+}
+
+// auditReload records that a configuration is in force, in the audit log of the service.
+func (s *Service) auditReload(hash string) {
+	err := s.Store.Write(context.Background(), func(tx *store.Tx) error {
+		tx.Audit(audit.Entry{AccountID: audit.Service, Actor: audit.Service, Action: "configuration.reloaded", Object: s.Store.Node(), After: `{"configHash":"` + hash + `"}`})
+		return nil
+	})
+	if err != nil {
+		s.log.Error("the reload of the configuration could not be recorded in the audit log", "error", err)
+	}
 }
 
 // plan returns the plan with the given id. An account whose plan is no longer configured has

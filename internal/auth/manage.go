@@ -299,6 +299,7 @@ func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits,
 				return err
 			}
 		}
+		tx.AuditAutomatic(account.ID, "account.created", account.ID, "first_start")
 		key, err = k.Create(ctx, tx, stoa.Key{AccountID: account.ID, Name: "first key", Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}, s)
 		printedSecret, created = s, true
 		return err

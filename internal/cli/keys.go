@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/audit"
 	"stoa/internal/auth"
 	"stoa/internal/config"
 	"stoa/internal/db"
@@ -59,9 +60,9 @@ that programs can switch.`,
 		},
 		verb{
 			use: "revoke KEY...", short: "Revoke keys", suggest: []string{"delete", "rm", "remove"},
-			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that.",
+			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that. What it changed stays: \"stoa audit list --actor KEY\" shows it.",
 			example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
-			op:      "DELETE /keys/{KEY}", did: "Revoked",
+			op:      "DELETE /keys/{KEY}", did: "Revoked", now: "What it changed stays: stoa audit list --actor %s",
 			fields: []field{{"made=true", "revokeMade", asText, "the objects that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"}},
 			ask: func(typed []string) string {
 				return fmt.Sprintf("Revoke %s? Anything that uses %s will stop working.", list(typed, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(typed) == 1])
@@ -197,7 +198,11 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 		if _, err := tx.Account(ctx, id); err != nil {
 			return err
 		}
-		key, err = keys.Create(ctx, tx, stoa.Key{AccountID: id, Name: name, Scopes: scopes}, secret)
+		if key, err = keys.Create(ctx, tx, stoa.Key{AccountID: id, Name: name, Scopes: scopes}, secret); err != nil {
+			return err
+		}
+		after, err := jsonx.Marshal(map[string]any{"id": key.ID, "name": name, "scopes": scopes})
+		tx.Audit(audit.Entry{AccountID: id, Actor: audit.CommandLine, Action: "createKey", Object: key.ID, After: string(after)})
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/audit"
 	"stoa/internal/db"
 	"stoa/internal/jsonx"
 	"stoa/internal/store"
@@ -153,6 +154,12 @@ Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 		}
 		done, err := v.Rekey(c.Context(), st)
 		if err != nil {
+			return err
+		}
+		if err := st.Write(c.Context(), func(tx *store.Tx) error {
+			tx.Audit(audit.Entry{AccountID: audit.Service, Actor: audit.CommandLine, Action: "secrets.rekeyed", After: fmt.Sprintf(`{"done":%d}`, done.Done)})
+			return nil
+		}); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(e.out, "Re-encrypted %s; %d already had the newest key.\n", some(done.Done, "secret", "secrets"), done.Current); err != nil {

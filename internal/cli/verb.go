@@ -44,6 +44,7 @@ type verb struct {
 
 	ask func(typed []string) string // the question before a DELETE of the last argument
 	did string                      // printed for each deleted object; default: Deleted
+	now string                      // printed after it, with the id for %s
 }
 
 // nothingChanges is the error message of an update without flags.
@@ -216,6 +217,9 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 			v.did = "Deleted"
 		}
 		e.say("%s %s.", v.did, id)
+		if v.now != "" {
+			e.say(v.now, id)
+		}
 	}
 	return nil
 }

@@ -204,6 +204,9 @@ func (c *checker) words() {
 // call can be repeated under the same id.
 const MinReceipts = 30 * 24 * time.Hour
 
+// MinAudit is the shortest retention of the audit log.
+const MinAudit = 90 * 24 * time.Hour
+
 // durations checks that times are within sensible bounds, so that a missing
 // unit (nanoseconds) is noticed.
 func (c *checker) durations() {
@@ -227,6 +230,7 @@ func (c *checker) durations() {
 		{"retention.receipts", c.Retention.Receipts, MinReceipts},
 		{"retention.events", c.Retention.Events, 24 * time.Hour},
 		{"retention.sessions", c.Retention.Sessions, 24 * time.Hour},
+		{"retention.audit", c.Retention.Audit, MinAudit},
 	} {
 		if d.value != 0 && d.value < d.least {
 			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))

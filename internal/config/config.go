@@ -234,6 +234,7 @@ type Retention struct {
 	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the ledger
 	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the last change of the session
 	Sessions time.Duration `yaml:"sessions" env:"STOA_RETENTION_SESSIONS"` // that have ended, since their last change
+	Audit    time.Duration `yaml:"audit" env:"STOA_RETENTION_AUDIT"`       // the audit log
 }
 
 // RequestLog configures the log of calls of the model endpoint.

@@ -404,6 +404,54 @@ type Attachment struct {
 	Size int64 `json:"size"`
 }
 
+// AuditEntry A change.
+type AuditEntry struct {
+	// AccountID The account that was changed; `service` for none.
+	AccountID string `json:"accountId"`
+
+	// Action The `operationId` of the change; with a dot, as in `webhook.disabled`, for a change by the service.
+	//
+	// Example: updateWebhook
+	Action string `json:"action"`
+
+	// Actor The id of the key that made the change, which can be an operator's; `service` for the service itself, `command line` for a command that wrote to the store.
+	Actor string `json:"actor"`
+
+	// Address The client's address; null unless the operator enables storing addresses.
+	Address nullable.Nullable[string] `json:"address"`
+
+	// After The object after the change, or what was decided, such as the review of tools. Null if the change deleted it.
+	After nullable.Nullable[string] `json:"after"`
+	At    Time                      `json:"at"`
+
+	// Before The object before the change: its JSON as text, without secrets, exactly as it was hashed. Null if the change created it. Of more than 32 KiB only size and SHA-256 are kept.
+	Before nullable.Nullable[string] `json:"before"`
+
+	// Hash The SHA-256 of this entry.
+	Hash string `json:"hash"`
+
+	// Object The id of the changed object.
+	Object string `json:"object"`
+
+	// Prev The hash of the entry before; null for the first.
+	Prev nullable.Nullable[string] `json:"prev"`
+
+	// RequestID As in the header `x-request-id` of the reply.
+	RequestID nullable.Nullable[string] `json:"requestId"`
+
+	// Seq The number of the entry: from 1, without gaps.
+	Seq int64 `json:"seq"`
+}
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Data    []AuditEntry `json:"data"`
+	HasMore bool         `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // AuthorizationStart defines model for AuthorizationStart.
 type AuthorizationStart struct {
 	// AuthorizeURL The address for a person to open in a browser. It is `https`, or `http` on this machine or if the operator allows it.
@@ -955,7 +1003,7 @@ type CreateKey struct {
 	Name                  string                   `json:"name"`
 	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// Scopes The permissions of the key; `*` is everything except `operator`. Default: the scopes of the key of this request without `operator`; for another account `*`.
+	// Scopes The permissions of the key; `*` is everything except `operator` and `account:read`, and `operator` includes `account:read`. Default: the scopes of the key of this request without `operator`; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 }
 
@@ -4840,6 +4888,9 @@ type After = int64
 // AnthropicVersion defines model for AnthropicVersion.
 type AnthropicVersion = string
 
+// AuditAccount defines model for AuditAccount.
+type AuditAccount = string
+
 // ChatID defines model for ChatID.
 type ChatID = string
 
@@ -5564,6 +5615,45 @@ type ListAgentVersionsParams struct {
 
 	// Order By creation; newest first by default.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// AccountID For operators, the account whose log is read; `service` for changes that belong to no account. By default the key's own.
+	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Actor Only changes by this key.
+	Actor string `form:"actor,omitempty" json:"actor,omitempty,omitzero"`
+
+	// Action Only changes by this operation, such as `updateWebhook`.
+	Action string `form:"action,omitempty" json:"action,omitempty,omitzero"`
+
+	// Object Only changes of the object with this id.
+	Object string `form:"object,omitempty" json:"object,omitempty,omitzero"`
+
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ExportAuditParams defines parameters for ExportAudit.
+type ExportAuditParams struct {
+	// AccountID For operators, the account whose log is read; `service` for changes that belong to no account. By default the key's own.
+	AccountID AuditAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// After Only entries after the one with this number.
+	After int64 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // ListConnectionsParams defines parameters for ListConnections.

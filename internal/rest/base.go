@@ -48,6 +48,8 @@ type Base struct {
 	// RateLimited reports whether the limits of plans and keys are enforced; nil means
 	// true.
 	RateLimited func() bool
+	// Audited are the operations that the audit log records, by their patterns.
+	Audited map[string]*Audited
 	// RequestLog returns the settings of the request log.
 	RequestLog func() *config.RequestLog
 	// Ended receives each request when it has ended, on the request's goroutine: it

@@ -95,8 +95,14 @@ func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Repl
 		if err != nil {
 			return err
 		}
-		if out, err = render(reply); err != nil || k == nil {
+		if out, err = render(reply); err != nil {
 			return err
+		}
+		if x.change != nil {
+			x.change.reply = out.body
+		}
+		if k == nil {
+			return nil
 		}
 		record, err := k.record(out, reply.Secret)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"stoa/internal/requestlog"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 const Prefix = "/api/v1"
@@ -28,6 +29,8 @@ type Exchange struct {
 
 	messages bool // errors have the format of Anthropic's Messages
 
+	change *change // for the audit log; nil if it does not record the operation
+
 	in      *inbody // nil if there is no body
 	maxBody int64   // maximum size for the operation, in bytes
 	held    int64   // bytes of the budget of bodies
@@ -38,7 +41,13 @@ type Exchange struct {
 // the client closes its side of the connection: the client may still wait for the
 // reply, and net/http cannot distinguish this from a disconnect. Handlers that wait use
 // the context of the request instead.
-func (x *Exchange) Context() context.Context { return context.WithoutCancel(x.HTTP.Context()) }
+func (x *Exchange) Context() context.Context {
+	ctx := context.WithoutCancel(x.HTTP.Context())
+	if x.change != nil {
+		ctx = store.WithAuditor(ctx, x.change)
+	}
+	return ctx
+}
 
 // WriteHeader begins the reply.
 func (x *Exchange) WriteHeader(status int) {
@@ -234,6 +243,9 @@ func (b *Base) served(op *operation, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*Exchange)
 		x.Log.Route, x.maxBody = op.pattern, op.maxBody
+		if rule := b.Audited[op.pattern]; rule != nil {
+			x.change = &change{base: b, x: x, name: op.id, rule: rule}
+		}
 		if err := h(x); err != nil {
 			b.fail(x, err)
 		}

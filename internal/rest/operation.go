@@ -22,6 +22,7 @@ import (
 // An operation contains the contract's rules for the requests of one route.
 type operation struct {
 	pattern string
+	id      string // operationId
 	params  []*openapi3.Parameter
 	body    *openapi3.Schema // of a JSON body; nil if there is none, or the handler reads it
 	must    bool             // the body is required
@@ -36,7 +37,7 @@ func NewOperation(doc *openapi3.T, pattern string) *operation {
 		panic(fmt.Sprintf("api: %s is not in the contract", pattern))
 	}
 	of := item.GetOperation(method)
-	op := &operation{pattern: pattern}
+	op := &operation{pattern: pattern, id: of.OperationID}
 	for _, p := range slices.Concat(item.Parameters, of.Parameters) {
 		op.params = append(op.params, p.Value)
 	}

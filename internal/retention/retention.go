@@ -1,6 +1,6 @@
 // Package retention removes data that is only kept for a time: stored replies of idempotency
 // keys, the request log, deliveries to webhooks, and, if the operator sets a time, receipts,
-// sessions, and the events and tool calls of sessions.
+// the audit log, sessions, and the events and tool calls of sessions.
 //
 // The books balance before and after: the sums of receipts are kept as totals. The data of
 // deleted objects is removed by their own package (drive for files, session for the rows of
@@ -66,7 +66,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("replies: %w", err)
 	}
-	var receipts, events, calls, sessions int64
+	var receipts, events, calls, sessions, audit int64
 	if keep.Receipts > 0 {
 		before := now.Add(-keep.Receipts)
 		receipts, err = p.each(ctx,
@@ -109,6 +109,19 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("tool calls: %w", err)
 		}
 	}
+	if keep.Audit > 0 {
+		before := now.Add(-keep.Audit)
+		audit, err = p.each(ctx,
+			func(tx *store.Tx, after string) ([]string, error) {
+				return tx.AccountsWithAudit(ctx, before, after, purgePage)
+			},
+			func(tx *store.Tx, account string) (int64, error) {
+				return tx.PurgeAudit(ctx, account, before, purgeBatch)
+			})
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+	}
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
 		return err
 	}
@@ -135,8 +148,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	if replies+receipts+sessions+events+calls+requests+hooks+secrets > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "sessions", sessions, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets)
+	if replies+receipts+sessions+events+calls+requests+hooks+secrets+audit > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "sessions", sessions, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets, "audit", audit)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stoa/internal/audit"
 	"stoa/internal/billing"
 	"stoa/internal/config"
 	"stoa/internal/stoa"
@@ -22,6 +23,62 @@ func TestSettingsAndStoreAgreeOnTheShortest(t *testing.T) {
 	if config.MinReceipts != store.OldestPurge {
 		t.Errorf("the settings allow %v, the store %v", config.MinReceipts, store.OldestPurge)
 	}
+	if config.MinAudit != store.OldestAudit {
+		t.Errorf("the settings allow %v, the store %v", config.MinAudit, store.OldestAudit)
+	}
+}
+
+// TestOldAuditEntriesGo: only if a retention is set, and the rest of the chain is still valid.
+func TestOldAuditEntriesGo(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		ctx := context.Background()
+		st := db.Open()
+		const old, fresh = purgeBatch + 3, 4
+		for _, account := range []string{"acc_1", audit.Service} {
+			if err := st.Write(ctx, func(tx *store.Tx) error {
+				tx.Now = tx.Now.Add(-200 * day)
+				for range old {
+					tx.Audit(audit.Entry{AccountID: account})
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Write(ctx, func(tx *store.Tx) error {
+				for range fresh {
+					tx.Audit(audit.Entry{AccountID: account})
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var keep config.Retention
+		p := New(st, func() config.Retention { return keep }, func() (time.Duration, int) { return 0, 0 },
+			func(context.Context, time.Time) (int64, error) { return 0, nil }, slog.New(slog.DiscardHandler))
+		p.pause = 0
+		for _, c := range []struct {
+			keep  time.Duration
+			first int64
+		}{{0, 1}, {300 * day, 1}, {100 * day, old + 1}, {100 * day, old + 1}} {
+			keep.Audit = c.keep
+			if err := p.sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for _, account := range []string{"acc_1", audit.Service} {
+				if err := st.Read(ctx, func(tx *store.Tx) error {
+					from, rows, err := tx.AuditRows(ctx, account, 0, 1000)
+					if err == nil && (from.Seq != c.first-1 || rows[0].Seq != c.first || rows[0].Prev != from.Hash || rows[len(rows)-1].Seq != old+fresh) {
+						t.Errorf("kept for %v, %s begins at %+v with %d rows", c.keep, account, from, len(rows))
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
 }
 
 func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {

@@ -461,6 +461,9 @@ func (c *transition) pause(reason string) error {
 			errs = append(errs, err, saved)
 		}
 	}
+	if reason != pausedByUser { // the request of a user has its own row
+		c.tx.AuditAutomatic(c.task.AccountID, "scheduled_task.paused", c.task.ID, reason)
+	}
 	return errors.Join(append(errs, webhook.ScheduledTaskPaused(c.ctx, c.tx, c.task))...)
 }
 

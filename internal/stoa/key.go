@@ -40,7 +40,7 @@ const (
 )
 
 // Scopes are the permissions of a key. The scope "*" means all of them except
-// [ScopeOperator].
+// [ScopeOperator] and [ScopeAccountRead].
 var Scopes = []string{
 	"responses",
 	"agents:read", "agents:write",
@@ -54,19 +54,30 @@ var Scopes = []string{
 	"webhooks:read", "webhooks:write",
 	"keys:write",
 	"usage:read",
+	ScopeAccountRead,
 }
 
-// ScopeAll is every scope of [Scopes]; ScopeOperator is the right to run the
-// service itself: accounts, grants, keys of other accounts.
+// ScopeAll is every scope of [Scopes] except ScopeAccountRead, which keys with "*" did not have
+// when they were created: the right to read what others did in the account. ScopeOperator is the
+// right to run the service itself: accounts, grants, keys of other accounts; it includes
+// ScopeAccountRead.
 const (
-	ScopeAll      = "*"
-	ScopeOperator = "operator"
+	ScopeAll         = "*"
+	ScopeOperator    = "operator"
+	ScopeAccountRead = "account:read"
 )
 
 // Has reports whether the key carries the scope.
 func (k Key) Has(scope string) bool {
-	return slices.Contains(k.Scopes, scope) ||
-		scope != ScopeOperator && slices.Contains(k.Scopes, ScopeAll)
+	switch {
+	case slices.Contains(k.Scopes, scope):
+		return true
+	case scope == ScopeOperator:
+		return false
+	case scope == ScopeAccountRead:
+		return slices.Contains(k.Scopes, ScopeOperator)
+	}
+	return slices.Contains(k.Scopes, ScopeAll)
 }
 
 // MayGrant reports whether the key may give the scope to another key, which requires that

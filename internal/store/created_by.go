@@ -18,6 +18,7 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 		if err == nil {
 			_, err = tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1`, id)
 		}
+		tx.AuditAutomatic(accountID, "embed.revoked", id, keyRevoked)
 	}
 	return len(ids), err
 }
@@ -25,11 +26,17 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 // DisableTagsMadeBy disables at most limit script tags that a key created, and returns
 // their number.
 func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
-	n, err := tx.Exec(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5)`,
+	ids, err := tx.texts(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, TagDisabledByKey, db.Micros(tx.Now), limit)
-	return int(n), err
+	for _, id := range ids {
+		tx.AuditAutomatic(accountID, "embed_tag.disabled", id, keyRevoked)
+	}
+	return len(ids), err
 }
+
+// keyRevoked is the reason, in the audit log, of the end of what a revoked key created.
+const keyRevoked = "key_revoked"
 
 // TasksMadeBy returns at most limit scheduled tasks that a key created and that are not
 // paused; postponed ones only if all is set.

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/audit"
 	"stoa/internal/cluster"
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -84,7 +85,8 @@ type Store struct {
 // closures.
 type Tx struct {
 	*db.Tx
-	s *Store
+	s     *Store
+	audit []audit.Entry // see [Tx.Audit]
 }
 
 // Open opens the database, migrates it, and registers a new node. On SQLite it acquires the
@@ -293,7 +295,7 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	if err := s.suspended(); err != nil {
 		return err
 	}
-	err := write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+	err := write(ctx, func(tx *db.Tx) error { return (&Tx{Tx: tx, s: s}).audited(ctx, fn) })
 	if errors.Is(err, db.ErrFenced) {
 		s.member.Lose()
 		return ErrLost

@@ -92,12 +92,18 @@ func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
 	return err
 }
 
+// WebhookDisabledAction is the action, in the audit log, of the service that disables a webhook.
+const WebhookDisabledAction = "webhook.disabled"
+
 // DisableWebhooksMadeBy disables at most limit webhooks of a key, and returns their number.
 func (tx *Tx) DisableWebhooksMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
-	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND disabled = '' LIMIT $5)`,
+	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, stoa.WebhookDisabledByKey, db.Micros(tx.Now), limit)
-	return int(n), err
+	for _, id := range ids {
+		tx.AuditAutomatic(accountID, WebhookDisabledAction, id, keyRevoked)
+	}
+	return len(ids), err
 }
 
 // successNoted is the precision of the time of a webhook's newest success.

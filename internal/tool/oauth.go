@@ -387,6 +387,7 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 			if err := tx.PutTokens(ctx, row); err != nil || authorization == "" {
 				return err
 			}
+			tx.AuditAutomatic(c.AccountID, "connection.authorized", c.ID, "signed_in")
 			return tx.EndAuthorization(ctx, c.AccountID, c.ID, authorization, store.AuthorizationDone, "")
 		})
 		return err

@@ -94,6 +94,33 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 	stub.askedFor("minDurationMilliseconds=5000")
 }
 
+func TestTheAuditLogInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range usual(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "audit?object=whk_1&range=24h", l)
+			p.says("updateWebhook")
+			p.says("first key")
+			p.fits()
+			p.shot("audit")
+			p.press("updateWebhook")
+			p.says("https://example.net/(masked)")
+			p.see(`document.querySelectorAll("dialog .diff .new").length === 2 && document.querySelectorAll("dialog .diff .gone").length === 2`)
+			p.fits()
+			p.shot("change")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.press("deleteAgent")
+			p.says("Deleted")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.press("Clear filters")
+			p.see(`location.hash === "#/audit"`)
+		})
+	}
+	stub.askedFor("GET /api/v1/audit?", "object=whk_1", "from=2")
+}
+
 func TestTheRequestLogIsFollowed(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,8 +31,25 @@ func operatorReplies() map[string]string {
 		"GET /requests": stubRequests([]string{
 			stubRequest("a", 200, ""), stubRequest("b", 429, "insufficient_quota"), stubRequest("c", 502, "upstream_error"), stubRequest("d", 200, "stream_interrupted"),
 		}, "page2", `{"count":17,"since":"2026-11-20T11:58:00.000Z","until":"2026-11-20T11:59:00.000Z"}`),
+		"GET /audit": `{"data":[` + strings.Join([]string{
+			stubChange(3, "updateWebhook", `{"id":"whk_1","enabled":false,"url":"https://example.com/(masked)#0a1b2c3d4e5f"}`, `{"id":"whk_1","enabled":true,"url":"https://example.net/(masked)#998877665544"}`),
+			stubChange(2, "deleteAgent", `{"id":"agt_1","name":"Helper"}`, ""),
+			stubChange(1, "createSpace", "", `{"id":"spc_1","name":"Support"}`),
+		}, ",") + `],"nextCursor":null,"hasMore":false}`,
 		"GET /requests/{id}": stubRequest("found", 404, "model_not_found"),
 	}
+}
+
+// stubChange is an entry of the audit log.
+func stubChange(seq int, action, before, after string) string {
+	text := func(s string) string {
+		if s == "" {
+			return "null"
+		}
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf(`{"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","seq":%d,"at":"2026-11-20T11:57:00.000Z","actor":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","action":%q,"object":"obj_01k9zqd3m8w5x7y2c4b6n8p0ra","requestId":"req_01k9zqd3m8w5x7y2c4b6n8p0ra","address":null,"before":%s,"after":%s,"prev":null,"hash":%q}`,
+		seq, action, text(before), text(after), strings.Repeat("9b1c5f0e", 8))
 }
 
 // stubRequest is a row of the request log. Its id ends in the given word.

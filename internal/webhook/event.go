@@ -26,6 +26,7 @@ const (
 	ReviewNeeded      = "connection.review_needed"
 	NeedsAuth         = "connection.needs_authorization"
 	AttachmentCreated = "attachment.created"
+	AuditAnchor       = "audit.anchor"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )

@@ -205,6 +205,7 @@ func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, n
 	if err != nil || !changed {
 		return "", err
 	}
+	tx.AuditAutomatic(w.AccountID, store.WebhookDisabledAction, w.ID, reason)
 	return reason, Emit(ctx, tx, Event{
 		AccountID: w.AccountID, Type: WebhookDisabled, except: w.ID, Data: disabledData{w.AccountID, w.ID, reason},
 	})

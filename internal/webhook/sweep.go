@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"stoa/internal/audit"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -29,13 +30,16 @@ var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 // notice returns the name of a notification to a webhook.
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
-// Sweep notifies webhooks about low credits and expiring keys, and counts the waiting
-// deliveries. It is repeated each minute; a notification is not repeated.
+// Sweep notifies webhooks about low credits, expiring keys and the anchors of audit logs, and
+// counts the waiting deliveries. It is repeated each minute; a notification is not repeated.
 func (d *Dispatcher) Sweep(ctx context.Context) error {
 	if err := d.credits(ctx); err != nil {
 		return err
 	}
 	if err := d.keys(ctx); err != nil {
+		return err
+	}
+	if err := d.anchors(ctx); err != nil {
 		return err
 	}
 	if err := d.store.Write(ctx, func(tx *store.Tx) error {
@@ -182,4 +186,54 @@ func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) er
 		}
 		return Emit(ctx, tx, Event{AccountID: k.AccountID, Type: KeyExpiring, Data: keyData{k.AccountID, k.ID, stamp(k.ExpiresAt)}})
 	})
+}
+
+// anchorData is the data of the event audit.anchor. AuditID is the account of the chain, or
+// [audit.Service].
+type anchorData struct {
+	AccountID string `json:"accountId"`
+	AuditID   string `json:"auditId"`
+	Seq       int64  `json:"seq"`
+	Hash      string `json:"hash"`
+}
+
+// anchors announces the newest row of each audit log that has changed, once a day. Those of
+// the service go to the oldest account, the operator's.
+func (d *Dispatcher) anchors(ctx context.Context) error {
+	now, after := d.now(), ""
+	for {
+		var list []string
+		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.AuditsToAnchor(ctx, now, after, sweepPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, id := range list {
+			if err := d.store.Write(ctx, func(tx *store.Tx) error { return anchor(ctx, tx, id, now) }); err != nil {
+				return err
+			}
+			after = id
+		}
+		if len(list) < sweepPage {
+			return nil
+		}
+	}
+}
+
+func anchor(ctx context.Context, tx *store.Tx, auditID string, now time.Time) error {
+	c, isNew, err := tx.AnchorAudit(ctx, auditID, now)
+	if err != nil || !isNew {
+		return err
+	}
+	to := auditID
+	if auditID == audit.Service {
+		oldest, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
+		if err != nil || len(oldest) == 0 {
+			return err
+		}
+		to = oldest[0].ID
+	}
+	return Emit(ctx, tx, Event{AccountID: to, Type: AuditAnchor, Data: anchorData{to, auditID, c.Seq, c.Hash}})
 }

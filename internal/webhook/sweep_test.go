@@ -3,10 +3,12 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"stoa/internal/audit"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -99,6 +101,55 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 	if len(told) != 2 || told[long.ID] != 2 || told[short.ID] != 1 {
 		t.Errorf("%v, want 2 of %s and 1 of %s", told, long.ID, short.ID)
 	}
+}
+
+// TestAuditLogsAreAnchoredDaily: the account receives the newest hash of its chain, and the
+// oldest account that of the service.
+func TestAuditLogsAreAnchoredDaily(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{Events: []string{AuditAnchor}})
+	var oldest string
+	change := func(accounts ...string) {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			for _, id := range accounts {
+				tx.Audit(audit.Entry{AccountID: id, Action: "updateWebhook"})
+			}
+			list, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
+			oldest = list[0].ID
+			return err
+		})
+	}
+	sweep := func() (seqs map[string]int64) {
+		seqs = map[string]int64{}
+		for _, d := range b.sweep(w.ID) {
+			var body struct{ Data anchorData }
+			if err := json.Unmarshal([]byte(d.Body), &body); err != nil || len(body.Data.Hash) != 64 || body.Data.AccountID != b.account.ID {
+				t.Errorf("%s: %v", d.Body, err)
+			}
+			seqs[body.Data.AuditID] = body.Data.Seq
+		}
+		return seqs
+	}
+	want := func(step string, want map[string]int64) {
+		t.Helper()
+		if oldest != b.account.ID {
+			delete(want, audit.Service)
+		}
+		if got := sweep(); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", step, got, want)
+		}
+	}
+	change(b.account.ID, b.account.ID, audit.Service)
+	want("on the first day", map[string]int64{})
+	b.add(25 * time.Hour)
+	want("a day later", map[string]int64{b.account.ID: 2, audit.Service: 1})
+	change(b.account.ID)
+	want("again", map[string]int64{})
+	b.add(25 * time.Hour)
+	want("another day later", map[string]int64{b.account.ID: 3})
+	b.add(25 * time.Hour)
+	want("without changes", map[string]int64{})
 }
 
 func TestTheBacklogIsCounted(t *testing.T) {

@@ -5,6 +5,7 @@ import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
 import { ToolCalls } from "./pages/calls";
+import { Audit } from "./pages/audit";
 import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
@@ -39,6 +40,7 @@ export const pages: Page[] = [
   { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", what: "read what was used", hidden: true, show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", hidden: true, show: Requests },
+  { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", hidden: true, show: Audit },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
   { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", what: "run the service", hidden: true, show: Accounts },
   { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", what: "run the service", hidden: true, show: ProvidersPage },

@@ -45,6 +45,7 @@ export function Keys() {
         : []),
     ],
     actions: [
+      { title: "Changes", kind: "quiet", when: () => may("account:read") && offers("listAudit"), run: (k) => location.assign("#/audit?actor=" + k.id) },
       { title: "Edit", when: left, dialog: (ends, k) => <Edit of={k} {...ends} /> },
       { title: "Rotate", when: (k) => k.status === "active", dialog: (ends, k) => <Rotate of={k} onClose={ends.onClose} onDone={made(ends)} /> },
       { title: "Revoke", kind: "danger", when: left, dialog: (ends, k) => <Revoke of={k} {...ends} /> },
@@ -128,6 +129,7 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "secrets:write": "store secrets",
   "keys:write": "manage keys",
   "usage:read": "read usage, receipts and requests",
+  "account:read": "read the audit log",
   operator: "run the service",
   "*": "everything but running the service",
 };
@@ -252,12 +254,17 @@ function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret
 }
 
 export function Revoke({ of, ...ends }: { of: Key } & Ends) {
-  const { api, me } = useSession();
+  const { api, me, may, offers } = useSession();
   return (
     <ConfirmAction title={`Revoke "${of.name}"?`} action="Revoke the key" work={() => api.remove("/keys/" + of.id)} said={`The key "${of.name}" is revoked`} {...ends}>
       <p>
         Programs that use <code>{of.hint}</code> are refused from now on. Replies that run are finished. This cannot be undone.
       </p>
+      {may("account:read") && offers("listAudit") && (
+        <p>
+          What it created ends; what it changed stays. <a href={"#/audit?actor=" + of.id}>See its changes.</a>
+        </p>
+      )}
       {of.id === me.key.id && <Notice meaning="waiting">It is the key you are signed in with: you will be signed out.</Notice>}
     </ConfirmAction>
   );

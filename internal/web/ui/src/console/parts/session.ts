@@ -51,4 +51,6 @@ export function useSession(): Session {
   return session;
 }
 
-export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (scope !== "operator" && scopes.includes("*"));
+// mayWith follows the rules of the service: "*" includes neither "operator" nor
+// "account:read", which "operator" includes.
+export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (scope === "account:read" ? scopes.includes("operator") : scope !== "operator" && scopes.includes("*"));

@@ -29,8 +29,10 @@ export function Lost({ what, why, to, back }: { what: string; why: string; to: s
 
 // Subject shows the head of the page, or a notice if the object does not exist. list is
 // the path of the list and its name in lower case.
-export function Subject<T>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
+export function Subject<T extends { id: string }>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
   const { what, list } = props;
+  const { may, offers } = useSession();
+  const id = props.of.data?.data.id;
   if (props.of.problem?.status === 404) return <Lost what={what} why="It was deleted, or belongs to another account." to={list} back={list} />;
   const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1);
   return (
@@ -39,6 +41,12 @@ export function Subject<T>(props: { of: Loaded<Tagged<T>>; what: string; list: s
         <div>
           <p class="small muted">
             <a href={"#/" + list}>{capital(list)}</a>
+            {id && may("account:read") && offers("listAudit") && (
+              <>
+                {" · "}
+                <a href={"#/audit?object=" + id}>History</a>
+              </>
+            )}
           </p>
           <h1 class="breaks">{props.title ?? capital(what)}</h1>
         </div>

@@ -65,6 +65,7 @@ const eventWords: Record<EventType, string> = {
   "connection.needs_authorization": "server rejects its secret",
   "tool_call.unknown": "tool call outcome unknown",
   "attachment.created": "visitor uploaded a file",
+  "audit.anchor": "daily hash of the audit log",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];

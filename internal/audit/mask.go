@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxObject is the maximum size of a stored object, in bytes; of a larger one, its size and
+// SHA-256 are stored.
+const maxObject = 32 << 10
+
+// secretWords are the parts of a member's name that suggest a secret, in small letters.
+var secretWords = []string{"secret", "token", "password", "header", "key", "credential", "authorization"}
+
+// Shown are the members with such a name that contain no secret. Every other is masked.
+var Shown = []string{
+	"secretId", "clientSecretId", // ids
+	"credentials", // ids of secrets
+	"headerName",  // without the value
+	"tokenOrigin",
+	"lastAuthorization", // its state
+	"credentialsPerSession",
+}
+
+// Masked are the members with such a name that are masked. A test compares both lists with the
+// contract, so that each new member needs a decision.
+var Masked = []string{"secret", "token", "key", "headers"}
+
+const masked = "(masked)"
+
+// Suspect reports whether a member's name suggests that its texts are secret.
+func Suspect(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// Mask returns an object as the audit log stores it: its JSON without secrets. The texts of
+// members that [Suspect] names are replaced unless they are [Shown]. Of an address only
+// scheme and host remain, with a digest that shows whether the rest changed: the path of a
+// receiver can be a secret too. The text is empty for null.
+func Mask(object []byte) (string, error) {
+	reader := json.NewDecoder(bytes.NewReader(object))
+	reader.UseNumber()
+	var v any
+	if err := reader.Decode(&v); err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	if v == nil {
+		return "", nil
+	}
+	var out bytes.Buffer
+	w := json.NewEncoder(&out)
+	w.SetEscapeHTML(false)
+	if err := w.Encode(mask(v, false)); err != nil {
+		return "", fmt.Errorf("audit: %w", err)
+	}
+	text := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	if len(text) > maxObject {
+		sum := sha256.Sum256(text)
+		return fmt.Sprintf(`{"bytes":%d,"sha256":"%x"}`, len(text), sum), nil
+	}
+	return string(text), nil
+}
+
+// mask masks the texts of a value: all of them if it is secret.
+func mask(v any, secret bool) any {
+	switch v := v.(type) {
+	case string:
+		switch {
+		case v == "":
+			return v
+		case secret:
+			return masked
+		case strings.HasPrefix(v, "https://") || strings.HasPrefix(v, "http://"):
+			return maskAddress(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = mask(v[i], secret)
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = mask(v[name], secret || Suspect(name) && !slices.Contains(Shown, name))
+		}
+	}
+	return v
+}
+
+// maskAddress returns the origin of an address, and a digest of the rest.
+func maskAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return masked
+	}
+	origin := u.Scheme + "://" + u.Host
+	if rest := strings.TrimPrefix(text, origin); rest == "" || rest == "/" {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return origin + "/" + masked + "#" + hex.EncodeToString(sum[:6])
+}
