@@ -230,7 +230,7 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	t.Parallel()
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
-		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {24, 6, 6}, 28: {12, 6, 6}, 20: {12, 6, 6}, 0: {30, 20, 80},
+		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {16, 10, 10}, 36: {12, 10, 10}, 20: {12, 10, 10}, 0: {30, 20, 80},
 	} {
 		widths := []int{30, 20, 80}
 		if fits := fit(columns, widths, available); fits != (available != 20) {
@@ -239,6 +239,40 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 		if diff := cmp.Diff(want, widths); diff != "" {
 			t.Errorf("in %d columns: %s", available, diff)
 		}
+	}
+}
+
+func TestATableKeepsTheName(t *testing.T) {
+	t.Parallel()
+	row := strings.Fields("agt_06h0agjfkhqe36mpbdr9jvdn3k Refunds-of-the-museum-shop Default auto read_write 3 yesterday")
+	heads := func(columns []column) (names []string) {
+		for _, c := range columns {
+			names = append(names, c.head)
+		}
+		return names
+	}
+	for _, c := range []struct {
+		wide      bool
+		available int
+		want      string
+	}{
+		{false, 0, "Name Space Model Drive Version Changed"},
+		{true, 0, "Name Space Model Drive Version Changed Id"},
+		{false, 62, "Name Space Model Drive Version"},
+		{false, 45, "Name Model Drive"},
+		{true, 40, "Name Id"},
+		{false, 10, "Name"},
+	} {
+		v := viewAgents()
+		v = v.table(c.wide)
+		cells := []string{row[1], row[2], row[3], row[4], row[5], row[6], row[0]}[:len(v.columns)]
+		columns, rows, widths := fitted(v.columns, [][]string{cells}, c.available)
+		if got := strings.Join(heads(columns), " "); got != c.want || rows[0][0] != row[1] || widths[0] < min(narrowestName, max(c.available, 1)) && c.available > 0 {
+			t.Errorf("in %d columns: %s, widths %v; want %s", c.available, got, widths, c.want)
+		}
+	}
+	if got := heads(viewSessions().table(false).columns); got[0] != "Title" || got[len(got)-1] != "Id" {
+		t.Errorf("sessions have the columns %v", got)
 	}
 }
 
