@@ -48,6 +48,7 @@ const (
 	objectTitle      // a text for people that identifies an object; commands need its id
 	state            // a status word
 	credits          // micro-credits
+	exact            // micro-credits of books and receipts
 	when             // a time
 	count            // a number
 	size             // bytes
@@ -160,8 +161,8 @@ func number(v any, path string) int64 {
 }
 
 // format returns a value as the text of a cell: for people with units and
-// relative times, otherwise exact.
-func (o *output) format(c column, row any, human bool) string {
+// relative times, otherwise exact. With aligned all credits have the same number of decimals.
+func (o *output) format(c column, row any, human, aligned bool) string {
 	v := at(row, c.path)
 	if human && v != nil {
 		switch c.kind {
@@ -200,8 +201,10 @@ func (o *output) format(c column, row any, human bool) string {
 		case err != nil:
 			return v.String()
 		case c.kind == credits && human:
-			return short(stoa.Credits(n))
-		case c.kind == credits:
+			return amount(stoa.Credits(n), usualDecimals, aligned)
+		case c.kind == exact && human:
+			return amount(stoa.Credits(n), exactDecimals, aligned)
+		case c.kind == credits || c.kind == exact:
 			return stoa.Credits(n).String()
 		case c.kind == size && human:
 			return bytesText(n)
@@ -273,7 +276,7 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 			return err
 		}
 		for _, c := range v.columns {
-			cells[i] = append(cells[i], o.format(c, value, human))
+			cells[i] = append(cells[i], o.format(c, value, human, true))
 		}
 		if human && v.first() == 0 && text(value, v.columns[0].path) == "" {
 			cells[i][0] = text(value, "id")
@@ -298,7 +301,7 @@ func (o *output) object(v view, raw jsonx.Value) error {
 	}
 	var b strings.Builder
 	for _, c := range v.columns {
-		text := o.format(c, value, human)
+		text := o.format(c, value, human, false)
 		if !human {
 			fmt.Fprintf(&b, "%s\t%s\n", c.head, text)
 			continue
@@ -405,7 +408,7 @@ func fitted(columns []column, rows [][]string, available int) ([]column, [][]str
 	}
 }
 
-func right(k kind) bool { return k == credits || k == count || k == size }
+func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
 // The minimum widths of columns.
 const (
