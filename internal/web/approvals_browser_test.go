@@ -69,6 +69,9 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.key("a")
 			p.says("Nothing to approve")
 			p.see(`document.title.startsWith("Tool calls")`)
+			st.ask(t, `call: send_mail {"to":"fay@example.com"}`)
+			p.says("fay@example.com")
+			p.see(`document.title.startsWith("(1) Tool calls")`)
 			calls := st.calls(t, path)
 			if got := calls[1].Approval.MustGet(); got.Decision != "reject" || got.Comment.MustGet() != "too long" || calls[1].Outcome.MustGet() != "denied" {
 				t.Errorf("%+v %+v", calls[1], got)

@@ -17,7 +17,7 @@ import { toast } from "../parts/toast";
 
 const outcomes = ["ok", "error", "denied", "unknown", "expired", "cancelled"];
 
-const every = 5000; // milliseconds between two reads of the lists
+const every = 15_000; // milliseconds between two reads of the lists
 
 // Asker shows which session an input belongs to, for whom it runs, and since when it waits.
 function Asker({ of: input }: { of: OpenInput }) {

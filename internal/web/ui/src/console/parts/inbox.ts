@@ -1,7 +1,7 @@
 // The tool calls that wait for an approval: one live list for the navigation, the title of the
 // window and the inbox, so that they show the same number.
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useRef } from "preact/hooks";
 import type { OpenInput, PendingToolCall } from "../../lib/contract";
 import { count } from "../../lib/format";
 import type { List } from "../../lib/types";
@@ -14,17 +14,21 @@ export interface Inbox {
 }
 
 const limit = 50; // inputs of the list, the oldest first
-const every = 3000; // milliseconds between two reads
+const every = 5000; // milliseconds between two reads while calls wait, or after a failure
+const waitSeconds = 30; // of a read while none do: requests count against the limit per minute
 
 // toDecide reports whether a call of an approval waits for its decision.
 const toDecide = (c: PendingToolCall): boolean => !c.decision && c.status !== "done";
 
-// useLiveInbox reads the list again and again, if the key may read it.
+// useLiveInbox keeps the list current if the key may read it. While it is empty and the window
+// is visible, each read waits for a call.
 export function useLiveInbox(): Inbox {
   const { api, may, offers } = useSession();
   const reads = may("sessions:read") && offers("listInputs");
-  const inputs = useLoad<List<OpenInput>>((signal) => (reads ? api.get("/inputs", { kind: "tool_approval", limit }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
-  useLive(inputs, every, reads);
+  const waits = useRef(false);
+  const inputs = useLoad<List<OpenInput>>((signal) => (reads ? api.get("/inputs", { kind: "tool_approval", limit, waitSeconds: waits.current ? waitSeconds : undefined }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
+  waits.current = !inputs.problem && inputs.data?.data.length === 0 && document.visibilityState === "visible";
+  useLive(inputs, waits.current ? 1000 : every, reads);
   const n = inputs.data?.data.reduce((n, input) => n + input.calls.filter(toDecide).length, 0) ?? 0;
   return { inputs, calls: n === 0 ? "" : count(n) + (inputs.data!.hasMore ? "+" : "") };
 }
