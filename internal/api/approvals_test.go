@@ -25,7 +25,7 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 	a := newAuthor(t, h, h.Client(t), object{"tools": []any{approvedTool(nil)}})
 	waits := make(chan *apitest.Reply, 1)
 	go func() { waits <- a.Do("GET", "/api/v1/inputs?kind=tool_approval&waitSeconds=30", nil) }()
-	_, path := a.begin(t, "call: lookup_order {\"orderId\":\"A-1\"}\ncall: lookup_order {\"orderId\":\""+strings.Repeat("é", 5000)+"\"}", nil)
+	_, path := a.begin(t, "call: lookup_order {\"orderId\":\"A-1\"}\ncall: lookup_order {\"orderId\":\""+strings.Repeat("é", 5000)+"\"}", object{"externalUserId": "user-7"})
 	s := a.until(t, path, "waiting_for_input")
 	in := orNone(s.PendingInput)
 	if in.Kind != "tool_approval" || len(in.Calls) != 2 || orNone(s.StatusReason) != "waiting_for_approval" || in.Prompt != "A person has to approve: lookup_order, lookup_order." {
@@ -35,7 +35,8 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 		t.Errorf("the arguments are %s %q, %s %d", short.Arguments, short.ArgumentsStart, long.Arguments, len(long.ArgumentsStart))
 	}
 	var list contract.InputList
-	if (<-waits).JSON(&list); len(list.Data) != 1 || list.Data[0].ID != in.ID || list.Data[0].Kind != "tool_approval" {
+	if (<-waits).JSON(&list); len(list.Data) != 1 || list.Data[0].ID != in.ID || list.Data[0].Kind != "tool_approval" ||
+		list.Data[0].AgentName != "Helper" || orNone(list.Data[0].ExternalUserID) != "user-7" || !strings.HasPrefix(orNone(list.Data[0].SessionTitle), "call: lookup_order") {
 		t.Errorf("whoever waited got %+v", list.Data)
 	}
 	for query, want := range map[string]int{"": 0, "?kind=tool_call": 0, "?kind=tool_approval": 1, "?kind=all": 1} {

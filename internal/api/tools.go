@@ -393,7 +393,8 @@ func (s *Server) claimInput(ctx context.Context, in rest.Request[byID, contract.
 
 func contractOpenInput(in stoa.Input) contract.OpenInput {
 	return contract.OpenInput{
-		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, SessionID: in.SessionID, Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in),
+		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, AgentName: in.AgentName, SessionID: in.SessionID, SessionTitle: nullIfZero(in.SessionTitle),
+		ExternalUserID: nullIfZero(in.ExternalUserID), Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in),
 		ClaimID: nullIfZero(in.ClaimID), ClaimedUntil: nullIfNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
 	}
 }

@@ -26,7 +26,7 @@ func viewLedger() view {
 	return view{"LedgerEntry", []column{
 		{"Time", "createdAt", when},
 		{"Type", "type", plain},
-		{"Credits", "amountMicro", credits},
+		{"Credits", "amountMicro", exact},
 		{"Reference", "ref", plain},
 		{"Reason", "reason", flexible},
 	}}
@@ -35,11 +35,11 @@ func viewLedger() view {
 func viewReconciliation() view {
 	return view{"Reconciliation", []column{
 		{"Balanced", "balanced", plain},
-		{"Granted", "grantedMicro", credits},
-		{"Available", "availableMicro", credits},
-		{"Held", "heldMicro", credits},
-		{"Charged", "chargesMicro", credits},
-		{"Receipts", "receiptsMicro", credits},
+		{"Granted", "grantedMicro", exact},
+		{"Available", "availableMicro", exact},
+		{"Held", "heldMicro", exact},
+		{"Charged", "chargesMicro", exact},
+		{"Receipts", "receiptsMicro", exact},
 		{"Charges", "charges", count},
 		{"Checked", "checkedAt", when},
 	}}
@@ -48,8 +48,8 @@ func viewReconciliation() view {
 func viewDifferences() view {
 	return view{"Difference", []column{
 		{"Line", "id", plain},
-		{"Expected", "expectedMicro", credits},
-		{"Actual", "actualMicro", credits},
+		{"Expected", "expectedMicro", exact},
+		{"Actual", "actualMicro", exact},
 		{"Rule", "what", flexible},
 	}}
 }
@@ -127,7 +127,6 @@ func viewReceipt() view {
 		{"Time", "createdAt", when},
 		{"Model requested", "model.requested", plain},
 		{"Model served", "model.served", plain},
-		{"Fallback reason", "model.fallbackReason", plain},
 		{"Provider", "route.provider", plain},
 		{"Provider chosen by", "route.reason", plain},
 		{"Input tokens", "usage.inputTokens", count},
@@ -135,10 +134,10 @@ func viewReceipt() view {
 		{"written to cache", "usage.cacheWriteTokens", count},
 		{"Output tokens", "usage.outputTokens", count},
 		{"of which reasoning", "usage.reasoningTokens", count},
-		{"Credits", "creditsMicro", credits},
+		{"Credits", "creditsMicro", exact},
 		{"Cache marked by", "cache.marks", plain},
 		{"Cache not read because of", "cache.broke", plain},
-		{"Saved by the cache", "cache.savedMicro", credits},
+		{"Saved by the cache", "cache.savedMicro", exact},
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Cache write / million", "price.cacheWriteMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},

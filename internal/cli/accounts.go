@@ -14,7 +14,7 @@ func viewAccounts() view {
 func viewAccount() view {
 	return view{"AccountWithCredits", []column{
 		{"Id", "id", plain},
-		{"Name", "name", flexible},
+		{"Name", "name", objectName},
 		{"Email", "email", flexible},
 		{"Plan", "plan", plain},
 		{"Suspended", "suspended", plain},

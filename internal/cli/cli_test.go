@@ -116,13 +116,13 @@ func TestEveryColumnIsInTheContract(t *testing.T) {
 				t.Errorf("%s has no member %s", v.schema, c.path)
 				continue
 			}
-			if c.kind == credits && !strings.HasSuffix(c.path, "Micro") && !strings.Contains(c.path, "Micro") {
+			if (c.kind == credits || c.kind == exact) && !strings.HasSuffix(c.path, "Micro") && !strings.Contains(c.path, "Micro") {
 				t.Errorf("%s of %s is no amount of micro-credits", c.path, v.schema)
 			}
 			if c.kind == when && found.Format != "date-time" {
 				t.Errorf("%s of %s is no time", c.path, v.schema)
 			}
-			if (c.kind == credits || c.kind == count || c.kind == size) && !found.Type.Is("integer") {
+			if (c.kind == credits || c.kind == exact || c.kind == count || c.kind == size) && !found.Type.Is("integer") {
 				t.Errorf("%s of %s is no number", c.path, v.schema)
 			}
 		}
@@ -161,11 +161,24 @@ func views() []view {
 
 func TestAmountsAreWrittenForPeople(t *testing.T) {
 	t.Parallel()
-	for c, want := range map[stoa.Credits]string{
-		0: "0.00", 5_000_000: "5.00", 4_998_712: "4.9987", 353: "0.0003", 99: "<0.0001", -353: "-0.0003", 1_100_000: "1.10", 123_456: "0.1234",
-	} {
-		if got := short(c); got != want {
-			t.Errorf("%d micro-credits are %s, want %s", c, got, want)
+	raw, err := os.ReadFile("testdata/amounts.json") // the console passes the same test
+	if err != nil {
+		t.Fatal(err)
+	}
+	var amounts []struct {
+		Micro   stoa.Credits `json:"micro"`
+		Text    string       `json:"text"`
+		Column  string       `json:"column"`
+		Receipt string       `json:"receipt"`
+		Ledger  string       `json:"ledger"`
+	}
+	if err := jsonx.Unmarshal(raw, &amounts); err != nil || len(amounts) == 0 {
+		t.Fatal(err)
+	}
+	for _, a := range amounts {
+		got := []string{short(a.Micro), amount(a.Micro, usualDecimals, true), amount(a.Micro, exactDecimals, false), amount(a.Micro, exactDecimals, true)}
+		if diff := cmp.Diff([]string{a.Text, a.Column, a.Receipt, a.Ledger}, got); diff != "" {
+			t.Errorf("%d micro-credits: %s", a.Micro, diff)
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
@@ -230,7 +243,7 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	t.Parallel()
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
-		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {24, 6, 6}, 28: {12, 6, 6}, 20: {12, 6, 6}, 0: {30, 20, 80},
+		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {16, 10, 10}, 36: {12, 10, 10}, 20: {12, 10, 10}, 0: {30, 20, 80},
 	} {
 		widths := []int{30, 20, 80}
 		if fits := fit(columns, widths, available); fits != (available != 20) {
@@ -239,6 +252,40 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 		if diff := cmp.Diff(want, widths); diff != "" {
 			t.Errorf("in %d columns: %s", available, diff)
 		}
+	}
+}
+
+func TestATableKeepsTheName(t *testing.T) {
+	t.Parallel()
+	row := strings.Fields("agt_06h0agjfkhqe36mpbdr9jvdn3k Refunds-of-the-museum-shop Default auto read_write 3 yesterday")
+	heads := func(columns []column) (names []string) {
+		for _, c := range columns {
+			names = append(names, c.head)
+		}
+		return names
+	}
+	for _, c := range []struct {
+		wide      bool
+		available int
+		want      string
+	}{
+		{false, 0, "Name Space Model Drive Version Changed"},
+		{true, 0, "Name Space Model Drive Version Changed Id"},
+		{false, 62, "Name Space Model Drive Version"},
+		{false, 45, "Name Model Drive"},
+		{true, 40, "Name Id"},
+		{false, 10, "Name"},
+	} {
+		v := viewAgents()
+		v = v.table(c.wide)
+		cells := []string{row[1], row[2], row[3], row[4], row[5], row[6], row[0]}[:len(v.columns)]
+		columns, rows, widths := fitted(v.columns, [][]string{cells}, c.available)
+		if got := strings.Join(heads(columns), " "); got != c.want || rows[0][0] != row[1] || widths[0] < min(narrowestName, max(c.available, 1)) && c.available > 0 {
+			t.Errorf("in %d columns: %s, widths %v; want %s", c.available, got, widths, c.want)
+		}
+	}
+	if got := heads(viewSessions().table(false).columns); got[0] != "Title" || got[len(got)-1] != "Id" {
+		t.Errorf("sessions have the columns %v", got)
 	}
 }
 

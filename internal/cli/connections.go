@@ -23,7 +23,7 @@ func connectionCollection() collection {
 func viewConnections() view {
 	return view{"Connection", []column{
 		{"Id", "id", plain},
-		{"Name", "name", plain},
+		{"Name", "name", objectName},
 		{"Status", "status", state},
 		{"Approved", "toolCounts.approved", count},
 		{"To review", "toolCounts.new", count},

@@ -9,24 +9,39 @@ import (
 	"stoa/internal/stoa"
 )
 
-// short formats credits with at most four decimals. A smaller amount other than
-// 0 is shown as "<0.0001".
-func short(c stoa.Credits) string {
-	if c != 0 && c > -100 && c < 100 {
-		if c > 0 {
-			return "<0.0001"
-		}
-		return ">-0.0001"
+// Decimals of credits for people, as in lib/format.ts of the console.
+const (
+	usualDecimals = 4
+	exactDecimals = 6 // in books and receipts
+)
+
+// amount formats credits with at most the given number of decimals, rounded half away from
+// zero. With aligned it shows all of them, for a column, and otherwise at least two. An amount
+// that is too small to show is "<0.0001".
+func amount(c stoa.Credits, decimals int, aligned bool) string {
+	unit := uint64(1)
+	for range exactDecimals - decimals {
+		unit *= 10
 	}
-	text := c.String()
-	if dot := strings.IndexByte(text, '.'); len(text)-dot > 5 {
-		text = strings.TrimRight(text[:dot+5], "0")
-		for len(text)-dot < 3 {
-			text += "0"
-		}
+	sign, less, n := "", "<", uint64(c)
+	if c < 0 {
+		sign, less, n = "-", ">", -n
 	}
-	return text
+	if n > 0 && n < unit {
+		n = unit
+	} else {
+		less = ""
+	}
+	n = (n + unit/2) / unit * unit
+	fraction := fmt.Sprintf("%06d", n%1_000_000)[:decimals]
+	for !aligned && len(fraction) > 2 && strings.HasSuffix(fraction, "0") {
+		fraction = fraction[:len(fraction)-1]
+	}
+	return less + sign + stoa.Grouped(int64(n/1_000_000)) + "." + fraction
 }
+
+// short formats credits for a sentence.
+func short(c stoa.Credits) string { return amount(c, usualDecimals, false) }
 
 // parseCredits parses credits, with at most six decimals, as micro-credits.
 func parseCredits(text string) (stoa.Credits, error) {

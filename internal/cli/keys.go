@@ -23,7 +23,7 @@ func viewKeys() view { return viewKey().only("id", "name", "hint", "status", "sc
 func viewKey() view {
 	return view{"Key", []column{
 		{"Id", "id", plain},
-		{"Name", "name", flexible},
+		{"Name", "name", objectName},
 		{"Key", "hint", plain},
 		{"Status", "status", state},
 		{"Scopes", "scopes", flexible},

@@ -23,6 +23,7 @@ import (
 type output struct {
 	e    *env
 	json bool
+	wide bool // a table also shows ids
 	expr string
 }
 
@@ -41,15 +42,18 @@ func (o *output) raw() bool { return o.json || o.expr != "" }
 type kind int
 
 const (
-	plain     kind = iota
-	flexible       // text that may be cut to fit
-	state          // a status word
-	credits        // micro-credits
-	when           // a time
-	count          // a number
-	size           // bytes
-	timetable      // a schedule of a task
-	instants       // times, in the time zone of the object's schedule
+	plain       kind = iota
+	flexible         // text that may be cut to fit
+	objectName       // the name of an object, which commands accept instead of its id
+	objectTitle      // a text for people that identifies an object; commands need its id
+	state            // a status word
+	credits          // micro-credits
+	exact            // micro-credits of books and receipts
+	when             // a time
+	count            // a number
+	size             // bytes
+	timetable        // a schedule of a task
+	instants         // times, in the time zone of the object's schedule
 )
 
 // A column is one member of an object: its heading, its path in the JSON with
@@ -73,6 +77,33 @@ func (v view) only(paths ...string) view {
 		some.columns = append(some.columns, v.columns[slices.IndexFunc(v.columns, func(c column) bool { return c.path == path })])
 	}
 	return some
+}
+
+// first returns the position of the column with the name or the title; -1 if there is none.
+func (v view) first() int {
+	return slices.IndexFunc(v.columns, func(c column) bool { return c.kind == objectName || c.kind == objectTitle })
+}
+
+// table returns the columns of a table on a terminal. The name or the title is first. The id is
+// last; a table with names shows it only if wide is set.
+func (v view) table(wide bool) view {
+	at := v.first()
+	if at < 0 {
+		return v
+	}
+	shown := []column{v.columns[at]}
+	var ids []column
+	for i, c := range v.columns {
+		switch {
+		case c.path == "id":
+			if wide || v.columns[at].kind == objectTitle {
+				ids = append(ids, c)
+			}
+		case i != at:
+			shown = append(shown, c)
+		}
+	}
+	return view{v.schema, append(shown, ids...)}
 }
 
 // decode parses JSON and preserves the notation of numbers.
@@ -130,8 +161,8 @@ func number(v any, path string) int64 {
 }
 
 // format returns a value as the text of a cell: for people with units and
-// relative times, otherwise exact.
-func (o *output) format(c column, row any, human bool) string {
+// relative times, otherwise exact. With aligned all credits have the same number of decimals.
+func (o *output) format(c column, row any, human, aligned bool) string {
 	v := at(row, c.path)
 	if human && v != nil {
 		switch c.kind {
@@ -170,8 +201,10 @@ func (o *output) format(c column, row any, human bool) string {
 		case err != nil:
 			return v.String()
 		case c.kind == credits && human:
-			return short(stoa.Credits(n))
-		case c.kind == credits:
+			return amount(stoa.Credits(n), usualDecimals, aligned)
+		case c.kind == exact && human:
+			return amount(stoa.Credits(n), exactDecimals, aligned)
+		case c.kind == credits || c.kind == exact:
 			return stoa.Credits(n).String()
 		case c.kind == size && human:
 			return bytesText(n)
@@ -233,6 +266,9 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 		return nil
 	}
 	human := isTerminal(o.e.out)
+	if human {
+		v = v.table(o.wide)
+	}
 	cells := make([][]string, len(raw))
 	for i, row := range raw {
 		value, err := decode(row)
@@ -240,7 +276,10 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 			return err
 		}
 		for _, c := range v.columns {
-			cells[i] = append(cells[i], o.format(c, value, human))
+			cells[i] = append(cells[i], o.format(c, value, human, true))
+		}
+		if human && v.first() == 0 && text(value, v.columns[0].path) == "" {
+			cells[i][0] = text(value, "id")
 		}
 	}
 	return o.table(v.columns, cells)
@@ -262,7 +301,7 @@ func (o *output) object(v view, raw jsonx.Value) error {
 	}
 	var b strings.Builder
 	for _, c := range v.columns {
-		text := o.format(c, value, human)
+		text := o.format(c, value, human, false)
 		if !human {
 			fmt.Fprintf(&b, "%s\t%s\n", c.head, text)
 			continue
@@ -295,21 +334,8 @@ func (o *output) table(columns []column, rows [][]string) error {
 		return err
 	}
 	s := o.e.style(o.e.out)
-	var widths []int
 	all, cut := len(columns), false
-	for {
-		widths = make([]int, len(columns))
-		for i, c := range columns {
-			widths[i] = ansi.StringWidth(c.head)
-			for _, row := range rows {
-				widths[i] = max(widths[i], ansi.StringWidth(row[i]))
-			}
-		}
-		if fit(columns, widths, width(o.e.out)) || len(columns) <= 2 {
-			break
-		}
-		columns, rows = without(columns, rows)
-	}
+	columns, rows, widths := fitted(columns, rows, width(o.e.out))
 	line := func(cells []string, paint func(i int, text string) string) {
 		var parts []string
 		for i, cell := range cells {
@@ -361,46 +387,72 @@ func (o *output) table(columns []column, rows [][]string) error {
 	return err
 }
 
-// narrowest is the minimum width of a flexible column.
-const narrowest = 6
+// fitted returns the columns of a table that fit into the available width (0 means no limit),
+// their cells, and their widths. It narrows columns before it removes any; the first remains.
+func fitted(columns []column, rows [][]string, available int) ([]column, [][]string, []int) {
+	for {
+		widths := make([]int, len(columns))
+		for i, c := range columns {
+			widths[i] = ansi.StringWidth(c.head)
+			for _, row := range rows {
+				widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+			}
+		}
+		if fit(columns, widths, available) {
+			return columns, rows, widths
+		}
+		if len(columns) == 1 {
+			return columns, rows, []int{available}
+		}
+		columns, rows = without(columns, rows)
+	}
+}
 
-func right(k kind) bool { return k == credits || k == count || k == size }
+func right(k kind) bool { return k == credits || k == exact || k == count || k == size }
 
-// narrowestID is the minimum width of a column of ids, which differ at their ends.
-const narrowestID = 12
+// The minimum widths of columns.
+const (
+	narrowest     = 10 // flexible
+	narrowestID   = 12 // ids, which differ at their ends
+	narrowestName = 24
+)
 
 // isID reports whether a column contains ids, which are shortened before columns are
 // hidden.
-func isID(c column) bool { return c.path == "id" || strings.HasSuffix(c.path, "Id") }
+func isID(c column) bool {
+	return c.kind == plain && (c.path == "id" || strings.HasSuffix(c.path, "Id"))
+}
 
 // fit narrows flexible columns, widest first, until all fit into the available width (0
-// means no limit), and then those with ids. It reports whether they fit.
+// means no limit), then those with ids, then the name. It reports whether they fit.
 func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
 	}
-	for available > 0 && total > available {
-		widest := -1
-		for i, c := range columns {
-			if c.kind == flexible && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
+	for _, may := range []struct {
+		narrow func(c column) bool
+		to     int
+	}{
+		{func(c column) bool { return c.kind == flexible }, narrowest},
+		{isID, narrowestID},
+		{func(c column) bool { return c.kind == objectName || c.kind == objectTitle }, narrowestName},
+	} {
+		for available > 0 && total > available {
+			widest := -1
 			for i, c := range columns {
-				if isID(c) && widths[i] > narrowestID && (widest < 0 || widths[i] > widths[widest]) {
+				if may.narrow(c) && widths[i] > may.to && (widest < 0 || widths[i] > widths[widest]) {
 					widest = i
 				}
 			}
 			if widest < 0 {
-				return false
+				break
 			}
+			widths[widest]--
+			total--
 		}
-		widths[widest]--
-		total--
 	}
-	return true
+	return available == 0 || total <= available
 }
 
 // shortenID shortens an id in its middle, because ids from the same time have the same
@@ -412,13 +464,17 @@ func shortenID(id string, columns int) string {
 	return id
 }
 
-// without removes the least important column: the last time, else the last
-// flexible text, else the last column.
+// without removes the least important column: the last time, else the last flexible text,
+// else the last one that is not an id, else the last. The first remains.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
 	least := len(columns) - 1
-	for _, k := range []kind{flexible, when} {
+	for _, may := range []func(c column) bool{
+		func(c column) bool { return !isID(c) },
+		func(c column) bool { return c.kind == flexible },
+		func(c column) bool { return c.kind == when },
+	} {
 		for i, c := range columns {
-			if c.kind == k && i > 0 {
+			if i > 0 && may(c) {
 				least = i
 			}
 		}

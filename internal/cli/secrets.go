@@ -22,7 +22,7 @@ func secretCollection() collection {
 func viewSecrets() view {
 	return view{"Secret", []column{
 		{"Id", "id", plain},
-		{"Name", "name", flexible},
+		{"Name", "name", objectName},
 		{"Kind", "kind", plain},
 		{"Origin", "origin", flexible},
 		{"Ends with", "hint", plain},

@@ -30,7 +30,8 @@ func viewSessions() view {
 	return view{"Session", []column{
 		{"Id", "id", plain},
 		{"Status", "status", state},
-		{"Title", "title", flexible},
+		{"Title", "title", objectTitle},
+		{"Agent", "agentId", flexible},
 		{"Reply", "reply", flexible},
 		{"Why", "error.code", plain},
 		{"Credits", "usage.creditsMicro", credits},
@@ -135,7 +136,7 @@ for the first two and with 5 for the others.`)
 		e.verb(verb{
 			use: "list [AGENT]", short: "List sessions",
 			long: "List the sessions of all agents, or of one, newest first.", example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
-			op: "GET /sessions", rows: viewSessions(), none: "There are no sessions.",
+			op: "GET /sessions", rows: viewSessions(), names: map[string]collection{"agentId": agentCollection()}, none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only objects with this `status`"},

@@ -7,7 +7,7 @@ func viewSpaces() view { return viewSpace().only("id", "name", "description", "u
 func viewSpace() view {
 	return view{"Space", []column{
 		{"Id", "id", plain},
-		{"Name", "name", flexible},
+		{"Name", "name", objectName},
 		{"Description", "description", flexible},
 		{"External id", "externalId", plain},
 		{"Metadata", "metadata", plain},

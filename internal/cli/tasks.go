@@ -17,7 +17,7 @@ func viewTask() view {
 	return view{"ScheduledTask", []column{
 		{"Id", "id", plain},
 		{"Agent", "agentId", plain},
-		{"Name", "name", flexible},
+		{"Name", "name", objectTitle},
 		{"Message", "message", plain},
 		{"Mode", "mode", plain},
 		{"Schedule", "schedule", timetable},

@@ -38,6 +38,7 @@ type verb struct {
 
 	show  view                                   // of the object in the reply
 	rows  view                                   // of a list in pages
+	names map[string]collection                  // members with ids that a table replaces by names
 	none  string                                 // the hint for an empty list
 	print func(o *output, raw jsonx.Value) error // replaces show
 	plain bool                                   // without --json and --jq
@@ -90,6 +91,9 @@ func (e *env) verb(v verb) *cobra.Command {
 	isList := v.rows.columns != nil
 	if isList {
 		most = limit(c)
+		if at := v.rows.first(); at >= 0 && v.rows.columns[at].kind == objectName {
+			c.Flags().BoolVar(&o.wide, "wide", false, "also show the ids in a table")
+		}
 	}
 	setters := []setter{e.flags(c, v.fields...)}
 	for _, add := range v.extra {
@@ -117,7 +121,13 @@ func (e *env) verb(v verb) *cobra.Command {
 		case v.ask != nil:
 			return v.remove(ctx, e, call, words, args, ids, parameters(body), *yes)
 		case isList:
-			return o.list(v.rows, call.All(ctx, v.path(words, ids), parameters(body), rowsToFetch(*most)), *most, v.none)
+			rows := call.All(ctx, v.path(words, ids), parameters(body), rowsToFetch(*most))
+			if !o.raw() && isTerminal(e.out) {
+				for member, of := range v.names {
+					rows = of.named(ctx, call, member, rows)
+				}
+			}
+			return o.list(v.rows, rows, *most, v.none)
 		}
 		var query url.Values
 		var sent any

@@ -14,7 +14,7 @@ func viewHooks() view { return viewHook().only("id", "url", "events", "status", 
 func viewHook() view {
 	return view{"Webhook", []column{
 		{"Id", "id", plain},
-		{"Address", "url", flexible},
+		{"Address", "url", objectTitle},
 		{"Events", "events", flexible},
 		{"Spaces", "spaceIds", plain},
 		{"Description", "description", plain},

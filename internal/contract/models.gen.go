@@ -2797,8 +2797,9 @@ type NodeList struct {
 
 // OpenInput An input that a session waits for.
 type OpenInput struct {
-	AgentID string            `json:"agentId"`
-	Calls   []PendingToolCall `json:"calls"`
+	AgentID   string            `json:"agentId"`
+	AgentName string            `json:"agentName"`
+	Calls     []PendingToolCall `json:"calls"`
 
 	// ClaimID Only in the reply to the claim; null in lists.
 	ClaimID nullable.Nullable[string] `json:"claimId"`
@@ -2810,13 +2811,19 @@ type OpenInput struct {
 	// ExpiresAt The time when the first of its calls expires.
 	ExpiresAt Time `json:"expiresAt"`
 
+	// ExternalUserID The caller's id of the end user of the session.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID        string `json:"id"`
 	Kind      string `json:"kind"`
 	Object    string `json:"object"`
 	Prompt    string `json:"prompt"`
 	SessionID string `json:"sessionId"`
-	Turn      int64  `json:"turn"`
+
+	// SessionTitle The title of the session; by default the beginning of its first message.
+	SessionTitle nullable.Nullable[string] `json:"sessionTitle"`
+	Turn         int64                     `json:"turn"`
 }
 
 // PendingInput defines model for PendingInput.

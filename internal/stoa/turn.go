@@ -237,6 +237,9 @@ type Input struct {
 
 	// Of the kinds that concern only tools.
 	AccountID, AgentID string // of the session
+	AgentName          string // only of open inputs, like the next two
+	SessionTitle       string
+	ExternalUserID     string
 	Calls              []ExternalCall
 	ClaimID            string    // of the executor that works on it
 	ClaimedUntil       time.Time // zero if unclaimed

@@ -78,20 +78,21 @@ type UsageRow struct {
 }
 
 // dayOfZone returns the SQL of the number of days since 1970 of created_at, which is at or after
-// from and before to, in a time zone. Its offset from UTC changes at instants that are known.
+// from and before to, in a time zone. PostgreSQL computes 1000000 * 3600 as a 32-bit number,
+// so the offsets are in microseconds already. The offset from UTC changes at instants that are known.
 func dayOfZone(zone *time.Location, from, to time.Time) string {
 	offset, changes := "", 0
 	for at := from.In(zone); at.Before(to); {
 		_, seconds := at.Zone()
 		_, end := at.ZoneBounds()
 		if end.IsZero() || !end.Before(to) {
-			offset += strconv.Itoa(seconds)
+			offset += strconv.Itoa(seconds * 1_000_000)
 			break
 		}
-		offset += fmt.Sprintf("CASE WHEN created_at < %d THEN %d ELSE ", db.Micros(end), seconds)
+		offset += fmt.Sprintf("CASE WHEN created_at < %d THEN %d ELSE ", db.Micros(end), seconds*1_000_000)
 		at, changes = end, changes+1
 	}
-	return "CAST((created_at + 1000000 * (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
+	return "CAST((created_at + (" + cmp.Or(offset, "0") + strings.Repeat(" END", changes) + ")) / 86400000000 AS BIGINT)"
 }
 
 // ByAccount is the dimension that only [Tx.UsageOfAll] has.

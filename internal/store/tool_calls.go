@@ -201,17 +201,19 @@ const AllInputs = "all"
 // removed a little later.
 const ofAgent = ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = inputs.account_id AND a.id = inputs.agent_id AND a.deleted_at > 0)`
 
-const openInputColumns = `account_id, agent_id, session_id, claim_id, ` + inputColumns
+// openInputColumns are the columns of an open input i that is joined with openInputNames.
+var openInputColumns = `i.account_id, i.agent_id, i.session_id, i.claim_id, a.name, s.title, s.external_user_id, i.` + strings.ReplaceAll(inputColumns, ", ", ", i.")
+
+const openInputNames = ` i JOIN sessions s ON s.account_id = i.account_id AND s.id = i.session_id JOIN agents a ON a.account_id = i.account_id AND a.id = i.agent_id`
 
 func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
 	var s inputScan
-	var account, agent, session, claim string
-	if err := rows.Scan(append([]any{&account, &agent, &session, &claim}, s.dest()...)...); err != nil {
+	var session string
+	v := &s.v
+	if err := rows.Scan(append([]any{&v.AccountID, &v.AgentID, &session, &v.ClaimID, &v.AgentName, &v.SessionTitle, &v.ExternalUserID}, s.dest()...)...); err != nil {
 		return stoa.Input{}, err
 	}
-	in, err := s.done(session)
-	in.AccountID, in.AgentID, in.ClaimID = account, agent, claim
-	return in, err
+	return s.done(session)
 }
 
 // OpenInputs lists the inputs of an account that wait for outputs of tools or for
@@ -233,7 +235,7 @@ func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p
 		q.tests = []test{{"claimed_until <= $%d", db.Micros(tx.Now)}}
 	}
 	rows, next, err := filteredPage(ctx, tx, p, q, scanOpenInput, func(in stoa.Input) Cursor { return Cursor{At: in.CreatedAt, ID: in.ID} },
-		`SELECT `+openInputColumns+` FROM (`, `) i`+p.order("i"))
+		`SELECT `+openInputColumns+` FROM (`, `)`+openInputNames+p.order("i"))
 	for i := range rows {
 		if err == nil {
 			rows[i].Calls, err = tx.inputCalls(ctx, rows[i])
@@ -245,7 +247,7 @@ func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p
 // OpenInput returns an input of an account with its calls, or CodeNotFound if it does not
 // exist or does not concern tools.
 func (tx *Tx) OpenInput(ctx context.Context, accountID, id string) (stoa.Input, error) {
-	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs WHERE account_id = $1 AND id = $2`+ofAgent, accountID, id)
+	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs`+openInputNames+` WHERE i.account_id = $1 AND i.id = $2 AND a.deleted_at = 0`, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "There is no such input.")
 	}

@@ -14,7 +14,7 @@ func (st stage) ask(t *testing.T, message string) (path string) {
 	tool := map[string]any{"type": "client", "name": "send_mail", "description": "Sends a mail.", "approval": "always", "parameters": map[string]any{"type": "object"}}
 	st.c.Want(200, "PATCH", st.agent, map[string]any{"tools": []any{tool}})
 	var s contract.Session
-	st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": message}).JSON(&s)
+	st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": message, "externalUserId": "ada"}).JSON(&s)
 	path = st.agent + "/sessions/" + s.ID
 	if st.c.Want(200, "GET", path+"?waitSeconds=30", nil).JSON(&s); s.Status != "waiting_for_input" {
 		t.Fatalf("the session is %+v", s)
@@ -36,22 +36,42 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			st := newStage(t)
-			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`"}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)
+			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`","copies":[{"to":"bo@example.com"}, "1"]}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)
 			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
-			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("1")`)
+			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("2")`)
 			p.see(`document.querySelector("section[aria-labelledby=approvals] header .badge")?.innerText === "2"`)
+			p.see(`document.title.startsWith("(2) Tool calls")`)
+			p.see(`/^call: send_mail.*Visitors’ guide · end user ada · asked /s.test(document.querySelector(".inbox")?.innerText)`)
 
-			// What would be sent is shown exactly, and whole.
-			p.see(`(() => { const shown = [...document.querySelectorAll(".approval pre")].map((e) => e.textContent); return shown.length === 2 && shown[0].includes("1915883588174806058") && shown[0].includes("<b>Hi</b>\\u{200b}") && !shown[1].includes("end"); })()`)
+			// The exact arguments are shown.
+			p.see(`(() => { const shown = [...document.querySelectorAll(".approval .arguments")].map((e) => e.innerText); return shown.length === 2 && shown[0].includes("1915883588174806058") && shown[0].includes("<b>Hi</b>\\u{200b}") && shown[0].includes('[{"to":"bo@example.com"},"1"]') && !shown[1].includes("end"); })()`)
+			p.see(`document.querySelectorAll(".approval")[1].querySelector("td").title.startsWith("long long")`)
 			p.fits()
 			p.shot("inbox")
-			p.see(`(() => { [...document.querySelectorAll(".approval button")].find((b) => b.innerText.startsWith("Show all"))?.click(); return document.querySelectorAll(".approval pre")[1].textContent.includes("long end"); })()`)
-			p.see(`(() => { const second = document.querySelectorAll(".approval")[1]; const c = second.querySelector("input[id^=comment-]"); c.value = "too long"; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+			p.see(`(() => { [...document.querySelectorAll(".approval button")].find((b) => b.innerText.startsWith("Show all"))?.click(); return document.querySelectorAll(".approval")[1].querySelector("pre")?.textContent.includes("long end"); })()`)
+
+			// A new call appears without a reload.
+			other := st.ask(t, `call: send_mail {"to":"eve@example.com"}`)
+			p.says("eve@example.com")
+			p.see(`document.title.startsWith("(3) ") && document.querySelector(".rail .count").innerText.startsWith("3") && document.querySelector("section[aria-labelledby=approvals] header .badge").innerText === "3"`)
+			p.see(`(document.querySelectorAll(".approval")[2].focus(), true)`)
+			p.key("r")
+			p.says("Rejected")
+			p.see(`document.title.startsWith("(2) ") && document.activeElement === document.querySelectorAll(".approval")[1]`)
+			if got := st.calls(t, other)[0].Approval.MustGet(); got.Decision != "reject" {
+				t.Errorf("%+v", got)
+			}
+			p.see(`(() => { const second = document.querySelectorAll(".approval")[1]; const c = second.querySelector("[aria-label=Comment]"); c.value = "too long"; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
 			p.see(`([...document.querySelectorAll(".approval")[1].querySelectorAll("button")].find((b) => b.innerText === "Reject").click(), true)`)
 			p.says("rejected")
 			p.check("Approve this tool for the rest of the session")
-			p.press("Approve")
+			p.see(`(document.querySelector(".approval[tabindex]").focus(), true)`)
+			p.key("a")
 			p.says("Nothing to approve")
+			p.see(`document.title.startsWith("Tool calls")`)
+			st.ask(t, `call: send_mail {"to":"fay@example.com"}`)
+			p.says("fay@example.com")
+			p.see(`document.title.startsWith("(1) Tool calls")`)
 			calls := st.calls(t, path)
 			if got := calls[1].Approval.MustGet(); got.Decision != "reject" || got.Comment.MustGet() != "too long" || calls[1].Outcome.MustGet() != "denied" {
 				t.Errorf("%+v %+v", calls[1], got)
@@ -62,7 +82,7 @@ func TestCallsAreApprovedInABrowser(t *testing.T) {
 			p.says("denied")
 			p.fits()
 			p.shot("decided")
-			p.see(`(() => { const row = [...document.querySelectorAll("section[aria-labelledby=called] tbody tr")].find((r) => r.innerText.includes("denied")); row?.querySelector("button").click(); return !!row; })()`)
+			p.see(`(() => { const row = [...document.querySelectorAll("section[aria-labelledby=called] tbody tr")].find((r) => r.innerText.includes("denied") && r.innerText.includes("long long")); row?.querySelector("button").click(); return !!row; })()`)
 			p.see(`document.querySelector("dialog")?.innerText.includes("“too long”")`)
 			p.close()
 
@@ -97,7 +117,8 @@ func TestACallIsApprovedInItsSession(t *testing.T) {
 				t.Error("a key that may not decide is offered to")
 			}
 			p = signIn(t, browser, st.h.URL, st.h.Key, at, l)
-			p.see(`document.querySelector(".approval pre")?.textContent.includes("ada@example.com")`)
+			p.see(`document.querySelector(".asks .approval .arguments")?.textContent.includes("ada@example.com")`)
+			p.see(`(() => { const talk = document.querySelector(".talk > .chat").getBoundingClientRect(), card = document.querySelector(".asks").getBoundingClientRect(); return card.top >= talk.bottom; })()`)
 			p.fits()
 			p.shot("session")
 			p.press("Approve")
@@ -146,4 +167,16 @@ func TestAnExpiredCallIsResolved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPageIsListedOnlyForItsScope signs in with a key that may only call models.
+func TestAPageIsListedOnlyForItsScope(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	st := newStage(t)
+	const listed = `[...document.querySelectorAll(".rail nav a")].map((a) => a.innerText.trim()).join()`
+	p := signIn(t, browser, st.h.URL, keyWith(st.h, "responses"), "", sizes()[0])
+	p.see(listed + ` === "Overview,Playground"`)
+	p = signIn(t, browser, st.h.URL, keyWith(st.h, "sessions:read"), "", sizes()[0])
+	p.see(listed + ` === "Overview,Sessions,Tool calls"`)
 }

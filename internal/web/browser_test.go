@@ -277,6 +277,16 @@ func (p *tab) enter() {
 	}
 }
 
+// key presses a key that has one letter, in what has the focus.
+func (p *tab) key(letter string) {
+	p.t.Helper()
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: letter}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // insert types a whole text at once into what has the focus.
 func (p *tab) insert(text string) {
 	p.t.Helper()

@@ -3,20 +3,21 @@
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Api, type Query } from "../lib/api";
+import { Api } from "../lib/api";
 import { scrollRowTo } from "../lib/scrollrow";
-import type { List, Me } from "../lib/types";
+import type { Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
 import { Dialog } from "./parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { CreditNotices } from "./parts/creditnotices";
+import { InboxContext, useLiveInbox } from "./parts/inbox";
 import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./parts/router";
-import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./parts/session";
+import { mayWith, offeredKey, SessionContext, storedKey, storeKey } from "./parts/session";
 import { SignIn } from "./signin";
 
 const root = document.getElementById("console")!;
@@ -105,8 +106,11 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   const title = at?.page.title ?? "No such page";
   const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
   const list = useRef<HTMLElement>(null);
+  const inbox = useLiveInbox();
   useEffect(() => {
-    document.title = title + " · Stoa console";
+    document.title = (inbox.calls && `(${inbox.calls}) `) + title + " · Stoa console";
+  }, [title, inbox.calls]);
+  useEffect(() => {
     scrollTo(0, 0);
     scrollRowTo(list.current, list.current?.querySelector("[aria-current]"));
   }, [title]);
@@ -127,13 +131,17 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
       <aside class="rail">
         <nav ref={list} aria-label="Console">
           {pages
-            .filter((p) => operations.has(p.needs) && (!p.hidden || may(p)))
+            .filter((p) => operations.has(p.needs) && may(p))
             .map((p) => (
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />
                 {p.title}
-                {p.path === "sessions" && <Waiting path={path} of="/sessions" needs="listAllSessions" query={sessionsWaiting} words="waiting for input" />}
-                {p.path === "tool-calls" && <Waiting path={path} of="/inputs" needs="listInputs" query={callsWaiting} words="waiting for approval" />}
+                {p.path === "tool-calls" && inbox.calls && (
+                  <span class="badge waiting count">
+                    {inbox.calls}
+                    <span class="unseen"> waiting for approval</span>
+                  </span>
+                )}
               </a>
             ))}
         </nav>
@@ -167,28 +175,14 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
       )}
       <main id="main" class="view" key={at?.page.path}>
         {at && spends.has(at.page.path) && <CreditNotices path={path} />}
-        <Boundary>{!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}</Boundary>
+        <div class="unseen" role="status">
+          {inbox.calls && `Tool calls waiting for approval: ${inbox.calls}`}
+        </div>
+        <Boundary>
+          <InboxContext.Provider value={inbox}>{!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}</InboxContext.Provider>
+        </Boundary>
       </main>
     </div>
-  );
-}
-
-const sessionsWaiting = { status: "waiting_for_input" };
-const callsWaiting = { kind: "tool_approval" };
-
-// Waiting shows the number of pending approvals and inputs, updated with each address.
-function Waiting({ path, of, needs, query, words }: { path: string; of: string; needs: string; query: Query; words: string }) {
-  const { api, may, offers } = useSession();
-  const most = 20;
-  const list = useLoad<List<unknown>>((signal) => (may("sessions:read") && offers(needs) ? api.get(of, { ...query, limit: most }, signal) : Promise.reject(new Error("not asked"))), [api, path]);
-  const n = list.data?.data.length ?? 0;
-  if (n === 0) return null;
-  return (
-    <span class="badge waiting count">
-      {n}
-      {list.data!.hasMore && "+"}
-      <span class="unseen"> {words}</span>
-    </span>
   );
 }
 

@@ -1,5 +1,5 @@
-// The table of pages. A page is shown if the contract has its operation, and its
-// content if the key has its scope.
+// The table of pages. A page is listed if the contract has its operation and the key has
+// its scope.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
@@ -23,26 +23,25 @@ export interface Page {
   title: string;
   icon: IconName;
   needs: string; // an operation of the contract
-  scope?: string; // without it the page shows only a notice
+  scope?: string; // without it the page is not in the list, and shows only a notice
   what?: string; // if a key without the scope is not enough
-  hidden?: boolean; // not in the list for keys without the scope
   show: ComponentType<{ rest: string }>;
 }
 
 export const pages: Page[] = [
   { path: "", title: "Overview", icon: "overview", needs: "getMe", show: Overview },
-  { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
+  { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", scope: "responses", what: "call models", show: Playground },
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", scope: "agents:read", what: "see agents", show: Agents },
   { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", scope: "sessions:read", what: "see sessions", show: AllSessions },
   { path: "tool-calls", title: "Tool calls", icon: "play", needs: "listToolCalls", scope: "sessions:read", what: "see tool calls", show: ToolCalls },
   { path: "connections", title: "Connections", icon: "connections", needs: "listConnections", scope: "connections:read", what: "see connections", show: Connections },
   { path: "webhooks", title: "Webhooks", icon: "webhooks", needs: "listWebhooks", scope: "webhooks:read", what: "see webhooks", show: Webhooks },
-  { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", what: "read what was used", hidden: true, show: Usage },
+  { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", what: "read what was used", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
-  { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", hidden: true, show: Requests },
-  { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", hidden: true, show: Audit },
+  { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
+  { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
-  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", what: "run the service", hidden: true, show: Accounts },
-  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", what: "run the service", hidden: true, show: ProvidersPage },
-  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator", what: "run the service", hidden: true, show: Nodes },
+  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", what: "run the service", show: Accounts },
+  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", what: "run the service", show: ProvidersPage },
+  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator", what: "run the service", show: Nodes },
 ];

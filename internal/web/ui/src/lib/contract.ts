@@ -1777,16 +1777,19 @@ export interface NodeList {
 
 export interface OpenInput {
   agentId: string;
+  agentName: string;
   calls: PendingToolCall[];
   claimId: string | null;
   claimedUntil: string | null;
   createdAt: string;
   expiresAt: string;
+  externalUserId: string | null;
   id: string;
   kind: "tool_call" | "tool_approval";
   object: "input";
   prompt: string;
   sessionId: string;
+  sessionTitle: string | null;
   turn: number;
 }
 

@@ -13,36 +13,49 @@ function stringEnd(text: string, from: number): number {
   return i + 1;
 }
 
-// memberText returns the text of a member of a JSON object, or undefined.
-export function memberText(text: string, name: string): string | undefined {
+// membersOf returns the members of a JSON object: the name of each and the text of its value.
+export function membersOf(text: string): [name: string, value: string][] {
+  const found: [string, string][] = [];
+  if (text.trimStart()[0] !== "{") return found;
   let depth = 0;
   let key = false; // a name comes next
-  let from = -1; // of the requested value
+  let name = "";
+  let from = -1; // of the current value
+  const end = (at: number) => {
+    if (from >= 0) found.push([name, text.slice(from, at).trim()]);
+    from = -1;
+  };
   for (let i = 0; i < text.length; i++) {
     const c = text[i]!;
     if (c === '"') {
-      const end = stringEnd(text, i);
-      if (depth === 1 && key && from < 0) {
+      const after = stringEnd(text, i);
+      if (key) {
+        name = JSON.parse(text.slice(i, after)) as string;
+        from = text.indexOf(":", after) + 1;
         key = false;
-        if (JSON.parse(text.slice(i, end)) === name) {
-          from = text.indexOf(":", end) + 1;
-          i = from - 1;
-          continue;
-        }
       }
-      i = end - 1;
+      i = Math.max(after, from) - 1;
     } else if (c === "{" || c === "[") {
-      depth++;
-      key = depth === 1;
+      key = ++depth === 1;
     } else if (c === "}" || c === "]") {
-      depth--;
-      if (depth === 0 && from >= 0) return text.slice(from, i).trim();
+      if (--depth === 0) end(i);
     } else if (c === "," && depth === 1) {
-      if (from >= 0) return text.slice(from, i).trim();
+      end(i);
       key = true;
     }
   }
-  return undefined;
+  return found;
+}
+
+// memberText returns the text of a member of a JSON object, or undefined.
+export const memberText = (text: string, name: string): string | undefined => membersOf(text).find(([n]) => n === name)?.[1];
+
+// valueText returns a JSON value in one line. A string is shown without quotes, unless it
+// would look like another value.
+export function valueText(json: string): string {
+  if (json[0] !== '"') return json.replace(/("(?:[^"\\]+|\\.)*")|\s+/g, "$1");
+  const text = JSON.parse(json) as string;
+  return /^$|^\s|\s$|^[-\d"{[]|^(true|false|null)$/.test(text) ? json : text;
 }
 
 // indented breaks a JSON text into lines.

@@ -8,25 +8,30 @@ export const count = (n: number): string => whole.format(n);
 // of formats a count with its noun: "1 call", "2 calls".
 export const of = (n: number, thing: string): string => `${whole.format(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// credits formats micro-credits as credits, with at most four decimals.
-export function credits(micro: number): string {
-  if (micro !== 0 && Math.abs(micro) < 100) return micro < 0 ? "> -0.0001" : "< 0.0001";
-  return fine.format(micro / 1e6);
+// amount formats micro-credits as credits with at most the given number of decimals, rounded
+// half away from zero. With aligned it shows all of them, for a column, and otherwise at least
+// two. An amount that is too small to show is "<0.0001". The command line has the same rule.
+function amount(micro: number, decimals: number, aligned: boolean): string {
+  const unit = 10 ** (6 - decimals);
+  const size = Math.abs(micro);
+  const tooSmall = size > 0 && size < unit;
+  const shown = new Intl.NumberFormat("en", { minimumFractionDigits: aligned ? decimals : 2, maximumFractionDigits: decimals });
+  // The quotient has no more decimals than are shown: only Math.round rounds.
+  const text = shown.format((tooSmall ? 1 : Math.round(size / unit)) / 10 ** decimals);
+  return (tooSmall ? (micro < 0 ? ">" : "<") : "") + (micro < 0 ? "-" : "") + text;
 }
 
-const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
-const exactly = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+export const credits = (micro: number): string => amount(micro, 4, false);
+export const columnCredits = (micro: number): string => amount(micro, 4, true);
 
-// fixedCredits formats credits with exactly four decimals, to align columns.
-export const fixedCredits = (micro: number): string => (micro !== 0 && Math.abs(micro) < 100 ? credits(micro) : fixed.format(micro / 1e6));
-
-// exactCredits formats credits to the micro-credit.
-export const exactCredits = (micro: number): string => exactly.format(micro / 1e6);
+// The amounts of receipts and of the books are exact.
+export const exactCredits = (micro: number): string => amount(micro, 6, false);
+export const exactColumn = (micro: number): string => amount(micro, 6, true);
 
 export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
 
 // perMillion formats a price in credits per million tokens.
-export const perMillion = (n: number): string => fine.format(n / 1e6);
+export const perMillion = credits;
 
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -153,7 +153,7 @@ function One({ id, tab }: { id: string; tab: string }) {
               <div class="figure panel">
                 <dt>Credits available</dt>
                 <dd>
-                  <Amount of={a.credits.availableMicro} as="exact" /> <Low of={a.credits} />
+                  <Amount of={a.credits.availableMicro} /> <Low of={a.credits} />
                 </dd>
                 <dd class="sub">
                   <Amount of={a.credits.heldMicro} /> held
@@ -162,7 +162,7 @@ function One({ id, tab }: { id: string; tab: string }) {
               <div class="figure panel">
                 <dt>Spent in 30 days</dt>
                 <dd>
-                  <Amount of={a.spentLast30DaysMicro} as="exact" />
+                  <Amount of={a.spentLast30DaysMicro} />
                 </dd>
                 <dd class="sub">
                   <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted in all

@@ -3,13 +3,13 @@
 import { useState } from "preact/hooks";
 import { onceKey } from "../../lib/api";
 import type { AgentToolCall, OpenInput, ToolDecision } from "../../lib/contract";
-import { count } from "../../lib/format";
-import { Approvals } from "../parts/approvals";
+import { Approvals, KeysHint } from "../parts/approvals";
 import { Badge, Button, Time } from "../parts/basic";
 import { CallDialog, inDoubt, Outcome } from "../parts/call";
 import { type GivenOutput, OpenCalls } from "../parts/calls";
 import { useAction } from "../parts/form";
-import { Failure } from "../parts/load";
+import { useInbox } from "../parts/inbox";
+import { Empty, Failure, States, useLive } from "../parts/load";
 import { useResource } from "../parts/resource";
 import { useSession } from "../parts/session";
 import type { Column } from "../parts/table";
@@ -17,29 +17,38 @@ import { toast } from "../parts/toast";
 
 const outcomes = ["ok", "error", "denied", "unknown", "expired", "cancelled"];
 
-const since: Column<OpenInput>[] = [
-  { title: "Session", show: (input) => <a href={`#/agents/${input.agentId}/sessions/${input.sessionId}`}>open</a> },
-  { title: "Since", show: (input) => <Time at={input.createdAt} /> },
-];
+const every = 15_000; // milliseconds between two reads of the lists
+
+// Asker shows which session an input belongs to, for whom it runs, and since when it waits.
+function Asker({ of: input }: { of: OpenInput }) {
+  return (
+    <div>
+      <a href={`#/agents/${input.agentId}/sessions/${input.sessionId}`} class="clamp">
+        {input.sessionTitle ?? "Untitled session"}
+      </a>
+      <div class="small muted breaks">
+        <a href={"#/agents/" + input.agentId}>{input.agentName}</a>
+        {input.externalUserId && ` · end user ${input.externalUserId}`} · asked <Time at={input.createdAt} />
+      </div>
+    </div>
+  );
+}
+
+const asker: Column<OpenInput> = { title: "Session", show: (input) => <Asker of={input} /> };
 
 export function ToolCalls() {
   const { api, may } = useSession();
   const writes = may("sessions:write");
+  const decides = writes && may("approvals:write");
   const { busy, problem, run } = useAction({ repeats: true });
-  const approvals = useResource<OpenInput>({
-    path: "/inputs",
-    query: { kind: "tool_approval" },
-    limit: 20,
-    label: "Waiting for approval",
-    empty: { title: "Nothing to approve", text: "Calls of tools that a person has to approve are shown here, with what exactly would be sent." },
-    columns: [{ title: "Calls", show: (input) => <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} /> }, ...since],
-  });
+  const inbox = useInbox();
+  const approvals = inbox.inputs;
   const inputs = useResource<OpenInput>({
     path: "/inputs",
     limit: 20,
     label: "Waiting for a program",
     empty: { title: "Nothing waits", text: "Calls of tools that your programs carry out are shown here until their outputs are given." },
-    columns: [{ title: "Calls", show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, ...since],
+    columns: [{ title: "Calls", show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, asker],
   });
   const doubtful = (c: AgentToolCall) => inDoubt(c) && !c.resolution;
   const [shown, setShown] = useState<AgentToolCall>();
@@ -68,8 +77,11 @@ export function ToolCalls() {
     ],
     actions: [{ title: (c) => (doubtful(c) && writes ? "Resolve" : "Details"), kind: (c) => (doubtful(c) ? "plain" : "quiet"), run: setShown }],
   });
+  // More pages that were read would be lost.
+  useLive(inputs.pages.first, every, inputs.pages.rows.length === inputs.pages.first.data?.data.length);
+  useLive(calls.pages.first, every, calls.pages.rows.length === calls.pages.first.data?.data.length);
   const reload = () => {
-    for (const list of [approvals, inputs, calls]) list.pages.first.reload();
+    for (const list of [approvals, inputs.pages.first, calls.pages.first]) list.reload();
   };
   const answer = async (input: OpenInput, what: object, said: string) => {
     const body = { inputId: input.id, ...what };
@@ -78,7 +90,6 @@ export function ToolCalls() {
   };
   const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output is given");
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");
-  const waiting = ({ pages }: typeof inputs) => pages.rows.length > 0 && <Badge meaning="waiting">{count(pages.rows.reduce((n, input) => n + input.calls.filter((c) => !c.decision && c.status !== "done").length, 0)) + (pages.hasMore ? " or more" : "")}</Badge>;
   return (
     <>
       <header class="head">
@@ -93,14 +104,31 @@ export function ToolCalls() {
       <section class="panel" aria-labelledby="approvals">
         <header>
           <h2 id="approvals">Waiting for approval</h2>
-          {waiting(approvals)}
+          {inbox.calls && <Badge meaning="waiting">{inbox.calls}</Badge>}
+          {decides && inbox.calls && <KeysHint />}
         </header>
-        {approvals.list}
+        <States of={approvals}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <Empty title="Nothing to approve">
+                <p>When an agent calls a tool that a person must approve, the call appears here with the agent, the end user and the exact arguments.</p>
+              </Empty>
+            ) : (
+              <ul class="inbox">
+                {data.map((input) => (
+                  <li key={input.id}>
+                    <Asker of={input} />
+                    <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} />
+                  </li>
+                ))}
+              </ul>
+            )
+          }
+        </States>
       </section>
       <section class="panel" aria-labelledby="waiting">
         <header>
           <h2 id="waiting">Waiting for a program</h2>
-          {waiting(inputs)}
         </header>
         {inputs.list}
       </section>

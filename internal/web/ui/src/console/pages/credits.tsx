@@ -246,7 +246,7 @@ export function Ledger({ account }: { account?: string }) {
         { title: "When", show: (r) => <time dateTime={r.createdAt} title={moment(r.createdAt)} class="nowrap">{local(r.createdAt)}</time> },
         { title: "Type", show: (r) => <Badge meaning={kinds[r.type]}>{r.type}</Badge> },
         { title: "Reason", show: (r) => <span class="breaks">{r.reason ?? <span class="mono">{r.ref ?? "–"}</span>}</span> },
-        { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} as="exact" /></> },
+        { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} as="ledger" /></> },
       ]}
     />
   );

@@ -48,20 +48,20 @@ function Figures() {
       <div class="figure panel">
         <dt>Credits available</dt>
         <dd>
-          <Amount of={now.availableMicro} as="exact" />
+          <Amount of={now.availableMicro} />
         </dd>
         <dd class="sub">
-          <Amount of={now.heldMicro} as="exact" /> held for calls that run
+          <Amount of={now.heldMicro} /> held for calls that run
         </dd>
       </div>
       {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
         <div class="figure panel">
           <dt>Spent so far</dt>
           <dd>
-            <Amount of={now.spentMicro} as="exact" />
+            <Amount of={now.spentMicro} />
           </dd>
           <dd class="sub">
-            of <Amount of={now.grantedMicro} as="exact" /> granted
+            of <Amount of={now.grantedMicro} /> granted
           </dd>
         </div>
       )}
@@ -197,8 +197,8 @@ function Served() {
                 show: (r) =>
                   !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="waiting">not in your plan</Badge> : r.sandbox ? <Badge meaning="info">sandbox</Badge> : <Badge meaning="ok">served</Badge>,
               },
-              { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} /> },
-              { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} /> },
+              { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} as="column" /> },
+              { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} as="column" /> },
             ]}
           />
         )}

@@ -9,7 +9,7 @@ import { saveFile } from "../../lib/save";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../parts/attach";
-import { Approvals } from "../parts/approvals";
+import { Approvals, KeysHint } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
 import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
@@ -385,7 +385,7 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
   };
   if (pending && pending.kind === "tool_call") {
     return (
-      <div class="composer">
+      <div class="panel asks stack">
         <p>
           <b>{pending.prompt}</b>
         </p>
@@ -395,17 +395,18 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
   }
   if (pending && pending.kind === "tool_approval") {
     return (
-      <div class="composer">
+      <div class="panel asks stack">
         <p>
           <b>{pending.prompt}</b>
         </p>
         <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => void post("input", { inputId: pending.id, decisions })} />
+        <KeysHint />
       </div>
     );
   }
   if (pending && pending.kind === "tool_confirmation") {
     return (
-      <div class="composer">
+      <div class="panel asks stack">
         <p>
           <b>{pending.prompt}</b> Nobody else can. To end the wait, stop the session.
         </p>

@@ -41,7 +41,7 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
       ),
     },
     { title: "Turns", number: true, show: (s) => s.turn.number },
-    { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} /> },
+    { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
     { title: "Changed", show: (s) => <Time at={s.updatedAt} /> },
   ];
 }

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Api } from "../../lib/api";
 import type { Account, Request, RequestList } from "../../lib/contract";
-import { count, credits, day as dayName, dayOf, duration, inputTime, midnight, of, zone } from "../../lib/format";
+import { columnCredits, count, credits, day as dayName, dayOf, duration, inputTime, midnight, of, zone } from "../../lib/format";
 import { csv } from "../../lib/csv";
 import { saveFile } from "../../lib/save";
 import type { List, UsageReport, UsageRow } from "../../lib/types";
@@ -175,6 +175,7 @@ export function Usage() {
     return list?.find((x) => x.id === id)?.name ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
   };
   const amount = (n: number): string => (timed(metric.id) ? duration(n) : metric.id === "" ? credits(n) : count(n));
+  const cell = (n: number): string => (metric.id === "" ? columnCredits(n) : amount(n));
   // The calls behind a bar or a group are receipts or requests.
   const calls = (more: Filter): string => {
     const by: Filter = { range: "custom", from: inputTime(iso(at.from)), to: inputTime(iso(at.to + 60_000)), ...more };
@@ -258,9 +259,9 @@ export function Usage() {
                   rows={rows}
                   columns={[
                     { title: group.title, show: (r) => (r.id === "none" ? <span class="muted">{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
-                    { title: metric.title, number: true, show: (r) => amount(r.value) },
+                    { title: metric.title, number: true, show: (r) => cell(r.value) },
                     ...(timed(metric.id) ? [] : [{ title: "Share", number: true, show: (r: { value: number }) => (a.all > 0 ? `${Math.round((100 * r.value) / a.all)} %` : "–") }]),
-                    { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : amount(r.before ?? 0)) },
+                    { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : cell(r.before ?? 0)) },
                   ]}
                 />
               </>

@@ -1,14 +1,20 @@
 // Tool calls to approve: the exact request, and the decision.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { PendingToolCall, ToolDecision } from "../../lib/contract";
 import { visible } from "../../lib/exact";
-import { moment } from "../../lib/format";
+import { ago, moment } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, Notice } from "./basic";
-import { TextField } from "./fields";
 import { Arguments } from "./call";
 import { EscapedText } from "./escapedtext";
+
+// KeysHint names the keys that decide about the call that has the focus.
+export const KeysHint = () => (
+  <p class="small muted keys">
+    Move to a call with <kbd>Tab</kbd>, then press <kbd>A</kbd> to approve or <kbd>R</kbd> to reject it.
+  </p>
+);
 
 export function Approvals({ calls, busy, decide }: { calls: PendingToolCall[]; busy: boolean; decide?: (decisions: ToolDecision[]) => void }) {
   const { may } = useSession();
@@ -43,15 +49,25 @@ const decided: Record<NonNullable<PendingToolCall["decision"]>, string> = { appr
 function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; decide?: (decisions: ToolDecision[]) => void }) {
   const [comment, setComment] = useState("");
   const [remember, setRemember] = useState(false);
-  const id = "comment-" + c.callId;
+  const frame = useRef<HTMLDivElement>(null);
+  const offered = decide && !c.decision;
   const say = (decision: ToolDecision["decision"]) => {
     const d: ToolDecision = { callId: c.callId, decision };
     if (comment.trim()) d.comment = comment.trim();
     if (remember && decision === "approve") d.remember = "session";
     decide!([d]);
   };
+  const onKeyDown = (e: KeyboardEvent) => {
+    const key = e.key.toLowerCase();
+    if (!offered || busy || e.target !== e.currentTarget || e.repeat || e.ctrlKey || e.metaKey || e.altKey || (key !== "a" && key !== "r")) return;
+    e.preventDefault();
+    const all = [...document.querySelectorAll<HTMLElement>(".approval[tabindex]")];
+    const at = all.indexOf(frame.current!);
+    (all[at + 1] ?? all[at - 1])?.focus();
+    say(key === "a" ? "approve" : "reject");
+  };
   return (
-    <div class="stack approval">
+    <div ref={frame} class="approval" role="group" aria-label={`Call of ${c.tool}`} tabIndex={offered ? 0 : undefined} aria-keyshortcuts={offered ? "A R" : undefined} onKeyDown={onKeyDown}>
       <div class="row">
         <b class="mono breaks">
           <EscapedText text={visible(c.tool)} />
@@ -61,22 +77,22 @@ function Call({ of: c, busy, decide }: { of: PendingToolCall; busy: boolean; dec
             <EscapedText text={visible(c.title)} />
           </span>
         )}
-        {c.decision ? <Badge meaning={c.decision === "approve" ? "ok" : "failed"}>{decided[c.decision]}</Badge> : <Badge meaning="waiting">waiting</Badge>}
+        {c.decision && <Badge meaning={c.decision === "approve" ? "ok" : "failed"}>{decided[c.decision]}</Badge>}
         <span class="small muted">
-          {effectsWords[c.effects]}; until {moment(c.expiresAt)}
+          {effectsWords[c.effects]} · expires <time dateTime={c.expiresAt} title={moment(c.expiresAt)}>{ago(c.expiresAt)}</time>
         </span>
       </div>
       {c.previousOutcome === "unknown" && (
         <Notice meaning="waiting">
           <p>
-            <b>It may have been done already.</b> Nobody knows what came of an earlier attempt. Look first: an approval has it done again.
+            <b>This call may already have been executed.</b> The outcome of an earlier attempt is unknown. Check first: if you approve, it runs again.
           </p>
         </Notice>
       )}
       <Arguments callId={c.callId} of={c.tool} />
-      {decide && !c.decision && (
+      {offered && (
         <>
-          <TextField id={id} label="Comment" hint="The model is told why, if you reject it. May be empty." maxLength={2000} value={comment} onChange={setComment} />
+          <input class="input" aria-label="Comment" placeholder="Comment, sent to the model if you reject" maxLength={2000} value={comment} onInput={(e) => setComment(e.currentTarget.value)} />
           <div class="row">
             <label class="check">
               <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Approve this tool for the rest of the session

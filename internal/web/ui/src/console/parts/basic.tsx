@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
-import { ago, credits, exactCredits, fixedCredits, micro, moment } from "../../lib/format";
+import { ago, columnCredits, credits, exactColumn, exactCredits, micro, moment } from "../../lib/format";
 import { Icon, type IconName } from "./icon";
 
 export function Button(props: {
@@ -77,12 +77,13 @@ export function Time({ at }: { at: string }) {
   );
 }
 
-// An Amount shows micro-credits as credits: with at most four decimals, with exactly
-// four for columns, or with up to six for sums that a reader may check.
-export function Amount({ of, as }: { of: number; as?: "column" | "exact" }) {
-  const text = as === "column" ? fixedCredits(of) : as === "exact" ? exactCredits(of) : credits(of);
-  return <span title={micro(of)}>{text}</span>;
+// An Amount shows micro-credits as credits: in a text or in a column, rounded, or exact for
+// receipts and the books.
+export function Amount({ of, as = "text" }: { of: number; as?: keyof typeof amounts }) {
+  return <span title={micro(of)}>{amounts[as](of)}</span>;
 }
+
+const amounts = { text: credits, column: columnCredits, exact: exactCredits, ledger: exactColumn };
 
 // An Id is shown completely, with a button that copies it.
 export function Id({ of }: { of: string }) {

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { effectsWords } from "../../lib/connections";
 import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
-import { indented, memberText, visible } from "../../lib/exact";
+import { indented, memberText, membersOf, valueText, visible } from "../../lib/exact";
 import { duration, size } from "../../lib/format";
 import { useSession } from "./session";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "./basic";
@@ -32,22 +32,66 @@ function useCall(id: string) {
 }
 
 const folded = 8192; // characters of arguments that are shown initially
+const longest = 400; // characters of a value in a table
 
-// Arguments shows the complete arguments of a call as they are sent. Long ones are
-// folded.
+// Arguments shows the arguments of a call as a table of names and values. Long values are
+// cut; the exact text is shown on demand.
 export function Arguments({ callId, of: tool }: { callId: string; of: string }) {
   const call = useCall(callId);
-  return <States of={call}>{({ text }) => <Text text={text} label={`Arguments of ${tool}`} />}</States>;
+  return <States of={call}>{({ text }) => <ArgumentTable text={text} label={`Arguments of ${tool}`} />}</States>;
 }
+
+function ArgumentTable({ text, label }: { text: string; label: string }) {
+  const [all, setAll] = useState(false);
+  const values = membersOf(text).map(([name, json]) => ({ name, text: valueText(json) }));
+  return (
+    <>
+      {all ? (
+        <Exact text={text} label={label} />
+      ) : values.length > 0 ? (
+        <table class="arguments" aria-label={label}>
+          <tbody>
+            {values.map((v) => (
+              <tr>
+                <th scope="row">
+                  <EscapedText text={visible(v.name)} />
+                </th>
+                <td title={v.text.length > longest ? visible(v.text.slice(0, folded)) : undefined}>
+                  <EscapedText text={visible(beginning(v.text, longest))} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : (
+        <p class="small muted">No arguments</p>
+      )}
+      {values.some((v) => v.text.length > longest) && (
+        <div>
+          <Button small onClick={() => setAll(!all)}>
+            {all ? "Show less" : `Show all ${size(new Blob([text]).size)}`}
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+// beginning returns a text with at most the given number of characters and an ellipsis.
+const beginning = (text: string, most: number): string => (text.length > most ? text.slice(0, most).replace(/[\ud800-\udbff]$/, "") + "…" : text);
+
+const Exact = ({ text, label }: { text: string; label: string }) => (
+  <pre class="io" tabIndex={0} aria-label={label}>
+    <EscapedText text={visible(text)} />
+  </pre>
+);
 
 function Text({ text, label }: { text: string; label: string }) {
   const [all, setAll] = useState(false);
   const long = text.length > folded;
   return (
     <>
-      <pre class="io" tabIndex={0} aria-label={label}>
-        <EscapedText text={visible(long && !all ? text.slice(0, folded) : text)} />
-      </pre>
+      <Exact text={long && !all ? text.slice(0, folded) : text} label={label} />
       {long && (
         <div class="row">
           <Button small onClick={() => setAll(!all)}>

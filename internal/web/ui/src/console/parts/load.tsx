@@ -41,6 +41,23 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: re
   };
 }
 
+const hiddenPause = 30_000; // milliseconds between two loads while the window is hidden
+
+// useLive loads again the given number of milliseconds after each load, and when the window
+// becomes visible.
+export function useLive({ loading, reload }: Pick<Loaded<unknown>, "loading" | "reload">, every: number, when = true) {
+  useEffect(() => {
+    if (loading || !when) return;
+    const timer = setTimeout(reload, document.visibilityState === "visible" ? every : hiddenPause);
+    const seen = () => document.visibilityState === "visible" && reload();
+    document.addEventListener("visibilitychange", seen);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [loading, reload, every, when]);
+}
+
 export function Failure({ problem, retry }: { problem: Problem; retry?: () => void }) {
   return (
     <Notice meaning="failed">

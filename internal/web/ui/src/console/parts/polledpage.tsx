@@ -1,8 +1,7 @@
 // A page that reads one thing again and again.
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
 import { Button } from "./basic";
-import { States, useLoad } from "./load";
+import { States, useLive, useLoad } from "./load";
 import { useSession } from "./session";
 
 interface Page<T> {
@@ -15,10 +14,7 @@ interface Page<T> {
 export function PolledPage<T>({ title, path, every, children }: Page<T>) {
   const { api } = useSession();
   const read = useLoad((signal) => api.get<T>(path, undefined, signal), [api]);
-  useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === "visible" && read.reload(), every);
-    return () => clearInterval(timer);
-  }, [read.reload]);
+  useLive(read, every);
   return (
     <>
       <header class="head">

@@ -1,0 +1,42 @@
+// The tool calls that wait for an approval: one live list for the navigation, the title of the
+// window and the inbox, so that they show the same number.
+import { createContext } from "preact";
+import { useContext, useRef } from "preact/hooks";
+import type { OpenInput, PendingToolCall } from "../../lib/contract";
+import { count } from "../../lib/format";
+import type { List } from "../../lib/types";
+import { type Loaded, useLive, useLoad } from "./load";
+import { useSession } from "./session";
+
+export interface Inbox {
+  inputs: Loaded<List<OpenInput>>;
+  calls: string; // the number of calls to decide; empty if there are none
+}
+
+const limit = 50; // inputs of the list, the oldest first
+const every = 5000; // milliseconds between two reads while calls wait, or after a failure
+const waitSeconds = 30; // of a read while none do: requests count against the limit per minute
+
+// toDecide reports whether a call of an approval waits for its decision.
+const toDecide = (c: PendingToolCall): boolean => !c.decision && c.status !== "done";
+
+// useLiveInbox keeps the list current if the key may read it. While it is empty and the window
+// is visible, each read waits for a call.
+export function useLiveInbox(): Inbox {
+  const { api, may, offers } = useSession();
+  const reads = may("sessions:read") && offers("listInputs");
+  const waits = useRef(false);
+  const inputs = useLoad<List<OpenInput>>((signal) => (reads ? api.get("/inputs", { kind: "tool_approval", limit, waitSeconds: waits.current ? waitSeconds : undefined }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
+  waits.current = !inputs.problem && inputs.data?.data.length === 0 && document.visibilityState === "visible";
+  useLive(inputs, waits.current ? 1000 : every, reads);
+  const n = inputs.data?.data.reduce((n, input) => n + input.calls.filter(toDecide).length, 0) ?? 0;
+  return { inputs, calls: n === 0 ? "" : count(n) + (inputs.data!.hasMore ? "+" : "") };
+}
+
+export const InboxContext = createContext<Inbox | null>(null);
+
+export function useInbox(): Inbox {
+  const inbox = useContext(InboxContext);
+  if (!inbox) throw new Error("a page was shown without an inbox");
+  return inbox;
+}
