@@ -168,7 +168,8 @@ func TestDocumentsAreAttached(t *testing.T) {
 	}
 	l := &looker{steps: [][]stoa.ToolCall{{
 		call(`{"path":"a.pdf","attached":true,"page":2}`), call(`{"path":"scan.pdf","attached":true,"page":1}`),
-		{ID: "l", Name: "drive_list", Arguments: `{"attached":true}`}, {ID: "s", Name: "drive_search", Arguments: `{"query":"needle"}`},
+		{ID: "l", Name: "drive_list", Arguments: `{"attached":true}`},
+		{ID: "s", Name: "drive_search", Arguments: `{"query":"needle"}`},
 	}}}
 	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
 	h.Drives.UseReader(paged{picture(t, 3, 2, 0)})

@@ -38,6 +38,7 @@ var notAudited = map[string]string{
 	"PUT /api/v1/api-agents/{id}/drive/files/content":              isDrive,
 	"POST /api/v1/api-agents/{id}/drive/files/move":                isDrive,
 	"POST /api/v1/api-agents/{id}/drive/files/restore":             isDrive,
+	"POST /api/v1/api-agents/{id}/drive/files/reread":              isDrive,
 	"POST /api/v1/api-agents/{id}/drive/batch":                     isDrive,
 	"POST /api/v1/api-agents/{id}/uploads":                         isWork,
 	"POST /api/v1/api-agents/{id}/sessions":                        isWork,
