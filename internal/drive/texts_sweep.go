@@ -186,7 +186,7 @@ func (w *writer) retry(job textJob, failure error) error {
 			return w.giveUp(job, extract.Timeout, "Reading this file takes too long.")
 		}
 		if errors.Is(failure, extract.ErrUnavailable) {
-			return w.giveUp(job, extract.Unsupported, failure.Error()+" Then read the file again.")
+			return w.giveUp(job, extract.Unsupported, extract.NoPDF+" Then read the file again.")
 		}
 		return w.giveUp(job, extract.Broken, "The service failed to read this file.")
 	}

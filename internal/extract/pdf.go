@@ -94,7 +94,7 @@ func withPDF(ctx context.Context, data []byte, dir string, do func(p pdfium.Pdfi
 	p, end, err := openPDFium(ctx, dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return Result{Status: Unsupported, Note: noPDF}
+		return Result{Status: Unsupported, Note: NoPDF}
 	}
 	defer end()
 	doc, err := p.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(data), FileReaderSize: int64(len(data))})

@@ -21,9 +21,9 @@ import (
 	"stoa/internal/ratelimit"
 )
 
-// ErrUnavailable means that the PDF reader could not be prepared. Its text is for the owners of
-// documents, who must not learn about the files of the service.
-var ErrUnavailable = errors.New(noPDF)
+// ErrUnavailable means that the PDF reader could not be prepared. [NoPDF] says so to the owners
+// of documents.
+var ErrUnavailable = errors.New("the PDF reader is not available")
 
 // ErrBusy means that too many documents wait already. Read the document later.
 var ErrBusy = errors.New("too many documents wait to be read")
@@ -117,7 +117,7 @@ func (s *Service) Read(ctx context.Context, d Document) (Result, error) {
 		}
 	}
 	r, err := s.run(ctx, d.Account, request{Task: "read", Name: d.Name, MediaType: d.MediaType, Encoding: d.Encoding}, content, MaxText)
-	if r.Note == noPDF {
+	if r.Note == NoPDF {
 		return Result{}, ErrUnavailable
 	}
 	return r, err
@@ -160,8 +160,8 @@ func (s *Service) Warm(ctx context.Context) error {
 	return s.failed
 }
 
-// noPDF is for the owners of documents, who must not learn about the files of the service.
-const noPDF = "This service cannot read PDF files at the moment. Its operator can find the reason with stoa doctor."
+// NoPDF is for the owners of documents, who must not learn about the files of the service.
+const NoPDF = "This service cannot read PDF files at the moment. Its operator can find the reason with stoa doctor."
 
 // ready waits until the PDF reader is compiled. note says why it cannot be; the error is that
 // of ctx.
@@ -181,7 +181,7 @@ func (s *Service) ready(ctx context.Context) (note string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil {
-		return noPDF, nil
+		return NoPDF, nil
 	}
 	return "", nil
 }

@@ -96,7 +96,7 @@ func (r *run) read(ctx context.Context, item mediaItem) (extract.Result, error) 
 	}
 	switch {
 	case errors.Is(err, extract.ErrUnavailable):
-		got, err = extract.Result{Status: extract.Unsupported, Note: err.Error()}, nil
+		got, err = extract.Result{Status: extract.Unsupported, Note: extract.NoPDF}, nil
 	case errors.Is(err, extract.ErrBusy):
 		return got, stoa.Errorf(stoa.CodeOverloaded, "Too many files are being read. Try again.").After(time.Second)
 	case err != nil:
