@@ -167,7 +167,7 @@ func TestAVisitorIsAskedAgainInTheChat(t *testing.T) {
 	st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&sessions)
 	owner := signIn(t, browser, st.h.URL, st.h.Key, strings.Replace(strings.TrimPrefix(st.agent, "/api/v1/"), "api-agents", "agents", 1)+"/sessions/"+sessions.Data[0].ID, looks()[0])
 	owner.says("The visitor has to confirm: booth__cancel_order.")
-	owner.see(`document.querySelector(".composer pre")?.textContent.includes("hidden note") && ![...document.querySelectorAll(".composer button")].some((b) => /Approve|Reject/.test(b.innerText))`)
+	owner.see(`document.querySelector(".talk .approval")?.textContent.includes("hidden note") && ![...document.querySelectorAll(".talk button")].some((b) => /Approve|Reject/.test(b.innerText))`)
 	owner.see(`document.body.innerText.includes("Waits for the visitor")`)
 	owner.fits()
 	owner.shot("of the owner")
