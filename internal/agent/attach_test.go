@@ -197,7 +197,7 @@ func TestDocumentsAreAttached(t *testing.T) {
 	}
 }
 
-// A lateReader reads a document when it is told to.
+// A lateReader fails until its gate opens, and then reads as [paged] does.
 type lateReader struct {
 	paged
 	began, may chan struct{}

@@ -14,7 +14,7 @@ import (
 )
 
 // An Auditor records the changes of an operation in the audit log. Its methods are called at
-// the begin of each write transaction of the operation, and before its commit, so also again
+// the beginning of each write transaction of the operation, and before its commit, so also again
 // if a transaction is repeated; an error rolls the transaction back.
 type Auditor interface {
 	Before(ctx context.Context, tx *Tx) error

@@ -103,15 +103,15 @@ func (tx *Tx) Attachments(ctx context.Context, sessionID string) ([]MessageAttac
 	}, `SELECT id, created_at, attachments FROM messages WHERE session_id = $1 AND attachments <> '' ORDER BY place LIMIT $2`, sessionID, stoa.MaxSessionAttachments)
 }
 
-// Attached returns what a model is sent of the files of a message; empty if it is not written
-// yet.
+// Attached returns the form in which a model receives the files of a message; empty if it is not
+// written yet.
 func (tx *Tx) Attached(ctx context.Context, sessionID, messageID string) (text string, err error) {
 	_, err = tx.Get(ctx, `SELECT attached FROM messages WHERE session_id = $1 AND id = $2`, []any{sessionID, messageID}, &text)
 	return text, err
 }
 
-// SetAttached writes what a model is sent of the files of a message, unless it is written, and
-// returns it.
+// SetAttached writes the form in which a model receives the files of a message, unless it is
+// written, and returns it.
 func (tx *Tx) SetAttached(ctx context.Context, sessionID, messageID, text string) (string, error) {
 	if _, err := tx.Exec(ctx, `UPDATE messages SET attached = $3 WHERE session_id = $1 AND id = $2 AND attached = ''`, sessionID, messageID, text); err != nil {
 		return "", err
