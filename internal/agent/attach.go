@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -226,21 +227,34 @@ func (w *Worker) attachedText(ctx context.Context, accountID string, f stoa.Atta
 		f.Name, stoa.LineRange(min(1, last), last), total, mark, text, f.Name, mark), nil
 }
 
-// attached returns the attachment of a name.
-func (p *prompt) attached(name string) (stoa.Attachment, error) {
-	for _, m := range p.attachments {
-		if i := slices.IndexFunc(m.Files, func(f stoa.Attachment) bool { return f.Name == name }); i >= 0 {
-			return m.Files[i], nil
+// attachedFiles returns the attachments of the session, in order.
+func (p *prompt) attachedFiles() iter.Seq[stoa.Attachment] {
+	return func(yield func(stoa.Attachment) bool) {
+		for _, m := range p.attachments {
+			for _, f := range m.Files {
+				if !yield(f) {
+					return
+				}
+			}
 		}
 	}
-	return stoa.Attachment{}, stoa.Errorf(stoa.CodeFileNotFound, "There is no attached file %q.", name)
+}
+
+// attached returns the attachment of a name.
+func (p *prompt) attached(name string) (stoa.Attachment, error) {
+	for f := range p.attachedFiles() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return stoa.Attachment{}, stoa.Errorf(stoa.CodeFileNotFound, "The file %q is not attached.", name)
 }
 
 // upload returns the attachment of an upload.
 func (p *prompt) upload(id string) (found stoa.Attachment, ok bool) {
-	for _, m := range p.attachments {
-		if i := slices.IndexFunc(m.Files, func(f stoa.Attachment) bool { return f.ID == id }); i >= 0 {
-			return m.Files[i], true
+	for f := range p.attachedFiles() {
+		if f.ID == id {
+			return f, true
 		}
 	}
 	return found, false
@@ -251,20 +265,18 @@ func (w *Worker) listAttached(ctx context.Context, p *prompt, accountID string) 
 	var out struct {
 		Files []listedFile `json:"files"`
 	}
-	for _, m := range p.attachments {
-		for _, f := range m.Files {
-			who, path, err := attachedPlace(accountID, f)
-			if err != nil {
-				return nil, err
-			}
-			file, err := w.cfg.Drives.Get(ctx, who, path)
-			if err != nil {
-				return nil, err
-			}
-			one := listed(file)
-			one.Path = f.Name
-			out.Files = append(out.Files, one)
+	for f := range p.attachedFiles() {
+		who, path, err := attachedPlace(accountID, f)
+		if err != nil {
+			return nil, err
 		}
+		file, err := w.cfg.Drives.Get(ctx, who, path)
+		if err != nil {
+			return nil, err
+		}
+		one := listed(file)
+		one.Path = f.Name
+		out.Files = append(out.Files, one)
 	}
 	return out, nil
 }
@@ -302,20 +314,18 @@ func (w *Worker) readAttached(ctx context.Context, p *prompt, accountID string, 
 // passages of each in turn.
 func (w *Worker) searchAttached(ctx context.Context, p *prompt, accountID, query string) (hits []drive.Hit, err error) {
 	var lists [][]drive.Hit
-	for _, m := range p.attachments {
-		for _, f := range m.Files {
-			if isImage(f) {
-				continue
-			}
-			result, err := w.cfg.Drives.Search(ctx, drive.Owner{AccountID: accountID, AgentID: f.ID}, query, "", searchLimit)
-			if err != nil {
-				return nil, err
-			}
-			for i := range result.Hits {
-				result.Hits[i].Path = f.Name
-			}
-			lists = append(lists, result.Hits)
+	for f := range p.attachedFiles() {
+		if isImage(f) {
+			continue
 		}
+		result, err := w.cfg.Drives.Search(ctx, drive.Owner{AccountID: accountID, AgentID: f.ID}, query, "", searchLimit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range result.Hits {
+			result.Hits[i].Path = f.Name
+		}
+		lists = append(lists, result.Hits)
 	}
 	for i := range searchLimit {
 		for _, list := range lists {

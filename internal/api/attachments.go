@@ -45,10 +45,7 @@ func (s *Server) createUpload(w http.ResponseWriter, in *rest.Request[createUplo
 		return err
 	}
 	defer content.Close()
-	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content,
-		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
-			return tx.InsertUpload(ctx, up, store.VisitorQuota{})
-		})
+	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: who.AccountID, AgentID: who.AgentID, Name: in.Params.Name, MimeType: mimeType}, content, recordUpload)
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
 }
 
@@ -72,7 +69,7 @@ func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[crea
 		return stoa.Errorf(stoa.CodeAttachmentType, "This chat does not accept this kind of file, only: %s.", strings.Join(e.Attachments.Types, ", "))
 	}
 	up, status, err := s.storeUpload(ctx, stoa.Upload{AccountID: e.AccountID, AgentID: e.AgentID, ChatID: e.ChatID, Name: in.Params.Name}, content,
-		func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
+		func(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
 			return s.embeds.Upload(ctx, tx, in.Visitor, up, s.Drives.Limits().MaxAccountBytes/visitorsShare)
 		})
 	return rest.Answer(w, rest.Reply[contract.Upload]{Status: http.StatusCreated, Body: contractUpload(up, status)}, err)
@@ -105,7 +102,7 @@ func (s *Server) stage(r *http.Request, limit int64) (*drive.Content, error) {
 		return nil, stoa.Errorf(stoa.CodeMediaType, "Content-Encoding is not supported: send the file uncompressed.").At("Content-Encoding")
 	}
 	if r.ContentLength > limit {
-		return nil, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
+		return nil, largeFile(limit)
 	}
 	content, err := s.Drives.Stage(r.Body)
 	if err != nil {
@@ -115,15 +112,19 @@ func (s *Server) stage(r *http.Request, limit int64) (*drive.Content, error) {
 		return nil, rest.ReadError(err)
 	}
 	if content.Size() > limit { // its length was unknown
-		return nil, errors.Join(content.Close(), stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit))
+		return nil, errors.Join(content.Close(), largeFile(limit))
 	}
 	return content, nil
+}
+
+func largeFile(limit int64) *stoa.Error {
+	return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
 }
 
 // storeUpload stores the content of an upload in a drive of its own, then its row by record, and
 // returns the status of its text. If that fails, the drive is removed, by this function or by the
 // sweep.
-func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(*store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
+func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
 		err = stoa.Errorf(stoa.CodeInvalidPath, "The name of a file contains no folder.")
@@ -141,11 +142,16 @@ func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive
 		return up, "", err
 	}
 	up.Name, up.MimeType, up.Size, up.SHA256 = change.File.Path, change.File.MimeType, change.File.Size, change.File.SHA256
-	made, err := write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(tx, up) })
+	made, err := write(ctx, s, func(tx *store.Tx) (stoa.Upload, error) { return record(ctx, tx, up) })
 	if err != nil {
 		err = errors.Join(err, s.Drives.Remove(context.WithoutCancel(ctx), who))
 	}
 	return made, change.File.TextStatus, err
+}
+
+// recordUpload records an upload of the account.
+func recordUpload(ctx context.Context, tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
+	return tx.InsertUpload(ctx, up, store.VisitorQuota{})
 }
 
 // uploads returns the uploads of a message's attachments. It stores those whose content is in the
@@ -179,12 +185,9 @@ func (s *Server) uploads(ctx context.Context, c stoa.Caller, agentID string, lis
 			}
 		}
 		if limit := s.Drives.Limits().MaxFileBytes; int64(len(content)) > limit {
-			return out, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit).At(at("content"))
+			return out, largeFile(limit).At(at("content"))
 		}
-		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content),
-			func(tx *store.Tx, up stoa.Upload) (stoa.Upload, error) {
-				return tx.InsertUpload(ctx, up, store.VisitorQuota{})
-			})
+		up, _, err := s.storeUpload(ctx, stoa.Upload{AccountID: c.Account.ID, AgentID: agentID, Name: orZero(a.Name)}, drive.BytesContent(content), recordUpload)
 		if e := (*stoa.Error)(nil); errors.As(err, &e) && e.Param == "name" {
 			err = e.At(at("name"))
 		}

@@ -13,16 +13,13 @@ import (
 // newExtract returns the reader of documents. The compiled PDF reader is stored in the user's
 // cache directory, so that other services of the user share it, or in the data directory.
 func newExtract(cfg config.Config, log *slog.Logger) *extract.Service {
-	dirs := []string{filepath.Join(cfg.Data, "cache")}
+	dir := filepath.Join(cfg.Data, "cache")
 	if user, err := os.UserCacheDir(); err == nil {
-		dirs = append([]string{filepath.Join(user, "stoa")}, dirs...)
-	}
-	for _, dir := range dirs[:len(dirs)-1] {
-		if extract.CheckCache(dir) == nil {
-			return extract.New(extract.Config{Cache: dir, Logger: log})
+		if shared := filepath.Join(user, "stoa"); extract.CheckCache(shared) == nil {
+			dir = shared
 		}
 	}
-	return extract.New(extract.Config{Cache: dirs[len(dirs)-1], Logger: log})
+	return extract.New(extract.Config{Cache: dir, Logger: log})
 }
 
 // warmer is implemented by readers that have to be prepared.
@@ -33,9 +30,7 @@ type warmer interface {
 // warmDocuments prepares the reader of documents. Its failures are logged there and reported
 // by the diagnosis.
 func (s *Service) warmDocuments(ctx context.Context) error {
-	if w, ok := s.Extract.(warmer); ok {
-		_ = w.Warm(ctx)
-	}
+	_ = s.documents(ctx)
 	return nil
 }
 

@@ -202,6 +202,11 @@ func (e *env) driveCat() *cobra.Command {
 		Long:    "Print the content of files unchanged. A terminal prints only text.",
 		Example: "  stoa drive cat support handbook/refunds.md\n  stoa drive cat support logo.png > logo.png",
 	}
+	return e.printing(c, "/files/content")
+}
+
+// printing completes c so that it prints a part of each file that its arguments name.
+func (e *env) printing(c *cobra.Command, part string) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
 		if err != nil {
@@ -212,7 +217,7 @@ func (e *env) driveCat() *cobra.Command {
 			return err
 		}
 		for _, name := range args[1:] {
-			res, err := call.Do(c.Context(), client.Request{Path: r.path + "/files/content", Query: url.Values{"path": {name}}})
+			res, err := call.Do(c.Context(), client.Request{Path: r.path + part, Query: url.Values{"path": {name}}})
 			if err != nil {
 				return err
 			}
@@ -234,23 +239,7 @@ func (e *env) driveText() *cobra.Command {
 without a text is an error that says why.`,
 		Example: "  stoa drive text support contract.pdf\n  stoa drive text support contract.pdf | less",
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		r, err := e.remote(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		res, err := call.Do(c.Context(), client.Request{Path: r.path + "/files/text", Query: url.Values{"path": {args[1]}}})
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		return e.catBody(c.Context(), res)
-	}
-	return c
+	return e.printing(c, "/files/text")
 }
 
 func (e *env) driveReread() *cobra.Command {

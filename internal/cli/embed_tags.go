@@ -50,7 +50,7 @@ func (e *env) embedTags() *cobra.Command {
 	c := group("tags", "Launchers for pages without a server", `Launchers for pages without a server. A script tag (pub_…) is one line of HTML that stays valid: it adds a
 button to the page that opens a chat with the agent, separate for each visitor. AGENT is an id, an external
 id, or a unique name.`)
-	settings := []field{
+	settings := append([]field{
 		{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
 		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
 		{"theme", "theme", asText, "auto, light or dark"},
@@ -59,10 +59,7 @@ id, or a unique name.`)
 		{"language", "language", asText, "auto, en, de, fr or es"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
 		{"chats-per-day", "chatsPerDay", asNumber, "the maximum number of new chats within 24 hours"},
-		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
-		{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
-		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
-	}
+	}, attachmentFields()...)
 	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(
 		verb{

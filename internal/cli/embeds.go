@@ -117,20 +117,17 @@ instead.`,
 		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
 	}
 	token, snippet := c.Flags().Bool("token", false, "create an embed session and print its token"), c.Flags().Bool("snippet", false, "print the HTML of a frame")
-	settings := e.flags(c,
-		field{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
-		field{"user", "externalUserId", asText, "`id` of the visitor"},
-		field{"chat", "chatSessionId", asText, "`id` of a chat to continue"},
-		field{"greeting", "greeting", asText, "a greeting `text` before the first message"},
-		field{"theme", "theme", asText, "auto, light or dark"},
-		field{"expires", "expiresInSeconds", asSeconds, "the validity of the link or token, such as 5m"},
-		field{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
-		field{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
-		field{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
-		field{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
-		field{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
-		field{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
-	)
+	settings := e.flags(c, append([]field{
+		{"origin", "allowedOrigins", asWords, "an origin that can show it, such as https://www.example.com; repeatable"},
+		{"user", "externalUserId", asText, "`id` of the visitor"},
+		{"chat", "chatSessionId", asText, "`id` of a chat to continue"},
+		{"greeting", "greeting", asText, "a greeting `text` before the first message"},
+		{"theme", "theme", asText, "auto, light or dark"},
+		{"expires", "expiresInSeconds", asSeconds, "the validity of the link or token, such as 5m"},
+		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
+		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
+		{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
+	}, attachmentFields()...)...)
 	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
@@ -220,4 +217,13 @@ func (e *env) embedsRevoke() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// attachmentFields are the flags for the files of visitors.
+func attachmentFields() []field {
+	return []field{
+		{"attachments", "attachments.enabled", asBool, "visitors can attach images, PDF files and texts"},
+		{"attachment-type", "attachments.types", asWords, "a kind of file, with --attachments: image, pdf, text or document; repeatable"},
+		{"attachment-files", "attachments.maxFiles", asNumber, "the maximum number of files of a chat, with --attachments"},
+	}
 }

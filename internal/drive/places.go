@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -56,12 +57,7 @@ func (p places) of(first, last int64) string {
 		from = &p[0]
 	}
 	if from.Row == 0 && to.Row > 0 && from.Name == to.Name { // the line with the name of a sheet
-		for i := range p {
-			if p[i].Name == from.Name && p[i].Row > 0 {
-				from = &p[i]
-				break
-			}
-		}
+		from = p.firstRow(from.Name)
 	}
 	name := from.Name
 	if to.Name != name {
@@ -80,6 +76,11 @@ func (p places) of(first, last int64) string {
 	return named(from, first)
 }
 
+// firstRow returns the place of the first row of a sheet that has rows.
+func (p places) firstRow(sheet string) *extract.Place {
+	return &p[slices.IndexFunc(p, func(at extract.Place) bool { return at.Name == sheet && at.Row > 0 })]
+}
+
 // named returns the name of the place of a line, with the row of a sheet.
 func named(p *extract.Place, line int64) string {
 	if p.Row == 0 {
@@ -95,11 +96,7 @@ func rowOf(p *extract.Place, line int64) int64 { return p.Row + max(0, line-p.Li
 // sheet or of a file of comma- or tab-separated values; 0 for other texts.
 func (p places) header(f File, line int64) int64 {
 	if at := p.at(line); at != nil && at.Row > 0 {
-		for _, first := range p {
-			if first.Name == at.Name && first.Row > 0 {
-				return first.Line
-			}
-		}
+		return p.firstRow(at.Name).Line
 	}
 	mime, _, _ := strings.Cut(f.MimeType, ";")
 	switch ending := strings.ToLower(path.Ext(f.Path)); {

@@ -76,28 +76,20 @@ func (d *Drives) readStored(ctx context.Context, who Owner, f File, b blobRow, d
 		return reading{}, unavailable{err}
 	}
 	content.pos = 0
-	source := &source{r: content}
-	doc := extract.Document{Account: who.AccountID, Name: baseName(f.Path), MediaType: f.MimeType, Encoding: declared, Size: f.Size, Content: source}
+	var missing error
+	fetch := content.fetch
+	content.fetch = func(n int64) (data []byte, err error) {
+		if data, err = fetch(n); err != nil {
+			missing = err
+		}
+		return data, err
+	}
+	doc := extract.Document{Account: who.AccountID, Name: baseName(f.Path), MediaType: f.MimeType, Encoding: declared, Size: f.Size, Content: content}
 	r, err := d.read(ctx, extract.Sniff(doc.Name, doc.MediaType, head, b.lines >= 0), doc, head, b.lines >= 0)
-	if source.err != nil {
-		return reading{}, unavailable{source.err}
+	if missing != nil {
+		return reading{}, unavailable{missing}
 	}
 	return r, err
-}
-
-// A source is a reader that keeps its error.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-// Read implements [io.Reader].
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && err != io.EOF {
-		s.err = err
-	}
-	return n, err
 }
 
 // unavailable is the error of stored content that could not be read.

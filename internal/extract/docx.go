@@ -117,7 +117,7 @@ type walker struct {
 	title  int    // level of the paragraphs as headings; 0 outside of titles
 	note   string // prefix of the numbers of notes: "f" or "e"; "" in the body
 	any    bool   // there was a text
-	shape  func(x *xml.Decoder, e xml.StartElement) (skip bool)
+	shape  func(e xml.StartElement) (skip bool)
 
 	path    []string // names of the open elements
 	paras   []para   // open paragraphs: a text box is within one
@@ -165,7 +165,7 @@ func (w *walker) read(r io.Reader) error {
 		switch e := t.(type) {
 		case xml.StartElement:
 			name := e.Name.Local
-			if slices.Contains(skipped, name) && !keptProperty(name, w.path) || w.shape != nil && w.shape(x, e) {
+			if slices.Contains(skipped, name) && !keptProperty(name, w.path) || w.shape != nil && w.shape(e) {
 				if err := x.Skip(); err != nil {
 					return err
 				}
@@ -174,9 +174,7 @@ func (w *walker) read(r io.Reader) error {
 			if w.path = append(w.path, name); len(w.path) > maxDepth {
 				return errTooMuch
 			}
-			if err := w.start(x, e); err != nil {
-				return err
-			}
+			w.start(e)
 		case xml.EndElement:
 			if len(w.path) > 0 {
 				w.path = w.path[:len(w.path)-1]
@@ -211,7 +209,7 @@ func (w *walker) add(s string) {
 	}
 }
 
-func (w *walker) start(x *xml.Decoder, e xml.StartElement) error {
+func (w *walker) start(e xml.StartElement) {
 	p := w.current()
 	within := ""
 	if n := len(w.path); n > 1 {
@@ -244,7 +242,7 @@ func (w *walker) start(x *xml.Decoder, e xml.StartElement) error {
 		}
 	}
 	if p == nil {
-		return nil
+		return
 	}
 	switch value := attr(e, "val"); e.Name.Local {
 	case "pStyle":
@@ -267,7 +265,6 @@ func (w *walker) start(x *xml.Decoder, e xml.StartElement) error {
 	case "vanish":
 		p.quiet = within == "rPr" && len(w.path) > 2 && w.path[len(w.path)-3] == "r" && value != "0" && value != "false"
 	}
-	return nil
 }
 
 func (w *walker) end(name string) {

@@ -131,6 +131,7 @@ func (g *message) part(header func(string) string, body io.Reader, depth int) er
 // multi adds the parts of a multipart: of alternatives, the first one with a text.
 func (g *message) multi(kind, boundary string, body io.Reader, depth int) error {
 	r := multipart.NewReader(body, boundary)
+	before := len(g.text)
 	for {
 		p, err := r.NextRawPart()
 		if err == io.EOF {
@@ -139,7 +140,7 @@ func (g *message) multi(kind, boundary string, body io.Reader, depth int) error 
 		if err != nil {
 			return err
 		}
-		if kind == "multipart/alternative" && strings.TrimSpace(g.text) != "" {
+		if kind == "multipart/alternative" && strings.TrimSpace(g.text[before:]) != "" {
 			continue
 		}
 		if err := g.part(p.Header.Get, p, depth+1); err != nil {

@@ -36,7 +36,7 @@ func htmlWords(s string) string {
 		case html.TextToken:
 			text := oneLine(string(z.Text()))
 			if text != "" && within != "script" && within != "style" && within != "noscript" {
-				b.WriteString(html.UnescapeString(text) + "\n")
+				b.WriteString(text + "\n")
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"iter"
 	"path"
 	"strings"
 )
@@ -87,14 +88,8 @@ func (a *archive) relations(part string) (list []relation) {
 	if err != nil {
 		return nil
 	}
-	x := xml.NewDecoder(r)
-	for {
-		t, err := x.Token()
-		if err != nil {
-			return list
-		}
-		e, ok := t.(xml.StartElement)
-		if !ok || e.Name.Local != "Relationship" || attr(e, "TargetMode") == "External" {
+	for e := range elements(r, "Relationship") {
+		if attr(e, "TargetMode") == "External" {
 			continue
 		}
 		target := attr(e, "Target")
@@ -102,6 +97,23 @@ func (a *archive) relations(part string) (list []relation) {
 			target = dir + target
 		}
 		list = append(list, relation{id: attr(e, "Id"), kind: attr(e, "Type"), target: strings.ToLower(strings.TrimPrefix(path.Clean(target), "/"))})
+	}
+	return list
+}
+
+// elements returns the elements with a local name, up to the first error of a part.
+func elements(part io.Reader, name string) iter.Seq[xml.StartElement] {
+	return func(yield func(xml.StartElement) bool) {
+		x := xml.NewDecoder(part)
+		for {
+			t, err := x.Token()
+			if err != nil {
+				return
+			}
+			if e, ok := t.(xml.StartElement); ok && e.Name.Local == name && !yield(e) {
+				return
+			}
+		}
 	}
 }
 

@@ -48,22 +48,14 @@ func (a *archive) slides(main string) (parts []string) {
 	if err != nil {
 		return nil
 	}
-	x := xml.NewDecoder(r)
-	for {
-		t, err := x.Token()
-		if err != nil {
-			return parts
-		}
-		e, ok := t.(xml.StartElement)
-		if !ok || e.Name.Local != "sldId" {
-			continue
-		}
+	for e := range elements(r, "sldId") {
 		for _, at := range e.Attr {
 			if part := target[at.Value]; at.Name.Local == "id" && at.Name.Space != "" && part != "" && !slices.Contains(parts, part) {
 				parts = append(parts, part)
 			}
 		}
 	}
+	return parts
 }
 
 // slide writes the text of a slide with its diagrams, or of its notes, and reports whether there was any.
@@ -74,7 +66,7 @@ func (a *archive) slide(f *flow, part string) (bool, error) {
 	}
 	w := &walker{f: f}
 	repeated := false // the shape has the number, date or footer of every slide
-	w.shape = func(_ *xml.Decoder, e xml.StartElement) bool {
+	w.shape = func(e xml.StartElement) bool {
 		switch e.Name.Local {
 		case "sp", "graphicFrame", "pic":
 			w.title, repeated = 0, false

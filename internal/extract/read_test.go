@@ -159,6 +159,28 @@ func TestMarkdownOfHTML(t *testing.T) {
 	}
 }
 
+// TestDeepHTMLIsUnescapedOnce reads a document whose elements are nested too deeply for a tree.
+func TestDeepHTMLIsUnescapedOnce(t *testing.T) {
+	t.Parallel()
+	r := read(t, extract.Document{Name: "a.html"}, strings.Repeat("<div>", 100_000)+"write &amp;lt; for &lt;")
+	if r.Status != extract.Ready || !strings.Contains(string(r.Text), "write &lt; for <") {
+		t.Errorf("%s %.80q", r.Status, r.Text)
+	}
+}
+
+// TestAlternativesAfterAText reads a mail with a text before the alternatives, of which one is
+// part of the text.
+func TestAlternativesAfterAText(t *testing.T) {
+	t.Parallel()
+	part := func(kind, text string) string { return "Content-Type: " + kind + "\r\n\r\n" + text + "\r\n" }
+	mail := part("multipart/mixed; boundary=a", "--a\r\n"+part("text/plain", "Forwarded.")+
+		"--a\r\n"+part("multipart/alternative; boundary=b", "--b\r\n"+part("text/plain", "The offer.")+"--b\r\n"+part("text/html", "<p>The offer.</p>")+"--b--")+"--a--")
+	r := read(t, extract.Document{Name: "a.eml"}, mail)
+	if r.Status != extract.Ready || string(r.Text) != "\nForwarded.\n\nThe offer.\n" {
+		t.Errorf("%s %q %q", r.Status, r.Note, r.Text)
+	}
+}
+
 func TestMarkdownOfDOCX(t *testing.T) {
 	t.Parallel()
 	r := read(t, extract.Document{Name: "a.docx"}, string(makeDOCX(docxForm{lists: true}, [][]string{{"Head", "one", "two"}, {"Next"}})))

@@ -110,10 +110,8 @@ type reply struct {
 func (s *Service) Read(ctx context.Context, d Document) (Result, error) {
 	content := bufio.NewReaderSize(d.Content, headPDF)
 	if head, _ := content.Peek(headPDF); isPDF(head) {
-		if note, err := s.ready(ctx); err != nil {
+		if err := s.ready(ctx); err != nil {
 			return Result{}, err
-		} else if note != "" {
-			return Result{}, ErrUnavailable
 		}
 	}
 	r, err := s.run(ctx, d.Account, request{Task: "read", Name: d.Name, MediaType: d.MediaType, Encoding: d.Encoding}, content, MaxText)
@@ -125,12 +123,12 @@ func (s *Service) Read(ctx context.Context, d Document) (Result, error) {
 
 // Page implements [Reader].
 func (s *Service) Page(ctx context.Context, d Document, page int64) ([]byte, error) {
-	note, err := s.ready(ctx)
+	err := s.ready(ctx)
+	if err == ErrUnavailable {
+		return nil, &PageError{Status: Unsupported, Note: NoPDF}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if note != "" {
-		return nil, &PageError{Status: Unsupported, Note: note}
 	}
 	r, err := s.run(ctx, d.Account, request{Task: "page", Name: d.Name, MediaType: d.MediaType, Page: page}, d.Content, media.MaxImage)
 	if err == nil && r.Status != Ready {
@@ -152,7 +150,7 @@ func (e *PageError) Error() string {
 // Warm compiles the PDF reader into the cache, so that no document waits for that. The error
 // says why PDF files cannot be read.
 func (s *Service) Warm(ctx context.Context) error {
-	if _, err := s.ready(ctx); err != nil {
+	if err := s.ready(ctx); err != ErrUnavailable {
 		return err
 	}
 	s.mu.Lock()
@@ -163,9 +161,9 @@ func (s *Service) Warm(ctx context.Context) error {
 // NoPDF is for the owners of documents, who must not learn about the files of the service.
 const NoPDF = "This service cannot read PDF files at the moment. Its operator can find the reason with stoa doctor."
 
-// ready waits until the PDF reader is compiled. note says why it cannot be; the error is that
-// of ctx.
-func (s *Service) ready(ctx context.Context) (note string, err error) {
+// ready waits until the PDF reader is compiled. Its error is that of ctx, or [ErrUnavailable], which
+// does not have the reason: that names files of the service.
+func (s *Service) ready(ctx context.Context) error {
 	s.mu.Lock()
 	if s.warm == nil || s.failed != nil && time.Now().After(s.retry) {
 		s.warm, s.failed = make(chan struct{}), nil
@@ -176,14 +174,14 @@ func (s *Service) ready(ctx context.Context) (note string, err error) {
 	select {
 	case <-warm:
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil {
-		return NoPDF, nil
+		return ErrUnavailable
 	}
-	return "", nil
+	return nil
 }
 
 // compile runs a child that compiles the PDF reader. It is separate from the caller, since
@@ -305,7 +303,7 @@ func (s *Service) child(ctx context.Context, q request, content io.Reader, limit
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env, cmd.Dir = []string{}, string(filepath.Separator)
 	isolate(cmd)
-	stderr := &tail{}
+	stderr := &beginning{}
 	cmd.Stderr = stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -384,10 +382,10 @@ func (s *sourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A tail keeps the first bytes that are written to it and discards the rest.
-type tail struct{ bytes.Buffer }
+// A beginning keeps the first bytes that are written to it and discards the rest.
+type beginning struct{ bytes.Buffer }
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.Buffer.Write(p[:min(len(p), maxStderr-t.Len())])
+func (b *beginning) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), maxStderr-b.Len())])
 	return len(p), nil
 }

@@ -123,7 +123,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 		}
 	}
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
-		return err
+		return fmt.Errorf("uploads: %w", err)
 	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
