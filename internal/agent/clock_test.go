@@ -12,8 +12,8 @@ import (
 	"stoa/internal/storetest"
 )
 
-// TestAWrongClockEndsNoTurn checks that a turn continues although its deadline has passed
-// on the wall clock of another node, or on that of its own node after the clock was changed.
+// TestAWrongClockEndsNoTurn checks that a turn continues if another node has a wrong clock, or if the
+// clock of its own node is changed, so that the deadline of the turn seems to have passed.
 func TestAWrongClockEndsNoTurn(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"of another node": true, "of its node": false} {

@@ -78,8 +78,8 @@ func (s *Server) createEmbedUpload(w http.ResponseWriter, in VisitorRequest[crea
 // visitorsShare is the share of the drives of an account that files of visitors may use: a quarter.
 const visitorsShare = 4
 
-// kindOf returns the kind of a file by its first bytes and its ending; empty if it is none that
-// an embed can accept.
+// kindOf returns the kind of a file by its first bytes and its ending, or an empty string if no
+// embed can accept the file.
 func kindOf(name string, head []byte) string {
 	found := http.DetectContentType(head)
 	switch ending := strings.ToLower(path.Ext(name)); {
@@ -121,9 +121,8 @@ func largeFile(limit int64) *stoa.Error {
 	return stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", limit)
 }
 
-// storeUpload stores the content of an upload in a drive of its own, then its row by record, and
-// returns the status of its text. If that fails, the drive is removed, by this function or by the
-// sweep.
+// storeUpload stores the content of an upload in its own drive, calls record to store its row, and
+// returns the status of its text. If record fails, this function or the sweep removes the drive.
 func (s *Server) storeUpload(ctx context.Context, up stoa.Upload, content *drive.Content, record func(context.Context, *store.Tx, stoa.Upload) (stoa.Upload, error)) (stoa.Upload, extract.Status, error) {
 	name, err := drive.ParsePath(up.Name)
 	if err == nil && name.Base() != name.String() {
@@ -253,7 +252,7 @@ func (s *Server) getAttachmentContent(w http.ResponseWriter, in *rest.Request[ge
 			return sendFile(w, in.HTTP, file, f.Name, content, in.Params.IfNoneMatch)
 		}
 	}
-	return stoa.Errorf(stoa.CodeFileNotFound, "There is no such attachment of this session.").At("uploadId")
+	return stoa.Errorf(stoa.CodeFileNotFound, "This session has no such attachment.").At("uploadId")
 }
 
 // visitorAttachments returns the files that an embed's visitors may attach; nil if none.

@@ -182,8 +182,8 @@ type auditedSession struct {
 	CreatedAt contract.Time `json:"createdAt"`
 }
 
-// decisions returns the decisions about tool calls in an answer, or nil if there are none. The
-// other answers are messages.
+// decisions returns the decisions about tool calls in an answer, or nil if the answer is a
+// message.
 func decisions(body []byte) any {
 	var b struct {
 		InputID   string          `json:"inputId"`

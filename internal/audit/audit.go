@@ -1,7 +1,6 @@
 // Package audit has the form of the audit log: the chain of hashes that its rows build, the
-// masking of secrets in them, and the check of an export. It does no I/O of its own and knows
-// no database; package store keeps the rows, and package rest and the command line record
-// changes.
+// masking of secrets in them, and the check of an export. It does no I/O: package store stores the
+// rows, and package rest and the command line record changes.
 //
 // Each account has one chain, and [Service] has one for changes that belong to no account. A
 // row contains the hash of the row before it, so that a row that is changed, removed, inserted
@@ -43,7 +42,7 @@ type Entry struct {
 	RequestID string    `json:"requestId"`
 	Address   string    `json:"address"` // of the client; empty unless the operator stores addresses
 	Before    string    `json:"before"`  // JSON; empty if there was no object
-	After     string    `json:"after"`   // JSON; empty if there is none any more
+	After     string    `json:"after"`   // JSON; empty if the object was deleted
 	Prev      string    `json:"prev"`    // the hash of the row before; empty in the first one
 	Hash      string    `json:"hash"`
 }
@@ -79,7 +78,7 @@ type Line struct {
 }
 
 // A Verified is the outcome of a check: the entries from First to Last are a valid chain. Both
-// are 0 if there are none.
+// are 0 for an empty log.
 type Verified struct {
 	AccountID   string
 	First, Last int64

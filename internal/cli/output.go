@@ -79,7 +79,7 @@ func (v view) only(paths ...string) view {
 	return some
 }
 
-// first returns the position of the column with the name or the title; -1 if there is none.
+// first returns the position of the column with the name or the title, or -1.
 func (v view) first() int {
 	return slices.IndexFunc(v.columns, func(c column) bool { return c.kind == objectName || c.kind == objectTitle })
 }

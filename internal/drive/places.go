@@ -47,7 +47,8 @@ func (p places) at(line int64) *extract.Place {
 	return &p[i-1]
 }
 
-// of returns the place of some lines, such as "p. 12–13"; empty if there is none.
+// of returns the place of some lines, such as "p. 12–13", or an empty string if they precede all
+// places.
 func (p places) of(first, last int64) string {
 	from, to := p.at(first), p.at(last)
 	switch {

@@ -327,7 +327,7 @@ func (p *parser) run(text string, group []word) {
 type script struct {
 	begin, end int
 	kana       bool   // Hiragana
-	alone      string // the only character, if there is no other
+	alone      string // the character of a part that has only one; otherwise empty
 }
 
 // loose returns the pairs that begin with a lone character, which are other forms of a

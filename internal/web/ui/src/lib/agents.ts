@@ -1,4 +1,5 @@
 // Agents, their drives and their sessions.
+import type { Api } from "./api";
 import type * as contract from "./contract";
 import type { Flat } from "./types";
 
@@ -40,3 +41,9 @@ export function applyEvent(said: SessionMessage[], e: SessionEvent): SessionMess
   }
   return at < 0 ? [...said, now] : said.with(at, now);
 }
+
+// uploader returns a function that uploads a file for a message to an agent.
+export const uploader =
+  (api: Api, agentId: string) =>
+  async (file: File): Promise<contract.Upload> =>
+    (await api.raw("POST", `/api-agents/${agentId}/uploads`, { query: { name: file.name }, file })).json();

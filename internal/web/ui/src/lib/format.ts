@@ -8,25 +8,28 @@ export const count = (n: number): string => whole.format(n);
 // of formats a count with its noun: "1 call", "2 calls".
 export const of = (n: number, thing: string): string => `${whole.format(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// amount formats micro-credits as credits with at most the given number of decimals, rounded
-// half away from zero. With aligned it shows all of them, for a column, and otherwise at least
-// two. An amount that is too small to show is "<0.0001". The command line has the same rule.
-function amount(micro: number, decimals: number, aligned: boolean): string {
+// amounts returns a function that formats micro-credits as credits with at most the given number
+// of decimals, rounded half away from zero. With aligned it shows all of them, for a column, and
+// otherwise at least two. An amount that is too small to show is "<0.0001". The command line has
+// the same rule.
+function amounts(decimals: number, aligned: boolean): (micro: number) => string {
   const unit = 10 ** (6 - decimals);
-  const size = Math.abs(micro);
-  const tooSmall = size > 0 && size < unit;
   const shown = new Intl.NumberFormat("en", { minimumFractionDigits: aligned ? decimals : 2, maximumFractionDigits: decimals });
-  // The quotient has no more decimals than are shown: only Math.round rounds.
-  const text = shown.format((tooSmall ? 1 : Math.round(size / unit)) / 10 ** decimals);
-  return (tooSmall ? (micro < 0 ? ">" : "<") : "") + (micro < 0 ? "-" : "") + text;
+  return (micro) => {
+    const size = Math.abs(micro);
+    const tooSmall = size > 0 && size < unit;
+    // The quotient has no more decimals than are shown: only Math.round rounds.
+    const text = shown.format((tooSmall ? 1 : Math.round(size / unit)) / 10 ** decimals);
+    return (tooSmall ? (micro < 0 ? ">" : "<") : "") + (micro < 0 ? "-" : "") + text;
+  };
 }
 
-export const credits = (micro: number): string => amount(micro, 4, false);
-export const columnCredits = (micro: number): string => amount(micro, 4, true);
+export const credits = amounts(4, false);
+export const columnCredits = amounts(4, true);
 
 // The amounts of receipts and of the books are exact.
-export const exactCredits = (micro: number): string => amount(micro, 6, false);
-export const exactColumn = (micro: number): string => amount(micro, 6, true);
+export const exactCredits = amounts(6, false);
+export const exactColumn = amounts(6, true);
 
 export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
 

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
-import { type Agent, applyEvent, type SessionMessage, type Session, type SessionEvent } from "../../lib/agents";
+import { type Agent, applyEvent, type SessionMessage, type Session, type SessionEvent, uploader } from "../../lib/agents";
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
@@ -366,7 +366,7 @@ function Growing({ follows, children }: { follows: boolean; children: ComponentC
 
 function Answer({ session: s, busy, post, agentId }: { session: Session; busy: boolean; post: (what: string, body: unknown) => Promise<boolean>; agentId: string }) {
   const { api } = useSession();
-  const files = useFiles(async (file) => (await api.raw("POST", `/api-agents/${agentId}/uploads`, { query: { name: file.name }, file })).json());
+  const files = useFiles(uploader(api, agentId));
   const [draft, setDraft] = useState("");
   const box = useRef<HTMLTextAreaElement>(null);
   const pending = s.pendingInput;

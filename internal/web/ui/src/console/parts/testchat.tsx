@@ -1,7 +1,7 @@
 // A conversation with an agent in its current settings, saved or not. Each is a normal
 // session of the agent, with its real drive and tools.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Agent, applyEvent, type Session, type SessionMessage } from "../../lib/agents";
+import { type Agent, applyEvent, type Session, type SessionMessage, uploader } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useSession } from "./session";
@@ -26,7 +26,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
   const [text, setText] = useState("");
   const began = useRef(""); // the draft on which the session runs
   const { busy, problem, run } = useAction({ repeats: true });
-  const files = useFiles(async (file) => (await api.raw("POST", `/api-agents/${agentId}/uploads`, { query: { name: file.name }, file })).json());
+  const files = useFiles(uploader(api, agentId));
   const own = useOwnSecrets({ agent, users: false, problem });
   const scroll = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
