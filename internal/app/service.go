@@ -285,8 +285,8 @@ func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
 	for _, w := range cfg.Warnings {
 		s.log.Warn("the configuration may not have the intended effect", "warning", w)
 	}
-	s.log.Info("configuration reloaded")
 	s.auditReload(cfg.Hash())
+	s.log.Info("configuration reloaded")
 }
 
 // auditReload records that a configuration is in force, in the audit log of the service.
