@@ -23,7 +23,12 @@ type Key struct {
 	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty means its own
 	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty if none did or if it is unknown
 	KeepsMade         bool      `db:"keeps_made"` // the objects that it created continue although it is revoked
+	Kind              string    `db:"kind"`       // [KeyOfMember], or empty for a key with a secret
+	MemberID          string    `db:"member_id"`  // id of the person whose key it is; empty if it belongs to the account
 }
+
+// KeyOfMember is the kind of a key through which a member acts in the console. It has no secret.
+const KeyOfMember = "console"
 
 // Root returns the id of the key under which the key's requests, event streams
 // and credits of a day are counted: its own, or that of the key that it was
