@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -137,8 +138,9 @@ func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams,
 		}
 		return err
 	})
-	if err == nil && in.Params.RevokeMade != "false" {
-		err = s.revokeMade(ctx, in.Caller.Key, accountID, in.Params.ID, in.Params.RevokeMade == "all")
+	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged}
+	if err == nil && which != (store.KeyObjects{}) {
+		err = s.endObjects(ctx, in.Caller.Key, accountID, in.Params.ID, which, in.Params.RevokeMade == "all")
 	}
 	return rest.NoContent(), err
 }
@@ -148,50 +150,57 @@ type revokeKeyParams struct {
 	contract.RevokeKeyParams
 }
 
-// madeBatch is the maximum number of objects of a revoked key that one transaction
-// ends.
-const madeBatch = 100
+// endBatch is the maximum number of objects of a revoked key that one transaction ends.
+const endBatch = 100
 
-// revokeMade ends the objects that a revoked key created: its embeds, its tasks, and if
-// keys is set also its keys and their objects. Each part runs in batches, and
-// everything can be repeated.
-func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID string, keys bool) error {
+// endObjects ends the objects of a revoked key that which selects: it revokes its embeds, disables
+// its script tags and webhooks, and pauses its tasks. If keys is set, it also revokes the keys that
+// the key created, and ends their objects. Of the connections it switches off the changed ones. Each
+// part runs in batches, and everything can be repeated.
+func (s *Server) endObjects(ctx context.Context, by stoa.Key, accountID, keyID string, which store.KeyObjects, keys bool) error {
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
-		for n := madeBatch; n == madeBatch; {
+		for n := endBatch; n == endBatch; {
 			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
-				if n, err = tx.RevokeEmbedsMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {
-					return nil, err
-				}
-				tags, err := tx.DisableTagsMadeBy(ctx, accountID, ids[0], madeBatch)
-				if err != nil {
-					return nil, err
-				}
-				hooks, err := tx.DisableWebhooksMadeBy(ctx, accountID, ids[0], madeBatch)
-				if n = max(n, tags, hooks); err != nil || !keys {
-					return nil, err
-				}
-				if made, err = tx.KeysMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {
-					return nil, err
-				}
-				for _, id := range made {
-					if _, err := s.Keys.Revoke(ctx, tx, by, accountID, id); err != nil {
-						return nil, err
-					}
-					tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
-				}
-				n = max(n, len(made))
-				return made, nil
+				n, made, err = s.endSome(ctx, tx, by, accountID, ids[0], which, keys)
+				return made, err
 			})
 			if err != nil {
 				return err
 			}
 			ids = append(ids, made...)
 		}
-		if err := s.Scheduler.PauseMadeBy(ctx, accountID, ids[0]); err != nil {
+		if err := s.Scheduler.PauseOf(ctx, accountID, ids[0], which); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endSome ends up to endBatch objects of each kind. It returns the largest number of one kind, and
+// the keys that it revoked.
+func (s *Server) endSome(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, keyID string, which store.KeyObjects, keys bool) (most int, made []string, err error) {
+	count := func(n int, e error) {
+		most, err = max(most, n), cmp.Or(err, e)
+	}
+	if which.Made {
+		count(tx.RevokeEmbedsMadeBy(ctx, accountID, keyID, endBatch))
+	}
+	if which.Changed {
+		count(tx.DisableConnectionsChangedBy(ctx, accountID, keyID, endBatch))
+	}
+	count(tx.DisableTagsOf(ctx, accountID, keyID, which, endBatch))
+	count(tx.DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
+	if err != nil || !keys {
+		return most, nil, err
+	}
+	made, err = tx.KeysMadeBy(ctx, accountID, keyID, endBatch)
+	for _, id := range made {
+		if err == nil {
+			_, err = s.Keys.Revoke(ctx, tx, by, accountID, id)
+		}
+		tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
+	}
+	return max(most, len(made)), made, err
 }
 
 // rotateKey serves POST /api/v1/keys/{id}/rotate.

@@ -102,3 +102,58 @@ func endsWithItsKey(t *testing.T, a author, by *apitest.Client) {
 		m.check(t, fmt.Sprintf("after %q", tt.query), tt.own, tt.childs, tt.child)
 	}
 }
+
+// TestWhatARevokedKeyChangedIsPaused revokes a key that changed objects of its owner: they go on
+// as changed, unless the revocation pauses them.
+func TestWhatARevokedKeyChangedIsPaused(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, newCustomer(t, h), nil)
+	var leaked contract.KeyWithSecret
+	a.Want(201, "POST", "/api/v1/keys", object{"name": "leaked"}).JSON(&leaked)
+	thief := h.ClientWith(t, leaked.Secret)
+
+	task := object{"name": "n", "message": "say: x", "schedule": object{"type": "cron", "expression": "0 9 * * *", "timezone": "UTC"}}
+	var objects []string // paths of a changed and an unchanged object of each kind
+	for _, kind := range []struct {
+		path           string
+		create, change object
+	}{
+		{a.agent + "/scheduled-tasks", task, object{"message": "say: y"}},
+		{"/api/v1/webhooks", object{"url": "https://hooks.example.com/a", "events": []string{"session.failed"}}, object{"url": "https://thief.example.com/a"}},
+		{a.agent + "/embed-tags", object{"allowedOrigins": []string{"https://www.example.com"}, "enabled": true}, object{"greeting": "other"}},
+		{"/api/v1/connections", object{"name": "one", "kind": "mcp", "url": "https://tools.example.com/mcp"}, object{"url": "https://thief.example.com/mcp"}},
+	} {
+		for _, name := range []string{"changed", "unchanged"} {
+			if kind.create["kind"] == "mcp" {
+				kind.create["name"] = name
+			}
+			var made struct{ ID string }
+			a.Want(201, "POST", kind.path, kind.create).JSON(&made)
+			objects = append(objects, kind.path+"/"+made.ID)
+		}
+		thief.Want(200, "PATCH", objects[len(objects)-2], kind.change)
+	}
+	check := func(what string, paused bool) {
+		t.Helper()
+		for i, path := range objects {
+			var shown struct {
+				Enabled     *bool
+				Status      string
+				PauseReason string
+			}
+			a.Want(200, "GET", path, nil).JSON(&shown)
+			off := shown.Enabled != nil && !*shown.Enabled || shown.Status == "disabled"
+			if off != (paused && i%2 == 0) {
+				t.Errorf("%s: %s is %+v", what, path, shown)
+			}
+		}
+	}
+	a.Want(204, "DELETE", "/api/v1/keys/"+leaked.ID, nil)
+	check("after the revocation", false)
+	for range 2 { // it may be repeated
+		a.Want(204, "DELETE", "/api/v1/keys/"+leaked.ID+"?pauseChanged=true", nil)
+		check("after pauseChanged", true)
+	}
+	a.WantError(stoa.CodeInvalidType, "DELETE", "/api/v1/keys/"+leaked.ID+"?pauseChanged=some", nil)
+}

@@ -60,10 +60,13 @@ that programs can switch.`,
 		},
 		verb{
 			use: "revoke KEY...", short: "Revoke keys", suggest: []string{"delete", "rm", "remove"},
-			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that. What it changed stays: \"stoa audit list --actor KEY\" shows it.",
+			long:    "Revoke keys permanently, within a second. Running replies are finished. An operator's key can also revoke keys of other accounts, by their ids.\n\nThe embeds and scheduled tasks that a key created end with it, unless --made changes that. What it changed stays\nunless --pause-changed is set: \"stoa audit list --actor KEY\" lists it.",
 			example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
-			op:      "DELETE /keys/{KEY}", did: "Revoked", now: "What it changed stays: stoa audit list --actor %s",
-			fields: []field{{"made=true", "revokeMade", asText, "the objects that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"}},
+			op:      "DELETE /keys/{KEY}", did: "Revoked", now: "What it changed: stoa audit list --actor %s",
+			fields: []field{
+				{"made=true", "revokeMade", asText, "the objects that end with the key: true (embeds and tasks that it created), all (also keys) or false (none)"},
+				{"pause-changed", "pauseChanged", asBool, "also pause the tasks, webhooks, script tags and connections that it changed; works for a revoked key too"},
+			},
 			ask: func(typed []string) string {
 				return fmt.Sprintf("Revoke %s? Anything that uses %s will stop working.", list(typed, "key", "keys"), map[bool]string{true: "it", false: "them"}[len(typed) == 1])
 			},

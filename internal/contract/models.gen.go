@@ -5811,6 +5811,9 @@ type CreateKeyParams struct {
 type RevokeKeyParams struct {
 	// RevokeMade The objects that end with the key. `true`: its embeds and scheduled tasks. `all`: also the keys that it created, and the objects of those keys. `false`: nothing.
 	RevokeMade RevokeKeyParamsRevokeMade `form:"revokeMade,omitempty" json:"revokeMade,omitempty,omitzero"`
+
+	// PauseChanged Also pause what the key has changed, according to the audit log: scheduled tasks are paused, webhooks, script tags and connections switched off. Agents, secrets, spaces and keys stay as they are; `GET /api/v1/audit?actor=` lists every change. It also works for a key that is already revoked.
+	PauseChanged bool `form:"pauseChanged,omitempty" json:"pauseChanged,omitempty,omitzero"`
 }
 
 // RevokeKeyParamsRevokeMade defines parameters for RevokeKey.

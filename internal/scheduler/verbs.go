@@ -247,13 +247,15 @@ func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID,
 	})
 }
 
-// PauseMadeBy pauses all tasks that a key created, some in each transaction. Current runs
+// PauseOf pauses all tasks of a key, some in each transaction. Current runs
 // continue. It may be repeated.
-func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) error {
+func (s *Scheduler) PauseOf(ctx context.Context, accountID, keyID string, which store.KeyObjects) error {
 	for n := 1; n > 0; { // each pass pauses or postpones the tasks that it picks
 		var err error
 		n, _, err = s.batch(ctx, s.now(),
-			func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksMadeBy(ctx, accountID, keyID, false, dueBatch) },
+			func(tx *store.Tx) ([]store.Ref, error) {
+				return tx.TasksOf(ctx, accountID, keyID, which, false, dueBatch)
+			},
 			func(c *transition) error {
 				if !c.task.Enabled {
 					return nil
@@ -265,7 +267,7 @@ func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) er
 		}
 	}
 	return s.store.Read(ctx, func(tx *store.Tx) error {
-		left, err := tx.TasksMadeBy(ctx, accountID, keyID, true, 1)
+		left, err := tx.TasksOf(ctx, accountID, keyID, which, true, 1)
 		if err == nil && len(left) > 0 {
 			err = stoa.Errorf(stoa.CodeInternal, "The task %q of this key could not be paused. Send the request again.", left[0].ID)
 		}

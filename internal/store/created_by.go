@@ -6,6 +6,23 @@ import (
 	"stoa/internal/db"
 )
 
+// KeyObjects selects objects of a key: those that it created, those of others that it changed
+// according to the audit log, or both.
+type KeyObjects struct{ Made, Changed bool }
+
+// of returns the condition for objects in table, in a query whose first arguments are the account
+// and the key.
+func (o KeyObjects) of(table string) string {
+	changed := `EXISTS (SELECT 1 FROM audit a WHERE a.account_id = $1 AND a.object = ` + table + `.id AND a.actor = $2)`
+	switch {
+	case o.Made && o.Changed:
+		return `(key_id = $2 OR ` + changed + `)`
+	case o.Changed:
+		return `key_id <> $2 AND ` + changed
+	}
+	return `key_id = $2`
+}
+
 // RevokeEmbedsMadeBy ends at most limit embeds that a key created, with their tokens, and
 // returns their number. See
 // docs/decisions/0032-revoking-a-key-ends-its-embeds-and-tasks.md.
@@ -23,11 +40,10 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 	return len(ids), err
 }
 
-// DisableTagsMadeBy disables at most limit script tags that a key created, and returns
-// their number.
-func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+// DisableTagsOf disables at most limit script tags of a key, and returns their number.
+func (tx *Tx) DisableTagsOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5) RETURNING id`,
+		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND `+which.of("embed_tags")+` AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, TagDisabledByKey, db.Micros(tx.Now), limit)
 	for _, id := range ids {
 		tx.AuditAutomatic(accountID, "embed_tag.disabled", id, keyRevoked)
@@ -38,14 +54,27 @@ func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, li
 // keyRevoked is the reason, in the audit log, of the end of what a revoked key created.
 const keyRevoked = "key_revoked"
 
-// TasksMadeBy returns at most limit scheduled tasks that a key created and that are not
-// paused; postponed ones only if all is set.
-func (tx *Tx) TasksMadeBy(ctx context.Context, accountID, keyID string, all bool, limit int) ([]Ref, error) {
+// DisableConnectionsChangedBy switches off at most limit connections that a key created or changed
+// according to the audit log, and returns their number.
+func (tx *Tx) DisableConnectionsChangedBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+	ids, err := tx.texts(ctx, `UPDATE connections SET enabled = 0, revision = revision + 1, updated_at = $3
+		WHERE account_id = $1 AND id IN (SELECT id FROM connections WHERE account_id = $1 AND enabled = 1
+			AND EXISTS (SELECT 1 FROM audit a WHERE a.account_id = $1 AND a.object = connections.id AND a.actor = $2) LIMIT $4) RETURNING id`,
+		accountID, keyID, db.Micros(tx.Now), limit)
+	for _, id := range ids {
+		tx.AuditAutomatic(accountID, "connection.disabled", id, keyRevoked)
+	}
+	return len(ids), err
+}
+
+// TasksOf returns at most limit scheduled tasks of a key that are not paused; postponed ones only
+// if all is set.
+func (tx *Tx) TasksOf(ctx context.Context, accountID, keyID string, which KeyObjects, all bool, limit int) ([]Ref, error) {
 	until := db.Micros(tx.Now)
 	if all {
 		until = 1 << 62
 	}
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND key_id = $2 AND enabled = 1 AND deleted_at = 0 AND (retry_at <= $3 OR retry_at > $5) LIMIT $4`,
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND `+which.of("tasks")+` AND enabled = 1 AND deleted_at = 0 AND (retry_at <= $3 OR retry_at > $5) LIMIT $4`,
 		accountID, keyID, until, limit, tx.lastRetry())
 }
 

@@ -95,10 +95,10 @@ func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
 // WebhookDisabledAction is the action, in the audit log, of the service that disables a webhook.
 const WebhookDisabledAction = "webhook.disabled"
 
-// DisableWebhooksMadeBy disables at most limit webhooks of a key, and returns their number.
-func (tx *Tx) DisableWebhooksMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+// DisableWebhooksOf disables at most limit webhooks of a key, and returns their number.
+func (tx *Tx) DisableWebhooksOf(ctx context.Context, accountID, keyID string, which KeyObjects, limit int) (int, error) {
 	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
-		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND disabled = '' LIMIT $5) RETURNING id`,
+		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE account_id = $1 AND `+which.of("webhooks")+` AND disabled = '' LIMIT $5) RETURNING id`,
 		accountID, keyID, stoa.WebhookDisabledByKey, db.Micros(tx.Now), limit)
 	for _, id := range ids {
 		tx.AuditAutomatic(accountID, WebhookDisabledAction, id, keyRevoked)

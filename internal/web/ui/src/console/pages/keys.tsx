@@ -255,14 +255,19 @@ function Rotate({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret
 
 export function Revoke({ of, ...ends }: { of: Key } & Ends) {
   const { api, me, may, offers } = useSession();
+  const [pause, setPause] = useState(false);
   return (
-    <ConfirmAction title={`Revoke "${of.name}"?`} action="Revoke the key" work={() => api.remove("/keys/" + of.id)} said={`The key "${of.name}" is revoked`} {...ends}>
+    <ConfirmAction title={`Revoke "${of.name}"?`} action="Revoke the key" work={() => api.remove(`/keys/${of.id}?pauseChanged=${pause}`)} said={`The key "${of.name}" is revoked`} {...ends}>
       <p>
         Programs that use <code>{of.hint}</code> are refused from now on. Replies that run are finished. This cannot be undone.
       </p>
+      <p>The embeds, script tags, webhooks and tasks that it created end with it.</p>
+      <label class="check">
+        <input type="checkbox" checked={pause} onChange={(e) => setPause(e.currentTarget.checked)} /> Also pause the tasks, webhooks, script tags and connections that it changed
+      </label>
       {may("account:read") && offers("listAudit") && (
         <p>
-          What it created ends; what it changed stays. <a href={"#/audit?actor=" + of.id}>See its changes.</a>
+          <a href={"#/audit?actor=" + of.id}>See every change of this key</a>
         </p>
       )}
       {of.id === me.key.id && <Notice meaning="waiting">It is the key you are signed in with: you will be signed out.</Notice>}
