@@ -71,7 +71,8 @@ type Checkpoint struct {
 	Hash      string `json:"hash"`
 }
 
-// A Line is a line of an export: a checkpoint, which can only be the first line, or an entry.
+// A Line is a line of an export: an entry, or a checkpoint, which is the first line, or repeats the
+// place of the entry before it.
 type Line struct {
 	Checkpoint *Checkpoint `json:"checkpoint"`
 	Entry
@@ -108,8 +109,11 @@ func Verify(export io.Reader, anchor string) (Verified, error) {
 			return out, stoa.Errorf(stoa.CodeInvalidValue, "line %d is not an entry of an audit log", n)
 		}
 		if c := line.Checkpoint; c != nil {
+			if n > 1 && *c == last { // the beginning of an export that was appended
+				continue
+			}
 			if n > 1 {
-				return out, stoa.Errorf(stoa.CodeInvalidValue, "line %d is a checkpoint, which can only be the first line", n)
+				return out, stoa.Errorf(stoa.CodeInvalidValue, "line %d is a checkpoint, which can only be the first line, or repeat the entry before it", n)
 			}
 			last, out.AccountID, out.Purged = *c, c.AccountID, true
 			anchored = anchored || c.Hash == anchor

@@ -42,6 +42,9 @@ func TestAnIntactLogIsVerified(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	checkpoint := fmt.Sprintf(`{"checkpoint":{"accountId":"acc_1","seq":4,"hash":%q}}`, entries[3].Hash)
+	if v, err := verify(slices.Concat(lines[:4], []string{checkpoint}, lines[4:]), ""); err != nil || v.First != 1 || int(v.Last) != len(lines) || v.Purged {
+		t.Errorf("two exports in one file: %+v, %v", v, err)
+	}
 	v, err = verify(append([]string{checkpoint}, lines[4:]...), entries[3].Hash)
 	if err != nil || v.First != 5 || v.Last != 9 || !v.Purged {
 		t.Errorf("after a checkpoint: %+v, %v", v, err)
@@ -80,7 +83,16 @@ func TestEveryDamageIsFound(t *testing.T) {
 			return append([]string{`{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"00"}}`}, l[4:]...)
 		}, 2},
 		{"a late checkpoint", func(l []string) []string {
-			return slices.Insert(l, 4, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`)
+			return slices.Insert(l, 5, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`)
+		}, 6},
+		{"a checkpoint in place of entries", func(l []string) []string {
+			return append(l[:2], append([]string{`{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`}, l[4:]...)...)
+		}, 3},
+		{"a late checkpoint with another hash", func(l []string) []string {
+			return slices.Insert(l, 4, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[4].Hash+`"}}`)
+		}, 5},
+		{"a late checkpoint of another account", func(l []string) []string {
+			return slices.Insert(l, 4, `{"checkpoint":{"accountId":"acc_2","seq":4,"hash":"`+entries[3].Hash+`"}}`)
 		}, 5},
 		{"another number and its hash", changed(5, func(e *audit.Entry) { e.Seq++ }, true), 6},
 		{"not JSON", func(l []string) []string { l[6] = l[6][1:]; return l }, 7},

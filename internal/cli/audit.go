@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -47,19 +50,70 @@ const auditAccountHelp = "for operators: the log of the account with this `id`; 
 func (e *env) auditExport() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export", Short: "Print the audit log as JSON Lines", Args: noArgs,
-		Long:    "Print the audit log as JSON Lines, oldest first, to keep it in another place and to check it with \"stoa audit verify\".",
-		Example: "  stoa audit export > audit.jsonl\n  stoa audit export --after 1200 >> audit.jsonl",
+		Long: `Print the audit log as JSON Lines, oldest first, to keep it in another place and to check it with "stoa audit verify".
+
+--follow then prints each new entry about a second after its change, until Ctrl-C. After an interruption, --after with
+the number of the last entry continues without a gap.`,
+		Example: "  stoa audit export > audit.jsonl\n  stoa audit export --after 1200 --follow >> audit.jsonl",
 	}
 	account := c.Flags().String("account", "", auditAccountHelp)
 	after := c.Flags().Int64("after", 0, "only entries after the one with this `number`")
+	follow := c.Flags().BoolP("follow", "f", false, "print new entries as they arrive, until Ctrl-C")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.client()
 		if err != nil {
 			return err
 		}
+		if *follow {
+			return followAudit(c.Context(), call, e.out, *account, *after, func(ctx context.Context) error { return wait(ctx, followPause) })
+		}
 		return e.copyOut(c.Context(), call, "/audit/export", auditQuery(*account, *after))
 	}
 	return c
+}
+
+// followAudit prints the entries of an audit log after the one with that number, and then each new
+// one, until ctx ends. It prints a checkpoint only at the beginning.
+func followAudit(ctx context.Context, call *client.Client, out io.Writer, account string, after int64, pause func(context.Context) error) error {
+	for first := true; ; first = false {
+		res, err := call.Do(ctx, client.Request{Path: "/audit/export", Query: auditQuery(account, after)})
+		if err == nil {
+			after, err = copyAudit(out, res.Body, after, first)
+			res.Body.Close()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil // Ctrl-C ends it
+		case err != nil:
+			return err
+		}
+		if pause(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+// copyAudit copies the entries of an export, and its checkpoint if that is set. It returns the
+// number of the last entry, or after if there is none.
+func copyAudit(out io.Writer, export io.Reader, after int64, checkpoint bool) (int64, error) {
+	lines := bufio.NewReader(export)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return after, nil
+		}
+		var e struct{ Seq int64 }
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err == nil && (e.Seq > 0 || checkpoint) {
+			_, err = out.Write(line)
+		}
+		if err != nil {
+			return after, err
+		}
+		after = max(after, e.Seq)
+	}
 }
 
 func auditQuery(account string, after int64) url.Values {

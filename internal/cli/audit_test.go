@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/audit"
+	"stoa/internal/client"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
@@ -54,6 +56,7 @@ func TestAnAuditLogIsVerifiedOffline(t *testing.T) {
 	}
 	check(0, "from entry 1 to 3, whose hash is "+head, export, "--anchor", head)
 	check(0, "begins after a checkpoint", rest)
+	check(0, "from entry 1 to 3", lines[0]+lines[1]+rest) // two exports in one file
 	check(1, "line 2, entry 2: it was changed", strings.Replace(export, "two", "2", 1))
 	check(1, "line 2, entry 3: entry 2 was expected", lines[0]+lines[2])
 	check(0, "from entry 1 to 2", lines[0]+lines[1])
@@ -63,6 +66,44 @@ func TestAnAuditLogIsVerifiedOffline(t *testing.T) {
 	}
 	offline.runs(2, "", "audit", "verify", file, "--account", "acc_1")
 	offline.runs(1, "", "audit", "verify", file+".none")
+}
+
+// TestAnAuditLogIsFollowed makes changes while the log is followed: each is printed once.
+func TestAnAuditLogIsFollowed(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{Idle: true})
+	call, err := client.New(h.URL, h.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := h.Client(t)
+	create := func(names ...string) {
+		for _, name := range names {
+			owner.Want(201, "POST", "/api/v1/spaces", map[string]any{"name": name})
+		}
+	}
+	create("one", "two")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out strings.Builder
+	pauses := 0
+	err = followAudit(ctx, call, &out, "", 1, func(context.Context) error {
+		switch pauses++; pauses {
+		case 1:
+			create("three", "four")
+		case 3:
+			create("five")
+		case 4:
+			cancel()
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := audit.Verify(strings.NewReader(out.String()), ""); err != nil || v.First != 2 || v.Last != 5 || strings.Count(out.String(), "\n") != 5 {
+		t.Errorf("%+v, %v: %s", v, err, out.String())
+	}
 }
 
 // TestKeysOfACommandAreAudited creates a key in a store without a service.
