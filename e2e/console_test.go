@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/browsertest"
 )
 
 // TestTheConsoleOnARealService performs an owner's first actions in a browser: an agent, a
@@ -21,19 +22,7 @@ import (
 // internal/web with a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a browser takes long to start")
-	}
-	var browser string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			browser = found
-			break
-		}
-	}
-	if browser == "" {
-		t.Skip("no Chromium or Chrome is installed: the console was not tried")
-	}
+	opts := browsertest.Options(t)
 	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +30,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	t.Cleanup(stop)
 	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(release)
-	allocated, end := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU)...)
+	allocated, end := chromedp.NewExecAllocator(limited, opts...)
 	t.Cleanup(end)
 	ctx, cancel := chromedp.NewContext(allocated)
 	t.Cleanup(cancel)

@@ -39,7 +39,7 @@ var layers = map[string]int{
 
 // testPackages may be imported by tests and by the packages after them in this list, and may
 // import anything below api.
-var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "storetest"}
+var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "storetest", "browsertest"}
 
 const maxLines = 800 // of a file written by hand; 400 is the habit
 

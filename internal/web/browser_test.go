@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/browsertest"
 )
 
 // A look is a way a page is seen.
@@ -73,25 +74,9 @@ func TestMain(m *testing.M) {
 // do not share state.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Skip("no Chromium or Chrome is installed: the pages were not looked at")
-	}
-	if testing.Short() {
-		t.Skip("a browser takes long to start")
-	}
+	opts := browsertest.Options(t)
 	b := takeBrowser()
 	if b.stop == nil {
-		// The last flag disables what chromedp disables, and the spare process of each page.
-		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true),
-			chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 		allocated, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 		ctx, cancel := chromedp.NewContext(allocated)
 		b = runningBrowser{ctx, func() { cancel(); stop() }}
@@ -108,7 +93,7 @@ func startBrowser(t *testing.T) context.Context {
 	limited, release := context.WithTimeout(b.ctx, 10*time.Minute) // a browser that hangs fails one test only
 	t.Cleanup(release)
 	if err := chromedp.Do(b.ctx); err != nil {
-		t.Fatalf("start %s: %v", path, err)
+		t.Fatalf("start the browser: %v", err)
 	}
 	return limited
 }
@@ -132,6 +117,7 @@ type tab struct {
 	mu     sync.Mutex
 	wrong  []string
 	expect []string // parts of complaints that belong to the test
+	looked string   // the elements at the last look of axe-core
 }
 
 // open loads a page as seen by l.
@@ -371,10 +357,19 @@ const lookForBarriers = `(async (n) => {
 	return found.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
 })`
 
-// axe fails the test if axe-core finds a barrier on the current page. While the
-// explorer's form for a request is open, it checks only our own part.
+// axe fails the test if axe-core finds a barrier on the current page, unless the last look of the
+// tab was at the same elements, of which only the scroll position changed. While the explorer's form
+// for a request is open, it checks only our own part.
 func (p *tab) axe() {
 	p.t.Helper()
+	elements, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if elements == p.looked {
+		return
+	}
+	p.looked = elements
 	loaded, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`"axe" in window`))
 	if err != nil {
 		p.t.Fatal(err)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -57,6 +58,14 @@ func TestPagesInABrowser(t *testing.T) {
 			p.says("Stoa answers model calls")
 			p.fits()
 			p.shot("explorer")
+			before, after := "light", "dark"
+			if l.dark {
+				before, after = after, before
+			}
+			p.see(fmt.Sprintf(`document.body.classList.contains("%s-mode")`, before))
+			p.click("[data-theme-switch]") // the explorer follows it
+			p.see(fmt.Sprintf(`document.body.classList.contains("%s-mode")`, after))
+			p.shot("explorer switched")
 		})
 	}
 	desktop := looks()[0]
@@ -88,14 +97,6 @@ func TestPagesInABrowser(t *testing.T) {
 		p.see(`getComputedStyle(document.querySelector(".side")).display === "none"`)
 		p.see(`(() => { const d = document.querySelector(".answer:not([open]) .inside"); return d.checkVisibility() && d.getBoundingClientRect().height > 0; })()`)
 		p.shot("print")
-	})
-	t.Run("the explorer follows the switch", func(t *testing.T) {
-		p := open(t, browser, srv.URL, "/api/v1/doc", desktop)
-		p.says("Stoa answers model calls")
-		p.see(`document.body.classList.contains("light-mode")`)
-		p.click("[data-theme-switch]")
-		p.see(`document.body.classList.contains("dark-mode")`)
-		p.shot("explorer switched")
 	})
 	t.Run("the switch goes from light to dark and is remembered", func(t *testing.T) {
 		p := open(t, browser, srv.URL, "/", desktop)
