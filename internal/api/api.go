@@ -23,6 +23,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
@@ -92,6 +93,7 @@ type Server struct {
 	limits    limits
 	responses *responses.Service
 	embeds    *embed.Embeds
+	members   member.Members
 	once      sync.Once
 }
 
@@ -117,6 +119,7 @@ func (s *Server) prepare() {
 		s.KeepAlive = cmp.Or(s.KeepAlive, defaults.KeepAlive)
 		s.Audited = s.audited()
 		s.responses = s.newResponses()
+		s.members.Keys = s.Keys
 		s.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,

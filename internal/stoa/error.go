@@ -93,6 +93,8 @@ const (
 	CodeConnectionDisabled   Code = "connection_disabled"
 	CodeToolChanged          Code = "tool_changed"
 	CodeConfirmationRequired Code = "confirmation_required"
+	CodeLastOwner            Code = "last_owner"
+	CodeInvitationEnded      Code = "invitation_ended"
 	CodeSecretOrigin         Code = "secret_origin_mismatch"
 	CodeNotToAuthorize       Code = "not_to_authorize"
 	CodePublicURLRequired    Code = "public_url_required"
