@@ -66,6 +66,7 @@ type Config struct {
 	Allow     []string                // destinations that are not public; see package outbound
 	Idle      bool                    // sessions are accepted but not run
 	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
+	PublicURL string                  // of the configuration
 	Version1  bool                    // without extensions; otherwise all are enabled
 	Recorder  *Recorder               // nil disables recording
 }
@@ -109,6 +110,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		}
 	}
 	settings := config.Defaults()
+	settings.PublicURL = cfg.PublicURL
 	if !cfg.Version1 {
 		settings.Extensions = config.AllExtensions()
 	}

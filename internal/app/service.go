@@ -16,6 +16,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
 	"stoa/internal/config"
+	"stoa/internal/console"
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/extract"
@@ -91,6 +92,7 @@ type Service struct {
 	Peers     *peers.Peers
 	Vault     *vault.Vault
 	Tools     *tool.Tools
+	Console   *console.Server
 	Discovery *Discovery
 
 	config   config.Config // at the start
@@ -236,8 +238,8 @@ func (s *Service) buildAPI(p Parts) error {
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
 			PublicURL: p.Config.BaseURL(p.Address),
-			Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
-			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
+			Proxies:   p.Config.Proxies(), Hosts: serviceHosts(p.Config),
+			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer,
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
 		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
@@ -246,6 +248,11 @@ func (s *Service) buildAPI(p Parts) error {
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
+	s.Console = &console.Server{Base: &s.API.Base}
+	pages := http.NewServeMux()
+	pages.Handle("/", site.Handler())
+	pages.Handle("/console/session", s.Console.Session())
+	s.API.Web = pages
 	adjust(p.API, s.API)
 	return nil
 }

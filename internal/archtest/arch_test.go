@@ -32,7 +32,7 @@ var layers = map[string]int{
 	"agent":   7, "scheduler": 7, "embed": 7, "retention": 7,
 	"responses": 8,
 	"rest":      9, "web": 9,
-	"api": 10,
+	"api": 10, "console": 10,
 	"app": 11,
 	"cli": 12,
 }

@@ -65,6 +65,9 @@ func (k *Keys) VerifySession(ctx context.Context, secret, accountID string) (sto
 		return stoa.Caller{Account: e.account, Key: e.key}, *e.session, sessionEnded()
 	}
 	c, err := k.admit(e)
+	if stoa.CodeOf(err) == stoa.CodeUnauthorized {
+		err = stoa.Errorf(stoa.CodeUnauthorized, "The key of this session was revoked or has expired. Sign in again.").Because(err)
+	}
 	return c, *e.session, err
 }
 

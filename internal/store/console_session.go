@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"stoa/internal/db"
@@ -40,6 +41,23 @@ func (tx *Tx) KeyByConsoleSession(ctx context.Context, s stoa.ConsoleSession, ac
 	found, err = tx.Get(ctx, `SELECT `+keys.columnsOf("k.")+`, `+accounts.columnsOf("a.")+`
 		FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.account_id = $1 AND `+of, []any{accountID, id}, append(keys.dest(&k), accounts.dest(&a)...)...)
 	return k, a, found, err
+}
+
+// A ConsoleAccount is an account that a person may use in the console.
+type ConsoleAccount struct{ ID, Name, Role string }
+
+// ConsoleAccounts returns the accounts of a person, at most limit, by name.
+func (tx *Tx) ConsoleAccounts(ctx context.Context, personID string, limit int) ([]ConsoleAccount, error) {
+	scan := func(rows *sql.Rows) (a ConsoleAccount, err error) {
+		err = rows.Scan(&a.ID, &a.Name, &a.Role)
+		return a, err
+	}
+	return list(ctx, tx, scan, `SELECT a.id, a.name, m.role FROM members m JOIN accounts a ON a.id = m.account_id WHERE m.person_id = $1 ORDER BY a.name, a.id LIMIT $2`, personID, limit)
+}
+
+// Person returns the person with that id, or CodeNotFound.
+func (tx *Tx) Person(ctx context.Context, id string) (stoa.Person, error) {
+	return people.one(ctx, tx, noMember(id), `id = $1`, id)
 }
 
 // TouchConsoleSession records that a session was used at that time, unless a later use is known.
