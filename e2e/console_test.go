@@ -21,37 +21,8 @@ import (
 // internal/web with a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a browser takes long to start")
-	}
-	var browser string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			browser = found
-			break
-		}
-	}
-	if browser == "" {
-		t.Skip("no Chromium or Chrome is installed: the console was not tried")
-	}
-	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
-	t.Cleanup(release)
-	allocated, end := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU)...)
-	t.Cleanup(end)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	p := page{t, ctx}
-
-	p.do(chromedp.Navigate(url + "/console"))
-	p.says("Sign in with a key")
-	p.fill("#key", ownerKey)
-	p.press("Sign in")
-	p.see(`!!document.querySelector(".rail")`)
+	url, p := consoleInABrowser(t)
+	ctx := p.ctx
 
 	p.do(chromedp.Navigate(url + "/console#/agents"))
 	p.says("No agents yet")
@@ -144,6 +115,43 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.do(chromedp.Navigate(url + "/console#/providers"))
 	p.says("all models serve")
 	p.shot("providers")
+}
+
+// consoleInABrowser starts a service and a browser in which its owner has signed in, or skips the
+// test if there is no browser.
+func consoleInABrowser(t *testing.T) (url string, p page) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes long to start")
+	}
+	var browser string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			browser = found
+			break
+		}
+	}
+	if browser == "" {
+		t.Skip("no Chromium or Chrome is installed: the console was not tried")
+	}
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(release)
+	allocated, end := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU)...)
+	t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t.Cleanup(cancel)
+	p = page{t, ctx}
+	p.do(chromedp.Navigate(url + "/console"))
+	p.says("Sign in with a key")
+	p.fill("#key", ownerKey)
+	p.press("Sign in")
+	p.see(`!!document.querySelector(".rail")`)
+	return url, p
 }
 
 // A page is the page in the browser.
