@@ -87,34 +87,36 @@ func (s *stub) signedIn(r *http.Request) string {
 	return `{"signedIn":true,"person":null,"accounts":[` + account + `],"keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","expiresAt":"2026-11-20T23:57:00.000Z","signIn":` + signIn + `}`
 }
 
-// join serves /console/join for the link inv_good; inv_signin is a link of a member.
+// join serves /console/join for the links inv_good, which needs a provider if there is one, and
+// inv_signin of a member.
 func (s *stub) join(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("x-request-id", "req_01k9zqd3m8w5x7y2c4b6n8p0rc")
 	var body struct {
-		Token string
-		Look  bool
+		Token, SignIn string
+		Look          bool
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		s.t.Error(err)
 	}
 	s.mu.Lock()
 	s.asked = append(s.asked, fmt.Sprint(r.Method, " ", r.URL.Path, " look ", body.Look))
-	providers := s.signIn
-	s.mu.Unlock()
-	if providers == "" {
-		providers = "[]"
+	providers := "[]"
+	if s.signIn != "" {
+		providers = `["corp"]`
 	}
-	account := `{"id":"` + otherAccount + `","name":"Charity"}`
+	s.mu.Unlock()
+	const more = `"accountId":"` + otherAccount + `","accountName":"Charity","operatorRole":null,"expiresAt":"2026-11-27T11:58:00.000Z",`
 	switch {
 	case r.Method != http.MethodPost || body.Token != "inv_good" && body.Token != "inv_signin":
 		s.fail(w, "invitation_ended", "This link was used, was revoked or has expired.")
-	case !body.Look:
-		s.begin(w, goodKey)
-		w.WriteHeader(http.StatusCreated)
-		fmt.Fprint(w, `{"account":`+account+`}`)
-	case body.Token == "inv_signin":
-		s.json(w, 200, `{"kind":"link","account":`+account+`,"role":"viewer","person":{"name":"Ada Lovelace"},"signIn":[]}`)
+	case body.Look && body.Token == "inv_signin":
+		s.json(w, 200, `{"kind":"signIn",`+more+`"role":"viewer","personName":"Ada Lovelace","signIn":[]}`)
+	case body.Look:
+		s.json(w, 200, `{"kind":"invitation",`+more+`"role":"owner","personName":null,"signIn":`+providers+`}`)
+	case body.SignIn != "":
+		s.json(w, 200, `{"accountId":null,"location":"/docs?signIn=`+body.SignIn+`"}`)
 	default:
-		s.json(w, 200, `{"kind":"invitation","account":`+account+`,"role":"owner","person":null,"signIn":`+providers+`}`)
+		s.begin(w, goodKey)
+		s.json(w, 200, `{"accountId":"`+otherAccount+`","location":null}`)
 	}
 }

@@ -4,17 +4,20 @@
 import { render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { call, stored, type Provider } from "./lib/signin";
-import { Button, Notice } from "./console/parts/basic";
-import { asProblem, Failure, Skeleton, useLoad } from "./console/parts/load";
-import { chooseAccount } from "./console/parts/session";
+import type { Problem } from "../lib/api";
+import { call, stored } from "../lib/signin";
+import { Button, Notice } from "./parts/basic";
+import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
+import { chooseAccount } from "./parts/session";
 
 interface Offer {
-  kind: "invitation" | "link";
-  account: { id: string; name: string };
+  kind: "invitation" | "signIn";
+  accountId: string;
+  accountName: string;
+  personName: string | null;
   role: string;
-  person: { name: string } | null;
-  signIn: Provider[]; // through which an invitation is accepted; empty if without
+  operatorRole: string | null;
+  signIn: string[]; // the identity providers, one of which an invitation requires
 }
 
 const token = /^#(inv_[\w-]{1,200})$/.exec(location.hash)?.[1];
@@ -55,44 +58,43 @@ const article = (word: string) => (/^[aeiou]/.test(word) ? "an " : "a ") + word;
 
 function Offered({ of: o }: { of: Offer }) {
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<ReturnType<typeof asProblem>>();
-  const link = o.kind === "link";
-  const accept = async () => {
+  const [problem, setProblem] = useState<Problem>();
+  const accept = async (signIn?: string) => {
     setBusy(true);
     setProblem(undefined);
     try {
-      await call("POST", "/console/join", { token });
-      await stored();
-      chooseAccount(o.account.id);
-      location.assign("/console");
+      const joined = await call<{ location: string | null }>("POST", "/console/join", { token, signIn });
+      if (joined.location === null) await stored();
+      chooseAccount(o.accountId);
+      location.assign(joined.location ?? "/console");
     } catch (error) {
       setProblem(asProblem(error));
       setBusy(false);
     }
   };
+  const as = article(o.role) + (o.operatorRole ? `, and of the service as ${o.operatorRole}` : "");
   return (
-    <Frame title={link ? "Sign in" : `Join ${o.account.name}`}>
-      {link ? (
+    <Frame title={o.kind === "signIn" ? "Sign in" : `Join ${o.accountName}`}>
+      {o.kind === "signIn" ? (
         <p>
-          You sign in as <b>{o.person?.name || "a member"}</b> to the account <b>{o.account.name}</b>, as {article(o.role)}.
+          You sign in as <b>{o.personName ?? "a member"}</b> to the account <b>{o.accountName}</b>, as {as}.
         </p>
       ) : (
         <p>
-          {o.person?.name ? <b>{o.person.name}</b> : "You"}
-          {o.person?.name ? " is" : " are"} invited to the account <b>{o.account.name}</b>, as {article(o.role)}.
+          {o.personName ? <b>{o.personName}</b> : "You"}
+          {o.personName ? " is" : " are"} invited to the account <b>{o.accountName}</b>, as {as}.
         </p>
       )}
-      <p class="small muted">Continue only if you expect this link and know the account. Who is signed in to the console of this browser now is signed out.</p>
+      <p class="small muted">Continue only if you expect this link and know the account. It replaces the sign-in of this browser.</p>
       {!isSecureContext && <Notice meaning="waiting">This connection is not encrypted: others in the network can take over your session.</Notice>}
-      {!link && o.signIn.length > 0 ? (
-        o.signIn.map((p) => (
-          <a key={p.name} class="button main" href={p.url}>
-            Accept with {p.name}
-          </a>
-        ))
-      ) : (
+      {o.signIn.map((name) => (
+        <Button key={name} kind="main" disabled={busy} onClick={() => void accept(name)}>
+          Accept with {name}
+        </Button>
+      ))}
+      {o.signIn.length === 0 && (
         <Button kind="main" disabled={busy} onClick={() => void accept()}>
-          {link ? "Sign in" : "Accept"}
+          {o.kind === "signIn" ? "Sign in" : "Accept"}
         </Button>
       )}
       {problem && <Failure problem={problem} />}
