@@ -58,11 +58,10 @@ type Server struct {
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding
 
-	Plans     func() []stoa.Plan // as published; nil means none
-	Version   string             // of the program; empty means "dev"
-	Commit    string             // empty means "unknown"
-	PublicURL string             // scheme and host for links; if empty, links are paths
-	Contact   config.Contact     // as published
+	Plans   func() []stoa.Plan // as published; nil means none
+	Version string             // of the program; empty means "dev"
+	Commit  string             // empty means "unknown"
+	Contact config.Contact     // as published
 
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // required by the extension tools

@@ -235,12 +235,13 @@ func (s *Service) buildAPI(p Parts) error {
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
+			PublicURL: p.Config.BaseURL(p.Address),
 			Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
 		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
+		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,

@@ -55,6 +55,7 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request must not show the agent."},
 		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent must not be embedded in pages."},
+		{Code: stoa.CodeCrossOrigin, Status: 403, Type: TypePermission, Meaning: "A page of another origin sent the request with the cookie of the console."},
 		invalid(stoa.CodeNotFound, 404, "There is no such path, or no such object in this account."),
 		invalid(stoa.CodeSpaceNotFound, 404, "There is no such space in this account."),
 		invalid(stoa.CodeAgentNotFound, 404, "There is no such agent in this account."),

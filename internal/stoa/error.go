@@ -68,6 +68,7 @@ const (
 	CodeTooManySessions      Code = "too_many_active_sessions"
 	CodeOriginNotAllowed     Code = "origin_not_allowed"
 	CodeEmbedDisabled        Code = "embed_disabled"
+	CodeCrossOrigin          Code = "cross_origin"
 	CodeEmbedUsed            Code = "embed_url_used"
 	CodeEmbedExpired         Code = "embed_expired"
 	CodeOriginsRequired      Code = "allowed_origins_required"
