@@ -26,7 +26,7 @@ func TestTheServiceNeverCallsItself(t *testing.T) {
 		"its origin":         {Parts{Address: "127.0.0.1:1", Config: config.Config{PublicURL: server.URL}}, outbound.NotAllowed},
 	} {
 		c.parts.Config.Outbound.Allow = []string{"127.0.0.0/8"}
-		n, err := newNetwork(c.parts)
+		n, err := newNetwork(c.parts, c.parts.Config.Outbound.Allow)
 		if err != nil {
 			t.Fatal(err)
 		}

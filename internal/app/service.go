@@ -21,6 +21,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
@@ -29,6 +30,7 @@ import (
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
 	"stoa/internal/session"
+	"stoa/internal/signin"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
@@ -91,6 +93,7 @@ type Service struct {
 	Peers     *peers.Peers
 	Vault     *vault.Vault
 	Tools     *tool.Tools
+	SignIn    *signin.Server
 	Discovery *Discovery
 
 	config   config.Config // at the start
@@ -197,7 +200,7 @@ func (s *Service) buildSessions(p Parts) {
 // buildOutbound creates the parts that store secrets and send requests to addresses of
 // callers.
 func (s *Service) buildOutbound(p Parts) (err error) {
-	if s.network, err = newNetwork(p); err != nil {
+	if s.network, err = newNetwork(p, p.Config.Outbound.Allow); err != nil {
 		return err
 	}
 	if s.Vault = p.Vault; s.Vault == nil {
@@ -236,7 +239,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
 			PublicURL: p.Config.BaseURL(p.Address),
-			Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
+			Proxies:   p.Config.Proxies(), Hosts: serviceHosts(p.Config),
 			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
@@ -247,6 +250,26 @@ func (s *Service) buildAPI(p Parts) error {
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	adjust(p.API, s.API)
+	return s.buildSignIn(p, site)
+}
+
+// buildSignIn creates the sign-in to the console and adds its paths to the pages.
+func (s *Service) buildSignIn(p Parts, site *web.Site) error {
+	network, err := identityNetwork(p)
+	if err != nil {
+		return err
+	}
+	life := p.Config.SignIn.Session
+	s.Keys.SessionLife, s.Keys.SessionIdle = life, min(life, s.Keys.SessionIdle)
+	s.SignIn = &signin.Server{
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
+		Begin: func(w http.ResponseWriter, secret string) { http.SetCookie(w, s.API.SessionCookie(secret)) },
+	}
+	pages := http.NewServeMux()
+	pages.Handle("/", s.API.Web)
+	s.SignIn.Routes(pages)
+	s.API.Web = pages
 	return nil
 }
 
