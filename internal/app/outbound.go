@@ -1,10 +1,14 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
+	"stoa/internal/config"
 	"stoa/internal/outbound"
+	"stoa/internal/signin"
 )
 
 // newNetwork returns the network for addresses that callers choose, which never reaches the
@@ -42,4 +46,22 @@ func identityNetwork(p Parts) (*outbound.Network, error) {
 		}
 	}
 	return newNetwork(p, allowed)
+}
+
+// CheckOnline returns errors of a configuration that only other servers know: issuers of identity
+// providers that differ from those in their discovery documents.
+func CheckOnline(ctx context.Context, cfg config.Config) error {
+	network, err := identityNetwork(Parts{Config: cfg, Address: cfg.Listen})
+	if err != nil {
+		return err
+	}
+	client := network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply})
+	var all []error
+	for i, idp := range cfg.SignIn.OIDC {
+		if err := signin.CheckIssuer(ctx, idp, client); err != nil {
+			path := fmt.Sprintf("signIn.oidc[%d].issuer", i)
+			all = append(all, &config.Problem{Where: cfg.Where(path), Path: path, Message: err.Error()})
+		}
+	}
+	return errors.Join(all...)
 }

@@ -58,10 +58,10 @@ func (c *checker) signIn() {
 		return
 	}
 	if c.PublicURL == "" {
-		c.problem("signIn.oidc", "identity providers redirect people to publicUrl; set it")
+		c.problem("publicUrl", "identity providers redirect people to this address; set it")
 	}
 	if c.Database != "" && len(c.Secrets.Keys) == 0 {
-		c.problem("signIn.oidc", "a sign-in that begins on one node may end on another; set secrets.keys, which encrypts its state")
+		c.problem("secrets.keys", "a sign-in that begins on one node may end on another; set a key, which encrypts its state")
 	}
 	if n := len(c.SignIn.OIDC); n > maxIdentityProviders {
 		c.problem("signIn.oidc", "%d are too many; use up to %d", n, maxIdentityProviders)

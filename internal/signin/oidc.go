@@ -58,27 +58,43 @@ func (p *provider) document(ctx context.Context) (*oidc.Provider, error) {
 	if p.doc != nil && time.Since(p.read) < discoveryLife {
 		return p.doc, nil
 	}
-	doc, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
+	doc, err := p.discover(ctx)
 	if err == nil {
 		p.doc, p.read = doc, time.Now()
 	}
 	if p.doc == nil {
-		return nil, unavailable("its discovery document cannot be read", err)
+		return nil, stoa.Errorf(stoa.CodeUpstream, "The discovery document of the identity provider cannot be read. Try again later, or ask the operator of this service.").Because(err)
 	}
 	return p.doc, nil
 }
 
-// unavailable returns the error for a provider that cannot be reached. Its cause is for the log,
-// without what the provider replied.
-func unavailable(what string, cause error) error {
-	return stoa.Errorf(stoa.CodeUpstream, "The identity provider cannot be used: %s. Try again later, or ask the operator of this service.", what).Because(withoutReply(cause))
+// discover reads the discovery document. Its error does not contain a reply of the provider.
+func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	doc, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Issuer)
+	if err != nil {
+		err = withoutReply(err)
+	}
+	return doc, err
+}
+
+// CheckIssuer returns what is wrong with the issuer of an identity provider, according to its
+// discovery document.
+func CheckIssuer(ctx context.Context, p config.OIDC, client http.RoundTripper) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	_, err := newProvider(p, "", client).discover(ctx)
+	return err
 }
 
 // withoutReply returns an error that does not contain a reply of an identity provider: it could
 // contain tokens. Errors of the connection stay.
 func withoutReply(err error) error {
 	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
-		return fmt.Errorf("the issuer is configured as %q, but the provider's is %q", mismatch.Provided, clean(mismatch.Discovered, 200))
+		found, hint := clean(mismatch.Discovered, 200), ""
+		if strings.TrimSuffix(found, "/") == strings.TrimSuffix(mismatch.Provided, "/") {
+			hint = ", with a different end: the final slash counts"
+		}
+		return fmt.Errorf("the issuer is configured as %q, but the provider's is %q%s", mismatch.Provided, found, hint)
 	}
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		if refused.Response != nil {
