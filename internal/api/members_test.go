@@ -339,6 +339,11 @@ func TestSignInLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.WantError(stoa.CodeConflict, "POST", membersPath+"/"+m.PersonID+"/link", nil)
+	for _, path := range []string{membersPath, "/api/v1/accounts/" + h.Account.ID + "/members"} {
+		once := c.With("Idempotency-Key", path)
+		once.Want(201, "POST", path, object{"role": "member"})
+		once.WantError(stoa.CodeIdempotencyReused, "POST", path, object{"role": "viewer"})
+	}
 	c.WantError(stoa.CodeNotFound, "POST", membersPath+"/per_none/link", nil)
 }
 

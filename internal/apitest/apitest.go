@@ -66,7 +66,8 @@ type Config struct {
 	Allow     []string                // destinations that are not public; see package outbound
 	Idle      bool                    // sessions are accepted but not run
 	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
-	PublicURL string                  // of the configuration
+	SignIn    []config.OIDC           // identity providers
+	PublicURL string                  // empty means the address of the service
 	Version1  bool                    // without extensions; otherwise all are enabled
 	Recorder  *Recorder               // nil disables recording
 }
@@ -110,12 +111,12 @@ func Start(t testing.TB, cfg Config) *Service {
 		}
 	}
 	settings := config.Defaults()
-	settings.PublicURL = cfg.PublicURL
 	if !cfg.Version1 {
 		settings.Extensions = config.AllExtensions()
 	}
 	keepEdition(t, settings.Extensions)
 	settings.Outbound.Allow = cfg.Allow
+	settings.SignIn.OIDC, settings.PublicURL = cfg.SignIn, cfg.PublicURL
 	if cfg.Vault == nil {
 		if cfg.Vault, err = vault.Open([]seal.MasterKey{{ID: "test", Key: []byte("0123456789abcdef0123456789abcdef")}}, ""); err != nil {
 			t.Fatalf("make a vault: %v", err)

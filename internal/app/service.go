@@ -22,6 +22,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
@@ -30,6 +31,7 @@ import (
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
 	"stoa/internal/session"
+	"stoa/internal/signin"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
@@ -93,6 +95,7 @@ type Service struct {
 	Vault     *vault.Vault
 	Tools     *tool.Tools
 	Console   *console.Server
+	SignIn    *signin.Server
 	Discovery *Discovery
 
 	config   config.Config // at the start
@@ -199,7 +202,7 @@ func (s *Service) buildSessions(p Parts) {
 // buildOutbound creates the parts that store secrets and send requests to addresses of
 // callers.
 func (s *Service) buildOutbound(p Parts) (err error) {
-	if s.network, err = newNetwork(p); err != nil {
+	if s.network, err = newNetwork(p, p.Config.Outbound.Allow); err != nil {
 		return err
 	}
 	if s.Vault = p.Vault; s.Vault == nil {
@@ -248,12 +251,35 @@ func (s *Service) buildAPI(p Parts) error {
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
+	if err := s.buildSignIn(p, site); err != nil {
+		return err
+	}
+	adjust(p.API, s.API)
+	return nil
+}
+
+// buildSignIn creates the sign-in to the console, and the pages with its paths.
+func (s *Service) buildSignIn(p Parts, site *web.Site) error {
+	network, err := identityNetwork(p)
+	if err != nil {
+		return err
+	}
+	life := p.Config.SignIn.Session
+	s.Keys.SessionLife, s.Keys.SessionIdle = life, min(life, s.Keys.SessionIdle)
 	s.Console = &console.Server{Base: &s.API.Base}
+	for _, provider := range p.Config.SignIn.OIDC {
+		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
+	}
+	s.SignIn = &signin.Server{
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
+		Begin: s.Console.SetCookie,
+	}
 	pages := http.NewServeMux()
 	pages.Handle("/", site.Handler())
 	pages.Handle("/console/session", s.Console.Session())
+	s.SignIn.Routes(pages)
 	s.API.Web = pages
-	adjust(p.API, s.API)
 	return nil
 }
 

@@ -315,5 +315,12 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 		}
 	}
 	m.Keys.ForgetAfter(tx)
-	return endedKeys, tx.DeleteMember(ctx, of.AccountID, of.PersonID)
+	if err := tx.DeleteMember(ctx, of.AccountID, of.PersonID); err != nil {
+		return nil, err
+	}
+	left, err := tx.MembershipsOf(ctx, of.PersonID, 1)
+	if err == nil && len(left) == 0 {
+		err = m.Keys.EndSessionsOf(ctx, tx, of.PersonID)
+	}
+	return endedKeys, err
 }

@@ -129,6 +129,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("uploads: %w", err)
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeInvitations(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("invitations: %w", err)
+	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {
 		return fmt.Errorf("deleted secrets: %w", err)

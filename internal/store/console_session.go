@@ -18,8 +18,12 @@ func (tx *Tx) InsertConsoleSession(ctx context.Context, s stoa.ConsoleSession, l
 	if err := tx.lockText(ctx, "console session "+s.PersonID+s.KeyID); err != nil {
 		return err
 	}
+	of, id := "person_id", s.PersonID
+	if id == "" {
+		of, id = "key_id", s.KeyID
+	}
 	if _, err := tx.Exec(ctx, `DELETE FROM console_sessions WHERE hash IN (SELECT hash FROM console_sessions
-		WHERE person_id = $1 AND key_id = $2 ORDER BY created_at DESC, hash LIMIT 1000 OFFSET $3)`, s.PersonID, s.KeyID, limit-1); err != nil {
+		WHERE `+of+` = $1 AND `+of+` <> '' ORDER BY created_at DESC, hash LIMIT 1000 OFFSET $2)`, id, limit-1); err != nil {
 		return err
 	}
 	_, err := consoleSessions.insert(ctx, tx, &s, "")

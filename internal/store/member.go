@@ -47,11 +47,7 @@ func scanMember(rows *sql.Rows) (m MemberRow, err error) {
 // LockMembers makes other transactions that change the members of the account wait until this
 // one ends. SQLite has one writer.
 func (tx *Tx) LockMembers(ctx context.Context, accountID string) error {
-	if !tx.Postgres() {
-		return nil
-	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "members "+accountID)
-	return err
+	return tx.lockText(ctx, "members "+accountID)
 }
 
 // OwnerAccount returns the id of the account of the service's operator, which is the oldest one;
@@ -101,9 +97,9 @@ func (tx *Tx) Members(ctx context.Context, accountID string, p Page) ([]MemberRo
 	return page(ctx, tx, p, scanMember, memberRows(`m.account_id = $1`), accountID)
 }
 
-// MembershipsOf returns the memberships of a person, at most limit, the oldest first.
+// MembershipsOf returns the memberships of a person, at most limit.
 func (tx *Tx) MembershipsOf(ctx context.Context, personID string, limit int) ([]stoa.Member, error) {
-	return list(ctx, tx, members.scan, `SELECT `+members.columns+` FROM members WHERE person_id = $1 ORDER BY created_at, account_id LIMIT $2`, personID, limit)
+	return list(ctx, tx, members.scan, `SELECT `+members.columns+` FROM members WHERE person_id = $1 LIMIT $2`, personID, limit)
 }
 
 // HasOtherOwner reports whether the account has another owner than that person.
@@ -130,7 +126,7 @@ func (tx *Tx) DeleteMember(ctx context.Context, accountID, personID string) erro
 // KeysOfMember returns the keys in force of a member of an account, with that through which the
 // member acts.
 func (tx *Tx) KeysOfMember(ctx context.Context, accountID, personID string) ([]stoa.Key, error) {
-	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE account_id = $1 AND member_id = $2 AND (revoked_at = 0 OR revoked_at > $3) AND (expires_at = 0 OR expires_at > $3) ORDER BY id`,
+	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE account_id = $1 AND member_id = $2 AND (revoked_at = 0 OR revoked_at > $3) AND (expires_at = 0 OR expires_at > $3)`,
 		accountID, personID, db.Micros(tx.Now))
 }
 

@@ -39,6 +39,8 @@ var planned = map[string]string{
 	`UNION ALL SELECT * FROM (SELECT id, 'charge'`:      "three parts of a page, and one row for each lease with purged charges",
 	`FROM keys WHERE account_id = $1 AND made_by = $2`:  "the keys of an account are bounded",
 	`FROM members m JOIN people p ON p.id`:              "the members of an account are bounded",
+	`FROM invitations WHERE expires_at < $`:             "100 open ones of an account, and those of a month: a sweep",
+	`ORDER BY created_at DESC, hash LIMIT 1000`:         "the sessions of a person or of a key are bounded",
 	`FROM tasks WHERE account_id = $1`:                  "the tasks of an account are bounded",
 	`FROM task_runs r WHERE r.task_id = $1 AND r.`:      "those that a partial index has are few",
 	`FROM drive_objects WHERE blob_id <= 0 AND since <`: "what no file refers to, of accounts with too much of it: a sweep",
