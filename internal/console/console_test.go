@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/auth"
+	"stoa/internal/config"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
@@ -217,5 +218,37 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 	}
 	if err := lines.Err(); err != nil {
 		t.Errorf("the stream did not end: %v", err)
+	}
+}
+
+func TestAPersonSeesTheirAccounts(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{SignIn: []config.OIDC{{Name: "corp", Issuer: "https://id.example.com", ClientID: "stoa"}}})
+	m := h.NewMember(h.Account.ID, stoa.RoleViewer, "")
+	var secret string
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) (err error) {
+		secret, err = h.Keys.BeginSession(t.Context(), tx, stoa.ConsoleSession{PersonID: m.PersonID})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	cookie, account := "Cookie: stoa-session="+secret, "Stoa-Account: "+h.Account.ID
+	r := ask(t, h, "GET", "/console/session", "", cookie)
+	for _, part := range []string{
+		`"signedIn":true,"person":{"id":"` + m.PersonID + `",`, `"accounts":[{"id":"` + h.Account.ID + `","name":"test","role":"viewer"}],"keyId":null,`,
+		`"signIn":[{"name":"corp","url":"/signin/corp"}]`,
+	} {
+		if !strings.Contains(r.body, part) {
+			t.Errorf("%s is missing in %s", part, r.body)
+		}
+	}
+	if r := ask(t, h, "GET", "/api/v1/users/me", "", cookie, account); !strings.Contains(r.body, m.KeyID) {
+		t.Errorf("the key of the member is missing in %s", r.body)
+	}
+	ask(t, h, "POST", "/api/v1/keys", `{"name":"x"}`, cookie, account).want(t, "a viewer creates a key", 403, stoa.CodeScope)
+	h.Client(t).Want(204, "DELETE", "/api/v1/members/"+m.PersonID, nil)
+	ask(t, h, "GET", "/api/v1/users/me", "", cookie, account).want(t, "no member any more", 401, stoa.CodeUnauthorized)
+	if r := ask(t, h, "GET", "/console/session", "", cookie); !strings.Contains(r.body, `"signedIn":false,"person":null`) {
+		t.Errorf("still signed in: %s", r.body)
 	}
 }
