@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,10 +168,17 @@ func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// leaving finds the errors of a page that is being left.
+var leaving = regexp.MustCompile("context with specified id|Not attached to an active page|Inspected target navigated")
+
 // see waits until an expression in the page is true.
 func (p page) see(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+	for err != nil && p.ctx.Err() == nil && leaving.MatchString(err.Error()) {
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+	}
+	if err != nil {
 		p.shot("failed")
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 1500)`))
 		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, text)
