@@ -36,6 +36,7 @@ export function Members() {
         path="/members"
         limit={50}
         label="Members"
+        wraps
         empty={{ title: "No members", text: "Programs and people with a key need no membership. Invite people to give each of them a role and a sign-in of their own." }}
         create={
           changes && {
@@ -66,10 +67,10 @@ export function Members() {
           {
             title: "Role",
             show: (m) => (
-              <>
+              <div>
                 {m.role} {m.operatorRole && <Badge>operator: {m.operatorRole}</Badge>}
                 {m.source === "group" && <div class="small muted">by a group</div>}
-              </>
+              </div>
             ),
           },
           { title: "Last used", show: (m) => (m.lastUsedAt ? <Time at={m.lastUsedAt} /> : <span class="muted">never</span>) },
@@ -98,9 +99,9 @@ export function Members() {
           {
             title: "Role",
             show: (i) => (
-              <>
+              <div>
                 {i.role} {i.operatorRole && <Badge>operator: {i.operatorRole}</Badge>}
-              </>
+              </div>
             ),
           },
           { title: "Expires", show: (i) => <Time at={i.expiresAt} /> },
