@@ -275,6 +275,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
 		Begin: s.Console.SetCookie,
 	}
+	s.Console.Failed = s.SignIn.Failed
 	pages := http.NewServeMux()
 	pages.Handle("/", site.Handler())
 	pages.Handle("/console/session", s.Console.Session())

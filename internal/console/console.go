@@ -28,6 +28,9 @@ const (
 // A Server serves the sign-in of the console. Its fields are set before its first use.
 type Server struct {
 	Base *rest.Base // required
+	// Failed counts a sign-in with a wrong key, and returns the error or, if there were too many
+	// from the address, CodeRateLimit. It is required.
+	Failed func(r *http.Request, err error) error
 	// SignIn are the identity providers that the sign-in screen offers.
 	SignIn []Provider
 }
@@ -128,7 +131,7 @@ func (s *Server) begin(x *rest.Exchange) error {
 	switch stoa.CodeOf(err) {
 	case "":
 	case stoa.CodeUnauthorized:
-		return s.Base.WrongSecret(x.HTTP, err)
+		return s.Failed(x.HTTP, err)
 	default:
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/audit"
 	"stoa/internal/auth"
 	"stoa/internal/config"
 	"stoa/internal/stoa"
@@ -167,6 +168,19 @@ func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 		ask(t, h, "GET", "/api/v1/users/me", "", "Cookie: stoa-session="+strings.Repeat("a", 43), "Stoa-Account: "+h.Account.ID).want(t, "a wrong session", 401, stoa.CodeUnauthorized)
 	}
 	ask(t, h, "POST", "/console/session", `{"key":"`+auth.Mint()+`"}`).want(t, "one more", 429, stoa.CodeRateLimit)
+	if err := h.SignIn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+		_, list, err := tx.AuditRows(t.Context(), audit.Service, 0, 100)
+		for _, e := range list {
+			failed = append(failed, e.Action+" "+e.After)
+		}
+		return err
+	}); err != nil || strings.Join(failed, "\n") != `sign_in.failed {"count":31,"reason":"Unauthorized"}` {
+		t.Errorf("the audit log has %q: %v", failed, err)
+	}
 	signIn(t, h, h.Key)
 	ask(t, h, "POST", "/console/session", `{"key":1}`).want(t, "not JSON of a key", 400, stoa.CodeInvalidJSON)
 }

@@ -120,13 +120,13 @@ func (s *Server) callback(x *rest.Exchange) error {
 	a, ok := s.returned(x.HTTP, p)
 	http.SetCookie(x, s.attemptCookie("", -1)) // a state is used once
 	if !ok {
-		s.refuse(x, s.failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "This sign-in was not begun in this browser, was used before, or took longer than 10 minutes. Begin again.")))
+		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "This sign-in was not begun in this browser, was used before, or took longer than 10 minutes. Begin again.")))
 		return nil
 	}
 	q := x.HTTP.URL.Query()
 	code := q.Get("code")
 	if issuer := q.Get("iss"); code == "" || len(code) > maxCallback || issuer != "" && issuer != p.Issuer {
-		s.refuse(x, s.failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "The identity provider has not confirmed the sign-in. Begin again.")))
+		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "The identity provider has not confirmed the sign-in. Begin again.")))
 		return nil
 	}
 	who, err := p.identify(x.HTTP.Context(), a, code)
@@ -138,7 +138,7 @@ func (s *Server) callback(x *rest.Exchange) error {
 			return nil
 		}
 	}
-	s.refuse(x, s.failed(x.HTTP, err))
+	s.refuse(x, s.Failed(x.HTTP, err))
 	return nil
 }
 

@@ -68,7 +68,7 @@ func (s *Server) join(x *rest.Exchange) error {
 	})
 	switch {
 	case stoa.CodeOf(err) == stoa.CodeInvitationEnded:
-		return s.failed(x.HTTP, err)
+		return s.Failed(x.HTTP, err)
 	case err != nil:
 		return err
 	case in.Look:
@@ -94,7 +94,7 @@ func (s *Server) join(x *rest.Exchange) error {
 		return err
 	})
 	if stoa.CodeOf(err) == stoa.CodeInvitationEnded {
-		return s.failed(x.HTTP, err)
+		return s.Failed(x.HTTP, err)
 	}
 	if err != nil {
 		return err

@@ -95,9 +95,9 @@ type failure struct{ network, address, reason string }
 // maxFailures is the maximum number of rows for one minute; further networks share one row.
 const maxFailures = 1000
 
-// failed counts a sign-in that failed because of the person, and returns the error, or
+// Failed counts a sign-in that failed because of the person, and returns the error, or
 // CodeRateLimit if too many came from the network.
-func (s *Server) failed(r *http.Request, err error) error {
+func (s *Server) Failed(r *http.Request, err error) error {
 	if contract.Code(stoa.CodeOf(err)).Status >= http.StatusInternalServerError {
 		return err // ours, or of the identity provider
 	}
