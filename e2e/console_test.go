@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,25 +23,8 @@ import (
 // internal/web with a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	t.Parallel()
-	opts := browsertest.Options(t)
-	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
-	t.Cleanup(release)
-	allocated, end := chromedp.NewExecAllocator(limited, opts...)
-	t.Cleanup(end)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	p := page{t, ctx}
-
-	p.do(chromedp.Navigate(url + "/console"))
-	p.says("Sign in with a key")
-	p.fill("#key", ownerKey)
-	p.press("Sign in")
-	p.see(`!!document.querySelector(".rail")`)
+	url, p := consoleInABrowser(t)
+	ctx := p.ctx
 
 	p.do(chromedp.Navigate(url + "/console#/agents"))
 	p.says("No agents yet")
@@ -135,6 +119,31 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.shot("providers")
 }
 
+// consoleInABrowser starts a service and a browser in which its owner has signed in, or skips the
+// test if there is no browser.
+func consoleInABrowser(t *testing.T) (url string, p page) {
+	t.Helper()
+	opts := browsertest.Options(t)
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(release)
+	allocated, end := chromedp.NewExecAllocator(limited, opts...)
+	t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t.Cleanup(cancel)
+	p = page{t, ctx}
+	p.do(chromedp.Navigate(url + "/console"))
+	p.says("Sign in with a key")
+	p.fill("#key", ownerKey)
+	p.press("Sign in")
+	p.see(`!!document.querySelector(".rail")`)
+	return url, p
+}
+
 // A page is the page in the browser.
 type page struct {
 	t   *testing.T
@@ -148,10 +157,17 @@ func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// leaving finds the errors of a page that is being left.
+var leaving = regexp.MustCompile("context with specified id|Not attached to an active page|Inspected target navigated")
+
 // see waits until an expression in the page is true.
 func (p page) see(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+	for err != nil && p.ctx.Err() == nil && leaving.MatchString(err.Error()) {
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second)))
+	}
+	if err != nil {
 		p.shot("failed")
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 1500)`))
 		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, text)

@@ -80,8 +80,8 @@ func (s *Server) requestedAccount(ctx context.Context, c stoa.Caller, asked stri
 	switch {
 	case asked == "" || asked == c.Account.ID:
 		return c.Account.ID, nil
-	case !c.Key.Has(stoa.ScopeOperator):
-		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperator).At("accountId")
+	case !c.Key.Has(stoa.ScopeOperatorRead):
+		return "", stoa.Errorf(stoa.CodeScope, "Reading other accounts requires a key with the scope %q. Omit \"accountId\" for your own account.", stoa.ScopeOperatorRead).At("accountId")
 	}
 	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
@@ -98,6 +98,9 @@ func (s *Server) getAccount(ctx context.Context, in rest.Request[byID, rest.None
 // updateAccount serves PATCH /api/v1/accounts/{id}.
 func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contract.UpdateAccount]) (rest.Reply[contract.AccountWithCredits], error) {
 	b := in.Body
+	if err := mayUpdateAccount(in.Caller.Key, &b); err != nil {
+		return rest.Reply[contract.AccountWithCredits]{}, err
+	}
 	if b.Plan != "" {
 		if err := s.checkPlanExists(b.Plan); err != nil {
 			return rest.Reply[contract.AccountWithCredits]{}, err
@@ -128,6 +131,24 @@ func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contra
 		return rest.Reply[contract.AccountWithCredits]{}, err
 	}
 	return s.accountWithCredits(ctx, in.Params.ID)
+}
+
+// mayUpdateAccount rejects a change of more than the plan with a key that may only do that.
+func mayUpdateAccount(k stoa.Key, b *contract.UpdateAccount) error {
+	param := ""
+	switch {
+	case k.Has(stoa.ScopeOperator):
+	case b.Name != "":
+		param = "name"
+	case b.Email.IsSpecified():
+		param = "email"
+	case b.Suspended != nil:
+		param = "suspended"
+	}
+	if param == "" {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodeScope, "Changing %q requires a key with the scope %q; yours can change the plan.", param, stoa.ScopeOperator).At(param)
 }
 
 // createGrant serves POST /api/v1/accounts/{id}/grants.

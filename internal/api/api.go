@@ -23,6 +23,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
@@ -57,11 +58,10 @@ type Server struct {
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding
 
-	Plans     func() []stoa.Plan // as published; nil means none
-	Version   string             // of the program; empty means "dev"
-	Commit    string             // empty means "unknown"
-	PublicURL string             // scheme and host for links; if empty, links are paths
-	Contact   config.Contact     // as published
+	Plans   func() []stoa.Plan // as published; nil means none
+	Version string             // of the program; empty means "dev"
+	Commit  string             // empty means "unknown"
+	Contact config.Contact     // as published
 
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // required by the extension tools
@@ -93,6 +93,7 @@ type Server struct {
 	limits    limits
 	responses *responses.Service
 	embeds    *embed.Embeds
+	members   member.Members
 	once      sync.Once
 }
 
@@ -118,6 +119,7 @@ func (s *Server) prepare() {
 		s.KeepAlive = cmp.Or(s.KeepAlive, defaults.KeepAlive)
 		s.Audited = s.audited()
 		s.responses = s.newResponses()
+		s.members.Keys = s.Keys
 		s.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,

@@ -19,7 +19,7 @@ const auditPage = 200
 
 // auditAccount returns the account whose audit log is requested.
 func (s *Server) auditAccount(ctx context.Context, c stoa.Caller, asked string) (string, error) {
-	if asked == audit.Service && c.Key.Has(stoa.ScopeOperator) {
+	if asked == audit.Service && c.Key.Has(stoa.ScopeOperatorRead) {
 		return asked, nil
 	}
 	return s.requestedAccount(ctx, c, asked)

@@ -124,6 +124,15 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do("rotateKey", 201, "POST", v1+"/keys/"+key+"/rotate", object{"overlapSeconds": 3600})
 	do("revokeKey", 204, "DELETE", v1+"/keys/"+key, nil)
 
+	person := h.NewMember(account, "owner", "").PersonID
+	h.NewMember(account, "owner", "")
+	invitation := do("inviteMember", 201, "POST", v1+"/members", object{"role": "viewer"})
+	do("revokeInvitation", 204, "DELETE", v1+"/invitations/"+invitation, nil)
+	step(other, "inviteAccountMember", 201, "POST", v1+"/accounts/"+other+"/members", object{"role": "owner"})
+	do("createSignInLink", 201, "POST", v1+"/members/"+person+"/link", nil)
+	do("updateMember", 200, "PATCH", v1+"/members/"+person, object{"role": "member"})
+	do("removeMember", 204, "DELETE", v1+"/members/"+person, nil)
+
 	space := do("createSpace", 201, "POST", v1+"/spaces", object{"name": "s"})
 	do("updateSpace", 200, "PATCH", v1+"/spaces/"+space, object{"name": "t"})
 	do("deleteSpace", 204, "DELETE", v1+"/spaces/"+space, nil)

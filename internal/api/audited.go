@@ -84,17 +84,14 @@ func (s *Server) audited() map[string]*rest.Audited {
 
 	creates(nil, "POST /api/v1/keys", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
-		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags")
+		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
+		"POST /api/v1/members", "POST /api/v1/members/{id}/link")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
-	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/keys")
+	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/keys", "POST /api/v1/accounts/{id}/members")
 
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
-		accountID, err := accountOfKey(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"))
-		if err != nil {
-			return "", nil, err
-		}
-		k, err := tx.Key(ctx, accountID, x.HTTP.PathValue("id"))
-		return accountID, contractKey(k), err
+		k, err := keyOf(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"), stoa.ScopeOperator)
+		return k.AccountID, contractKey(k), err
 	}, "PATCH /api/v1/keys/{id}", "DELETE /api/v1/keys/{id}", "POST /api/v1/keys/{id}/rotate")
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		a, err := tx.AccountRow(ctx, x.HTTP.PathValue("id"))
@@ -103,6 +100,14 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 		return a.ID, contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds)), nil
 	}, "PATCH /api/v1/accounts/{id}")
+	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
+		m, err := tx.Member(ctx, account, id)
+		return auditedMember(m), err
+	}), "PATCH /api/v1/members/{id}", "DELETE /api/v1/members/{id}")
+	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
+		i, err := tx.Invitation(ctx, account, id)
+		return contractInvitation(i), err
+	}), "DELETE /api/v1/invitations/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		space, err := tx.Space(ctx, account, id)
 		return contractSpace(space), err

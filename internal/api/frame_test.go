@@ -98,7 +98,7 @@ func TestAKeyNeedsTheScope(t *testing.T) {
 			weak = writer
 		}
 		h.ClientWith(t, weak).SendForError("insufficient_scope", op.Sample("x"))
-		if scope == stoa.ScopeOperator {
+		if stoa.OfService(scope) || scope == stoa.ScopeAccountRead || scope == stoa.ScopeAccountWrite {
 			h.ClientWith(t, star).SendForError("insufficient_scope", op.Sample("x"))
 		}
 	})

@@ -22,6 +22,13 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	var acme contract.AccountWithKey
 	c.Want(201, "POST", "/api/v1/accounts", object{"name": "a"}).JSON(&acme)
 	keys, accounts := []string{}, []string{acme.ID}
+	var people, invited []string
+	for range 80 {
+		people = append(people, h.NewMember(h.Account.ID, "viewer", "").PersonID)
+		var i contract.InvitationWithLink
+		c.Want(201, "POST", membersPath, object{"role": "viewer"}).JSON(&i)
+		invited = append(invited, i.ID)
+	}
 	for i := range 180 {
 		var k contract.KeyWithSecret
 		c.Want(201, "POST", "/api/v1/keys", object{"name": "k", "scopes": []string{"responses"}}).JSON(&k)
@@ -57,6 +64,18 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	until("createAccountKey", func(int) *apitest.Reply {
 		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/keys", object{"name": long})
 	})
+	until("inviteMember", func(int) *apitest.Reply { return c.Do("POST", membersPath, object{"role": "viewer", "name": long}) })
+	until("inviteAccountMember", func(int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/members", object{"role": "viewer", "name": long})
+	})
+	until("createSignInLink", func(i int) *apitest.Reply {
+		return c.Do("POST", membersPath+"/"+people[i%len(people)]+"/link", nil)
+	})
+	until("revokeInvitation", func(i int) *apitest.Reply { return c.Do("DELETE", invitationsPath+"/"+invited[i%len(invited)], nil) })
+	until("updateMember", func(i int) *apitest.Reply {
+		return c.Do("PATCH", membersPath+"/"+people[i%len(people)], object{"role": []string{"viewer", "member"}[i/len(people)%2]})
+	})
+	until("removeMember", func(i int) *apitest.Reply { return c.Do("DELETE", membersPath+"/"+people[i%len(people)], nil) })
 	until("revokeKey", func(i int) *apitest.Reply { return c.Do("DELETE", "/api/v1/keys/"+keys[i%120], nil) })
 	keys = keys[120:]
 	until("rotateKey", func(i int) *apitest.Reply {

@@ -49,9 +49,9 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 		ExpiresAt: orZero(in.ExpiresAt).Time(),
 	}
 	if k.Scopes == nil {
-		k.Scopes = slices.DeleteFunc(slices.Clone(from.Scopes), func(scope string) bool { return scope == stoa.ScopeOperator })
+		k.Scopes = slices.DeleteFunc(slices.Clone(from.Scopes), stoa.OfService)
 		if len(k.Scopes) == 0 {
-			return k, stoa.Errorf(stoa.CodeMissingParameter, "\"scopes\" is missing, and this key has no scope to pass on except \"operator\". Send the scopes of the new key.").At("scopes")
+			return k, stoa.Errorf(stoa.CodeMissingParameter, "\"scopes\" is missing, and this key has no scope to pass on except those of operators. Send the scopes of the new key.").At("scopes")
 		}
 	}
 	if k.RequestsPerMinute == 0 {
@@ -72,31 +72,43 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
+	member := ""
+	if by := in.Caller.Key; accountID == by.AccountID && !by.Manages(stoa.Key{}) {
+		member = by.MemberID
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID, member)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
-		return s.Keys.List(ctx, tx, accountID, p.Page)
+		return s.Keys.List(ctx, tx, accountID, member, p.Page)
 	}, contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
 }
 
 // getKey serves GET /api/v1/keys/{id}.
 func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Key], error) {
 	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 		if err != nil {
-			return stoa.Key{}, err
+			return k, err
 		}
-		return s.Keys.Get(ctx, tx, accountID, in.Params.ID)
+		return s.Keys.Get(ctx, tx, k.AccountID, k.ID)
 	})
 	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
-// accountOfKey returns the account whose key the caller names: its own, or with the
-// scope operator that of the key.
-func accountOfKey(ctx context.Context, tx *store.Tx, c stoa.Caller, id string) (string, error) {
-	if c.Key.Has(stoa.ScopeOperator) {
-		return tx.AccountOfKey(ctx, id)
+// keyOf returns the key that the caller names: of its own account, or with the given scope of
+// any. A key that the caller may not see is CodeNotFound, as are those through which members
+// act: they change with the member.
+func keyOf(ctx context.Context, tx *store.Tx, c stoa.Caller, id, foreign string) (k stoa.Key, err error) {
+	accountID := c.Account.ID
+	if c.Key.Has(foreign) {
+		if accountID, err = tx.AccountOfKey(ctx, id); err != nil {
+			return k, err
+		}
 	}
-	return c.Account.ID, nil
+	k, err = tx.Key(ctx, accountID, id)
+	if err == nil && (k.Kind == stoa.KeyOfMember || accountID == c.Account.ID && !c.Key.Manages(k)) {
+		return stoa.Key{}, store.NoKey(id)
+	}
+	return k, err
 }
 
 // updateKey serves PATCH /api/v1/keys/{id}.
@@ -115,11 +127,11 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 		p.ExpiresAt = new(orZero(n).Time())
 	}
 	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 		if err != nil {
-			return stoa.Key{}, err
+			return k, err
 		}
-		return s.Keys.Patch(ctx, tx, in.Caller.Key, accountID, in.Params.ID, p)
+		return s.Keys.Patch(ctx, tx, in.Caller.Key, k.AccountID, k.ID, p)
 	})
 	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
 }
@@ -129,8 +141,9 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 // accounts.
 func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
 	var accountID string
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if accountID, err = accountOfKey(ctx, tx, in.Caller, in.Params.ID); err == nil {
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+		if accountID = k.AccountID; err == nil {
 			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
 		}
 		if err == nil {
@@ -209,15 +222,15 @@ func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[by
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
 	}
-	accountID, err := accountOfKey(ctx, tx, in.Caller, in.Params.ID)
+	old, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	k, secret, err := s.Keys.Rotate(ctx, tx, in.Caller.Key, accountID, in.Params.ID, overlap)
+	k, secret, err := s.Keys.Rotate(ctx, tx, in.Caller.Key, old.AccountID, old.ID, overlap)
 	if err != nil {
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
-	old, err := tx.Key(ctx, accountID, in.Params.ID)
+	old, err = tx.Key(ctx, old.AccountID, old.ID)
 	body := keyWithSecret(k, secret)
 	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
 	return createdKey(body), err

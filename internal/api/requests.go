@@ -66,7 +66,7 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 
 // requestsOf returns the account whose requests the caller lists; empty means all.
 func (s *Server) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
-	if asked == allAccounts && c.Key.Has(stoa.ScopeOperator) {
+	if asked == allAccounts && c.Key.Has(stoa.ScopeOperatorRead) {
 		return "", nil
 	}
 	return s.requestedAccount(ctx, c, asked)
@@ -86,7 +86,7 @@ func statuses(word string) (least, most int) {
 // getRequest serves GET /api/v1/requests/{id}.
 func (s *Server) getRequest(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Request], error) {
 	accountID := in.Caller.Account.ID
-	if in.Caller.Key.Has(stoa.ScopeOperator) {
+	if in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID = "" // of any account that reports it
 	}
 	r, err := read(ctx, s, func(tx *store.Tx) (store.RequestRow, error) { return tx.Request(ctx, accountID, in.Params.ID) })

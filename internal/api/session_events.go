@@ -56,11 +56,11 @@ func (s *Server) listSessionEvents(w http.ResponseWriter, in *rest.Request[listS
 	if q.LastEventID != nil {
 		after = *q.LastEventID
 	}
-	authorization := in.HTTP.Header.Get("Authorization")
+	r := in.HTTP // the stream does not keep the rest of the request
 	stream := &sessionStream{
 		ctx: ctx, s: s, slot: c.Key.Root(), most: s.Limits.EventStreamsPerKey,
 		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,
-		mayWatch: func() bool { return s.keyMayWatch(ctx, authorization) },
+		mayWatch: func() bool { return s.mayWatch(r) },
 		req: session.EventsRequest{
 			AccountID: c.Account.ID, AgentID: q.ID, SessionID: q.SessionID,
 			After: min(after, row.LastSeq), Follow: q.Follow, Heartbeat: watchEvery,
@@ -228,9 +228,9 @@ func (e *sessionStream) beat() error {
 	return e.send()
 }
 
-// keyMayWatch reports whether the key of a stream is still valid.
-func (s *Server) keyMayWatch(ctx context.Context, authorization string) bool {
-	c, err := s.Keys.Verify(ctx, authorization)
+// mayWatch reports whether the key or the session of a stream's request is still valid.
+func (s *Server) mayWatch(r *http.Request) bool {
+	c, err := s.Verify(r)
 	switch stoa.CodeOf(err) {
 	case "":
 		return c.Key.Has("sessions:read")

@@ -55,7 +55,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
 	accountID, err := s.requestedAccount(ctx, in.Caller, q.AccountID)
-	if q.AccountID == allAccounts && in.Caller.Key.Has(stoa.ScopeOperator) {
+	if q.AccountID == allAccounts && in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID, err = allAccounts, nil
 	}
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/extract/extracttest"
 	"stoa/internal/listen"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
@@ -65,6 +66,8 @@ type Config struct {
 	Allow     []string                // destinations that are not public; see package outbound
 	Idle      bool                    // sessions are accepted but not run
 	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
+	SignIn    []config.OIDC           // identity providers
+	PublicURL string                  // empty means the address of the service
 	Version1  bool                    // without extensions; otherwise all are enabled
 	Recorder  *Recorder               // nil disables recording
 }
@@ -113,6 +116,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	}
 	keepEdition(t, settings.Extensions)
 	settings.Outbound.Allow = cfg.Allow
+	settings.SignIn.OIDC, settings.PublicURL = cfg.SignIn, cfg.PublicURL
 	if cfg.Vault == nil {
 		if cfg.Vault, err = vault.Open([]seal.MasterKey{{ID: "test", Key: []byte("0123456789abcdef0123456789abcdef")}}, ""); err != nil {
 			t.Fatalf("make a vault: %v", err)
@@ -211,6 +215,30 @@ func (s *Service) NewKeyLike(k stoa.Key) (string, stoa.Key) {
 		s.t.Fatalf("make a key: %v", err)
 	}
 	return secret, made
+}
+
+// NewMember creates a member of an account, who signs in with links.
+func (s *Service) NewMember(accountID, role, operatorRole string) store.MemberRow {
+	s.t.Helper()
+	ctx := context.Background()
+	members := member.Members{Keys: s.Keys}
+	var made store.MemberRow
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		i, _, err := members.Invite(ctx, tx, stoa.Invitation{AccountID: accountID, Role: role, OperatorRole: operatorRole})
+		if err != nil {
+			return err
+		}
+		p, err := tx.PersonOf(ctx, stoa.Person{Name: role})
+		if err != nil {
+			return err
+		}
+		made, err = members.Accept(ctx, tx, i, p)
+		return err
+	})
+	if err != nil {
+		s.t.Fatalf("make a member: %v", err)
+	}
+	return made
 }
 
 // Client returns a checking client with the owner's key.

@@ -1,17 +1,21 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
+	"stoa/internal/config"
 	"stoa/internal/outbound"
+	"stoa/internal/signin"
 )
 
 // newNetwork returns the network for addresses that callers choose, which never reaches the
-// service itself.
-func newNetwork(p Parts) (*outbound.Network, error) {
+// service itself. allowed are the destinations that need not be public.
+func newNetwork(p Parts, allowed []string) (*outbound.Network, error) {
 	o := p.Config.Outbound
-	allow, err := outbound.ParseDestinations(o.Allow)
+	allow, err := outbound.ParseDestinations(allowed)
 	if err != nil {
 		return nil, fmt.Errorf("outbound.allow: %w", err)
 	}
@@ -30,4 +34,34 @@ func newNetwork(p Parts) (*outbound.Network, error) {
 	settings := outbound.Settings{Allow: allow, Deny: deny, Proxy: proxy, Own: own}
 	adjust(p.Network, &settings)
 	return outbound.New(settings), nil
+}
+
+// identityNetwork returns the network for identity providers: the operator chooses them, so they
+// may also be in a private network.
+func identityNetwork(p Parts) (*outbound.Network, error) {
+	allowed := []string{"0.0.0.0/0", "::/0"}
+	for _, idp := range p.Config.SignIn.OIDC {
+		if u, err := url.Parse(idp.Issuer); err == nil {
+			allowed = append(allowed, outbound.HostPort(u)) // a proxy resolves the name
+		}
+	}
+	return newNetwork(p, allowed)
+}
+
+// CheckOnline returns errors of a configuration that only other servers know: issuers of identity
+// providers that differ from those in their discovery documents.
+func CheckOnline(ctx context.Context, cfg config.Config) error {
+	network, err := identityNetwork(Parts{Config: cfg, Address: cfg.Listen})
+	if err != nil {
+		return err
+	}
+	client := network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply})
+	var all []error
+	for i, idp := range cfg.SignIn.OIDC {
+		if err := signin.CheckIssuer(ctx, idp, client); err != nil {
+			path := fmt.Sprintf("signIn.oidc[%d].issuer", i)
+			all = append(all, &config.Problem{Where: cfg.Where(path), Path: path, Message: err.Error()})
+		}
+	}
+	return errors.Join(all...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stoa/internal/config"
+	"stoa/internal/fakeidp"
 	"stoa/internal/outbound"
 )
 
@@ -26,7 +27,7 @@ func TestTheServiceNeverCallsItself(t *testing.T) {
 		"its origin":         {Parts{Address: "127.0.0.1:1", Config: config.Config{PublicURL: server.URL}}, outbound.NotAllowed},
 	} {
 		c.parts.Config.Outbound.Allow = []string{"127.0.0.0/8"}
-		n, err := newNetwork(c.parts)
+		n, err := newNetwork(c.parts, c.parts.Config.Outbound.Allow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,5 +40,25 @@ func TestTheServiceNeverCallsItself(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (failed == nil || failed.Reason != c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestCheckOnlineNamesAFinalSlash(t *testing.T) {
+	t.Parallel()
+	idp := fakeidp.New(t)
+	check := func(issuer string) error {
+		cfg := config.Defaults()
+		cfg.SignIn.OIDC = []config.OIDC{{Name: "corp", Issuer: issuer, ClientID: fakeidp.ClientID}}
+		return CheckOnline(t.Context(), cfg)
+	}
+	if err := check(idp.Issuer); err != nil {
+		t.Error(err)
+	}
+	if err := check(strings.TrimSuffix(idp.Issuer, "/")); err == nil || !strings.Contains(err.Error(), "signIn.oidc[0].issuer") || !strings.Contains(err.Error(), "final slash") {
+		t.Errorf("without the final slash: %v", err)
+	}
+	idp.Misbehave(fakeidp.Down)
+	if err := check(idp.Issuer); err == nil || !strings.Contains(err.Error(), "502") || strings.Contains(err.Error(), fakeidp.Secret) {
+		t.Errorf("a provider that is down: %v", err)
 	}
 }

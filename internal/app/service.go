@@ -16,11 +16,13 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
 	"stoa/internal/config"
+	"stoa/internal/console"
 	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
@@ -29,6 +31,7 @@ import (
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
 	"stoa/internal/session"
+	"stoa/internal/signin"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
@@ -91,6 +94,8 @@ type Service struct {
 	Peers     *peers.Peers
 	Vault     *vault.Vault
 	Tools     *tool.Tools
+	Console   *console.Server
+	SignIn    *signin.Server
 	Discovery *Discovery
 
 	config   config.Config // at the start
@@ -197,7 +202,7 @@ func (s *Service) buildSessions(p Parts) {
 // buildOutbound creates the parts that store secrets and send requests to addresses of
 // callers.
 func (s *Service) buildOutbound(p Parts) (err error) {
-	if s.network, err = newNetwork(p); err != nil {
+	if s.network, err = newNetwork(p, p.Config.Outbound.Allow); err != nil {
 		return err
 	}
 	if s.Vault = p.Vault; s.Vault == nil {
@@ -235,17 +240,47 @@ func (s *Service) buildAPI(p Parts) error {
 	s.API = &api.Server{
 		Base: rest.Base{
 			Keys: s.Keys, Store: s.Store, MaxBody: int64(p.Config.Limits.Body), Limits: p.Config.Limits, Extensions: p.Config.Extensions, Logger: s.log,
-			Proxies: p.Config.Proxies(), Hosts: serviceHosts(p.Config),
-			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer, Web: site.Handler(),
+			PublicURL: p.Config.BaseURL(p.Address),
+			Proxies:   p.Config.Proxies(), Hosts: serviceHosts(p.Config),
+			RateLimited: s.limited.Load, RequestLog: s.logs.Load, Ended: s.ended(p.Metrics), Tracer: p.Tracer,
 		},
 		Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Ledger: s.Ledger, Drives: s.Drives,
 		Catalog: &s.catalog, Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact, PublicURL: p.Config.BaseURL(p.Address),
+		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
+	if err := s.buildSignIn(p, site); err != nil {
+		return err
+	}
 	adjust(p.API, s.API)
+	return nil
+}
+
+// buildSignIn creates the sign-in to the console, and the pages with its paths.
+func (s *Service) buildSignIn(p Parts, site *web.Site) error {
+	network, err := identityNetwork(p)
+	if err != nil {
+		return err
+	}
+	life := p.Config.SignIn.Session
+	s.Keys.SessionLife, s.Keys.SessionIdle = life, min(life, s.Keys.SessionIdle)
+	s.Console = &console.Server{Base: &s.API.Base}
+	for _, provider := range p.Config.SignIn.OIDC {
+		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
+	}
+	s.SignIn = &signin.Server{
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
+		Begin: s.Console.SetCookie,
+	}
+	s.Console.Failed = s.SignIn.Failed
+	pages := http.NewServeMux()
+	pages.Handle("/", site.Handler())
+	pages.Handle("/console/session", s.Console.Session())
+	s.SignIn.Routes(pages)
+	s.API.Web = pages
 	return nil
 }
 

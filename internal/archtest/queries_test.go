@@ -22,6 +22,7 @@ var unlimited = map[string]string{
 	"drive.spread":   "limits.driveFiles: the files of one drive with the same content",
 
 	"backup.schema":                    "the tables and columns of a backup whose schema is being compared",
+	"store.KeysOfMember":               "limits.keysPerAccount",
 	"store.SpentByRoot":                "a group for each key, limits.keysPerAccount and limits.endedKeysPerAccount",
 	"store.Refusals":                   "maxRefusals, enforced where a row is added",
 	"store.ActiveSessions":             "limits.queuedSessions and the plan's sessions at once",

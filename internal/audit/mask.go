@@ -16,7 +16,7 @@ import (
 const maxObject = 32 << 10
 
 // secretWords are the parts of a member's name that suggest a secret, in small letters.
-var secretWords = []string{"secret", "token", "password", "header", "key", "credential", "authorization"}
+var secretWords = []string{"secret", "token", "password", "header", "key", "credential", "authorization", "link"}
 
 // Shown are the members with such a name that contain no secret. Every other is masked.
 var Shown = []string{
@@ -30,7 +30,7 @@ var Shown = []string{
 
 // Masked are the members with such a name that are masked. A test compares both lists with the
 // contract, so that each new member needs a decision.
-var Masked = []string{"secret", "token", "key", "headers"}
+var Masked = []string{"secret", "token", "key", "headers", "link"}
 
 const masked = "(masked)"
 

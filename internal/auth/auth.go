@@ -4,7 +4,8 @@
 //
 // It never logs or stores a secret, never repeats one in an error, and does not handle
 // credits. Start with [Keys.Verify]; manage.go has the operations of the key endpoints,
-// secret.go the format of a key, cache.go the cache of verified keys.
+// session.go the sessions of the console, secret.go the format of a key, cache.go the cache
+// of verified keys.
 package auth
 
 import (
@@ -47,7 +48,11 @@ type Keys struct {
 	st    *store.Store
 	plans func(id string) stoa.Plan
 	now   func() time.Time
-	cache keyCache
+	cache keyCache // of keys, and of sessions of the console
+
+	// SessionLife and SessionIdle are the longest life of a session of the console, and the
+	// longest time without a use. They are set before the first use; New sets defaults.
+	SessionLife, SessionIdle time.Duration
 	// changes counts the invalidations of the cache, so that a row read before one
 	// is not cached after it.
 	changes atomic.Uint64
@@ -55,12 +60,14 @@ type Keys struct {
 
 	mu   sync.Mutex
 	used map[string]time.Time // unstored times of last use by key id, to the minute
+	seen map[string]time.Time // likewise of sessions, by the hash of their secret
 }
 
 // known is a key with its account as read from the store.
 type known struct {
 	key     stoa.Key
 	account stoa.Account
+	session *stoa.ConsoleSession // that acts through the key; nil if the caller has sent the key
 	read    time.Time
 	renewed atomic.Bool  // a caller is reading the row again
 	noted   atomic.Int64 // the minute of the last recorded use, since 1970
@@ -69,7 +76,7 @@ type known struct {
 // New returns Keys over an open store. plans returns the plan with an id, even if it is not
 // configured; it is called at each verification.
 func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
-	k := &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
+	k := &Keys{st: st, plans: plans, now: time.Now, SessionLife: sessionLife, SessionIdle: sessionIdle, used: map[string]time.Time{}, seen: map[string]time.Time{}}
 	st.OnHint(cluster.HintKeys, func(string) { k.Forget() })
 	st.OnListening(k.Forget)
 	return k
@@ -88,21 +95,26 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 		return stoa.Caller{}, unauthorized("The Authorization header holds no API key of this service.")
 	}
 	hash := sha256.Sum256([]byte(secret))
-	now := k.now()
-	e, ok := k.cache.get(hash)
-	if ok {
-		age := now.Sub(e.read)
-		ok = age < renewal || age < freshness && e.renewed.Swap(true)
-	}
-	if !ok {
+	e := k.cached(hash)
+	if e == nil {
 		var err error
-		if e, err = k.load(ctx, hash); err != nil {
+		e, err = k.load(ctx, hash, func(ctx context.Context, tx *store.Tx, e *known) (found bool, err error) {
+			e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))
+			return found, err
+		})
+		if err != nil {
 			return stoa.Caller{}, err
 		}
 		if e == nil {
 			return stoa.Caller{}, unauthorized("There is no such API key.")
 		}
 	}
+	return k.admit(e)
+}
+
+// admit returns the caller of a known key, or the error of a key that is not in force.
+func (k *Keys) admit(e *known) (stoa.Caller, error) {
+	now := k.now()
 	caller := stoa.Caller{Account: e.account, Key: e.key}
 	switch {
 	case InForce(e.key, now):
@@ -138,15 +150,28 @@ func bearer(header string) (string, bool) {
 // maxSecret bounds the work done for an unauthenticated request, in bytes.
 const maxSecret = 512
 
-// load reads a key's row, once for all concurrent callers. It returns nil if the key does
+// cached returns the entry of a hash, or nil if it must be read.
+func (k *Keys) cached(hash [sha256.Size]byte) *known {
+	if e, ok := k.cache.get(hash); ok {
+		if age := k.now().Sub(e.read); age < renewal || age < freshness && e.renewed.Swap(true) {
+			return e
+		}
+	}
+	return nil
+}
+
+// A reader fills an entry from the store, and reports whether it exists.
+type reader func(ctx context.Context, tx *store.Tx, e *known) (bool, error)
+
+// load reads an entry, once for all concurrent callers. It returns nil if the entry does
 // not exist.
-func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error) {
+func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte, fill reader) (*known, error) {
 	// The number of changes is part of the flight's name: a caller after a change
 	// must not share a row read before it.
 	before := k.changes.Load()
 	flight := string(binary.BigEndian.AppendUint64(hash[:], before))
 	v, err, _ := k.loads.Do(flight, func() (any, error) {
-		return k.read(context.WithoutCancel(ctx), hash, before) // the read serves other callers too
+		return k.read(context.WithoutCancel(ctx), hash, before, fill) // the read serves other callers too
 	})
 	if err != nil {
 		return nil, err
@@ -154,13 +179,13 @@ func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error)
 	return v.(*known), nil
 }
 
-// read reads a key by its hash and caches it, unless a change was committed
-// since before; an unknown key is nil.
-func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) (*known, error) {
+// read reads an entry and caches it under its hash, unless a change was committed since
+// before; an entry that does not exist is nil.
+func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64, fill reader) (*known, error) {
 	e := &known{read: k.now()}
 	found := false
 	err := k.st.Read(store.Promptly(ctx), func(tx *store.Tx) (err error) {
-		e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))
+		found, err = fill(ctx, tx, e)
 		return err
 	})
 	if err != nil {
@@ -170,7 +195,11 @@ func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) 
 		k.cache.drop(hash)
 		return nil, nil
 	}
-	e.noted.Store(e.key.LastUsedAt.Unix() / 60)
+	last := e.key.LastUsedAt
+	if e.session != nil {
+		last = e.session.SeenAt
+	}
+	e.noted.Store(last.Unix() / 60)
 	k.cache.set(hash, e)
 	if k.changes.Load() != before {
 		k.cache.drop(hash) // the row may be older than the change
@@ -204,7 +233,11 @@ func (k *Keys) recordUse(e *known, now time.Time) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.used[e.key.ID] = time.Unix(minute*60, 0).UTC()
+	at := time.Unix(minute*60, 0).UTC()
+	k.used[e.key.ID] = at
+	if e.session != nil {
+		k.seen[e.session.Hash] = at
+	}
 }
 
 // Run stores the times of last use every 15 seconds until ctx ends, and then once more.
@@ -226,8 +259,8 @@ func (k *Keys) Run(ctx context.Context) error {
 // Flush stores the times of last use that are only in memory.
 func (k *Keys) Flush(ctx context.Context) error {
 	k.mu.Lock()
-	used := k.used
-	k.used = map[string]time.Time{}
+	used, seen := k.used, k.seen
+	k.used, k.seen = map[string]time.Time{}, map[string]time.Time{}
 	k.mu.Unlock()
 	if len(used) == 0 {
 		return nil
@@ -238,18 +271,29 @@ func (k *Keys) Flush(ctx context.Context) error {
 				return err
 			}
 		}
+		for hash, at := range seen {
+			if err := tx.TouchConsoleSession(ctx, hash, at); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	if err != nil {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		for id, at := range used {
-			if at.After(k.used[id]) {
-				k.used[id] = at
-			}
-		}
+		keepLatest(k.used, used)
+		keepLatest(k.seen, seen)
 	}
 	return err
+}
+
+// keepLatest adds times to a map, unless it has later ones.
+func keepLatest(to, from map[string]time.Time) {
+	for id, at := range from {
+		if at.After(to[id]) {
+			to[id] = at
+		}
+	}
 }
 
 // lastUsed returns the key with its time of last use, even if that is not stored yet.

@@ -40,7 +40,7 @@ func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, s
 		key.RootID = by.Root()
 	}
 	if by.AccountID == key.AccountID {
-		key.MadeBy = by.ID
+		key.MadeBy, key.MemberID = by.ID, by.MemberID
 	}
 	return k.Create(ctx, tx, key, secret)
 }
@@ -79,10 +79,9 @@ func tidy(scopes []string) []string {
 
 // Within returns CodeScope if key could do more than by, the key that requests it: if it
 // has a scope that by lacks, a higher limit or a later expiry. An operator may create any
-// key of another account, unless that account is an operator's too.
+// key of another account without rights in the service.
 func Within(by, key stoa.Key) error {
-	operator := by.Has(stoa.ScopeOperator)
-	if operator && key.AccountID != by.AccountID && !key.Has(stoa.ScopeOperator) {
+	if by.Has(stoa.ScopeOperator) && key.AccountID != by.AccountID && !slices.ContainsFunc(key.Scopes, stoa.OfService) {
 		return nil
 	}
 	for _, s := range key.Scopes {
@@ -109,9 +108,9 @@ func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (sto
 }
 
 // List returns the keys of an account, including revoked and expired ones, and whether
-// there are more.
-func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store.Page) ([]stoa.Key, bool, error) {
-	list, more, err := tx.Keys(ctx, accountID, p)
+// there are more. With a memberID it returns only those of that member.
+func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID, memberID string, p store.Page) ([]stoa.Key, bool, error) {
+	list, more, err := tx.Keys(ctx, accountID, memberID, p)
 	for i := range list {
 		list[i] = k.lastUsed(list[i])
 	}

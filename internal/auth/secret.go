@@ -17,9 +17,21 @@ const (
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
+// LinkPrefix begins the tokens of links that people open once.
+const LinkPrefix = "inv_"
+
 // Mint returns the secret of a new key: sk_, 32 random characters (190 bits) and
 // 6 check characters.
 func Mint() (secret string) {
+	secret = random(prefix)
+	return secret + checkOf(secret)
+}
+
+// MintLink returns the token of a new link: [LinkPrefix] and 32 random characters.
+func MintLink() (token string) { return random(LinkPrefix) }
+
+// random returns the prefix and 32 random characters.
+func random(prefix string) string {
 	b := make([]byte, 0, secretChars)
 	b = append(b, prefix...)
 	var random [64]byte
@@ -32,7 +44,7 @@ func Mint() (secret string) {
 			}
 		}
 	}
-	return string(append(b, checkOf(string(b))...))
+	return string(b)
 }
 
 // checkOf returns the CRC-32 of the text in six base62 characters.

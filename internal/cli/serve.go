@@ -82,13 +82,19 @@ func (e *env) config() *cobra.Command {
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration", Args: noArgs,
 		Long:    "Read the configuration and check it as a start would, without starting. Every error is printed with its location, one per line, and the exit code is then 1.",
-		Example: "  stoa config check --config stoa.yaml",
+		Example: "  stoa config check --config stoa.yaml\n  stoa config check --online",
 	}
 	examine := e.settingsBy(check, config.Examine)
-	check.RunE = func(*cobra.Command, []string) error {
+	online := check.Flags().Bool("online", false, "also read the discovery documents of identity providers")
+	check.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := examine()
 		if err = cfg.Together(err, app.Check(cfg)); err != nil {
 			return err
+		}
+		if *online {
+			if err := app.CheckOnline(c.Context(), cfg); err != nil {
+				return err
+			}
 		}
 		for _, w := range cfg.Warnings {
 			fmt.Fprintf(e.err, "warning: %s\n", w)

@@ -42,6 +42,7 @@ func (c Config) Check() []*Problem {
 	k.sizes()
 	k.limits()
 	k.plans()
+	k.signIn()
 	k.providers()
 	k.routes()
 	return k.list

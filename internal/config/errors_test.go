@@ -5,6 +5,11 @@ import (
 	"testing"
 )
 
+// idp returns a file with one identity provider.
+func idp(settings string) string {
+	return "publicUrl: https://stoa.example.com\nsignIn: {oidc: [{name: corp, " + settings + "}]}\n"
+}
+
 // TestProblems lists the exact message of each mistake: its place, the problem, the remedy.
 func TestProblems(t *testing.T) {
 	t.Parallel()
@@ -34,6 +39,33 @@ func TestProblems(t *testing.T) {
 		{
 			name: "a number without a unit", yaml: "keepAlive: 15\n",
 			want: `stoa.yaml:1:12: keepAlive: "15" is not a duration; write a number with its unit, such as 500ms, 30s, 15m, 24h or 7d`,
+		},
+		{
+			name: "an identity provider of every tenant", yaml: idp("issuer: https://login.microsoftonline.com/common/v2.0, clientId: c"),
+			want: `stoa.yaml:2:38: signIn.oidc[0].issuer: "https://login.microsoftonline.com/common/v2.0" accepts people of every tenant, and its tokens have other issuers; use that of your tenant, https://login.microsoftonline.com/TENANT-ID/v2.0`,
+		},
+		{
+			name: "an identity provider without TLS", yaml: idp("issuer: http://id.example.com/, clientId: c"),
+			want: `stoa.yaml:2:38: signIn.oidc[0].issuer: "http://id.example.com/" is not an issuer; write its https address as in its discovery document, such as https://id.example.com/`,
+		},
+		{
+			name: "an identity provider without a client", yaml: idp("issuer: https://id.example.com/, clientSecretEnv: NONE"),
+			want: "stoa.yaml:2:17: signIn.oidc[0].clientId: the identity provider knows this service under a client id; set it\n" +
+				"stoa.yaml:2:80: signIn.oidc[0].clientSecretEnv: the environment variable NONE is not set; set it, or remove clientSecretEnv for a client without a secret",
+		},
+		{
+			name: "groups", yaml: idp(`issuer: https://id.example.com/, clientId: c, groups: [{group: a}, {group: b, role: king, account: acc_1}, {role: owner}, {group: c, role: owner}, {group: d, operator: admin, account: acc_1}]`),
+			want: "stoa.yaml:2:85: signIn.oidc[0].groups[0].role: a group gives a role; use one of owner, member, viewer\n" +
+				"stoa.yaml:2:114: signIn.oidc[0].groups[1].role: \"king\" is not one of owner, member, viewer\n" +
+				"stoa.yaml:2:137: signIn.oidc[0].groups[2].group: name the group, as it is in the claim\n" +
+				"stoa.yaml:2:152: signIn.oidc[0].groups[3].account: name the account by its id, such as acc_…\n" +
+				"stoa.yaml:2:198: signIn.oidc[0].groups[4].operator: operators are members of the operator's account; remove account",
+		},
+		{
+			name: "identity providers on several nodes", yaml: "database: postgres://db.internal/stoa\nsignIn: {session: 1s, oidc: [{name: corp, issuer: https://id.example.com/, clientId: c}]}\n",
+			want: "stoa.yaml:2:19: signIn.session: 1s is out of range; use 5m to 30d\n" +
+				"publicUrl: identity providers redirect people to this address; set it\n" +
+				"secrets.keys: a sign-in that begins on one node may end on another; set a key, which encrypts its state",
 		},
 		{name: "a list in place of a value", yaml: "listen: [a]\n", want: `stoa.yaml:1:9: listen: must be a single value`},
 		{name: "a value in place of a list", yaml: "auto: alpha\n", want: `stoa.yaml:1:7: auto: must be a list, such as [a, b]`},

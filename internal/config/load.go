@@ -276,6 +276,19 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 			key = fromFile(path+".apiKeyFile", p.APIKeyFile)
 		}
 	}
+	for i := range c.SignIn.OIDC {
+		p, path := &c.SignIn.OIDC[i], fmt.Sprintf("signIn.oidc[%d]", i)
+		secret := ""
+		p.secret = &secret
+		if p.ClientSecretEnv != "" {
+			if secret = getenv(p.ClientSecretEnv); secret == "" {
+				fail(path+".clientSecretEnv", "the environment variable %s is not set; set it, or remove clientSecretEnv for a client without a secret", p.ClientSecretEnv)
+			}
+		}
+		if p.ClientSecretFile != "" {
+			secret = fromFile(path+".clientSecretFile", p.ClientSecretFile)
+		}
+	}
 	for i := range c.Secrets.Keys {
 		k, path := &c.Secrets.Keys[i], fmt.Sprintf("secrets.keys[%d]", i)
 		key := ""

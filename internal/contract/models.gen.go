@@ -16,6 +16,12 @@ const (
 	RevokeKeyParamsRevokeMadeTrue  RevokeKeyParamsRevokeMade = "true"
 )
 
+// Defines values for RemoveMemberParamsKeys.
+const (
+	RemoveMemberParamsKeysEnd  RemoveMemberParamsKeys = "end"
+	RemoveMemberParamsKeysKeep RemoveMemberParamsKeys = "keep"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -1003,7 +1009,7 @@ type CreateKey struct {
 	Name                  string                   `json:"name"`
 	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
 
-	// Scopes The permissions of the key; `*` is everything except `operator` and `account:read`, and `operator` includes `account:read`. Default: the scopes of the key of this request without `operator`; for another account `*`.
+	// Scopes The permissions of the key; `*` is everything except `account:…` and `operator…`; `operator` includes `account:read`, `account:write`, `operator:read` and `operator:billing`. Default: the scopes of the key of this request without those of operators; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 }
 
@@ -2030,6 +2036,60 @@ type InputList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// Invitation An invitation to the account.
+type Invitation struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// CreatedBy The id of the key that created it.
+	CreatedBy nullable.Nullable[string] `json:"createdBy"`
+	ExpiresAt Time                      `json:"expiresAt"`
+
+	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID           string                    `json:"id"`
+	Name         nullable.Nullable[string] `json:"name"`
+	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
+	Role         string                    `json:"role"`
+}
+
+// InvitationList defines model for InvitationList.
+type InvitationList struct {
+	Data    []Invitation `json:"data"`
+	HasMore bool         `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// InvitationWithLink defines model for InvitationWithLink.
+type InvitationWithLink struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// CreatedBy The id of the key that created it.
+	CreatedBy nullable.Nullable[string] `json:"createdBy"`
+	ExpiresAt Time                      `json:"expiresAt"`
+
+	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Link The link to send to the person. It is shown only once; without `publicUrl` it is a path.
+	//
+	// Example: https://stoa.example.com/join#inv_…
+	Link         string                    `json:"link"`
+	Name         nullable.Nullable[string] `json:"name"`
+	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
+	Role         string                    `json:"role"`
+}
+
+// InviteMember defines model for InviteMember.
+type InviteMember struct {
+	// Name The name of the person.
+	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
+
+	// OperatorRole Only in the account of the service's operator.
+	OperatorRole nullable.Nullable[string] `json:"operatorRole,omitempty,omitzero"`
+	Role         string                    `json:"role"`
+}
+
 // Key A key without its secret.
 type Key struct {
 	CreatedAt Time                    `json:"createdAt"`
@@ -2340,10 +2400,20 @@ type Limits struct {
 	// Example: 100000
 	MaxInstructionsCharacters int64 `json:"maxInstructionsCharacters"`
 
+	// MaxInvitations Open invitations of an account.
+	//
+	// Example: 100
+	MaxInvitations int64 `json:"maxInvitations"`
+
 	// MaxKeys Keys of an account that are neither revoked nor expired.
 	//
 	// Example: 100
 	MaxKeys int64 `json:"maxKeys"`
+
+	// MaxMembers Of an account.
+	//
+	// Example: 500
+	MaxMembers int64 `json:"maxMembers"`
 
 	// MaxMessageCharacters The maximum length of a message to an agent, or of an answer.
 	//
@@ -2509,6 +2579,45 @@ type Limits struct {
 	//
 	// Example: 1800
 	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
+}
+
+// Member A person who can sign in to the account.
+type Member struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// Email As the identity provider states it. Only for display: people are identified by issuer and subject.
+	Email nullable.Nullable[string] `json:"email"`
+
+	// ID Example: per_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Issuer The identity provider with which the person signs in; null for one who signs in with links.
+	Issuer nullable.Nullable[string] `json:"issuer"`
+
+	// KeyID The id of the key through which the member acts.
+	KeyID string `json:"keyId"`
+
+	// LastUsedAt To the minute.
+	LastUsedAt nullable.Nullable[Time]   `json:"lastUsedAt"`
+	Name       nullable.Nullable[string] `json:"name"`
+
+	// OperatorRole In the account of the service's operator, the rights in the service. `admin`: everything. `support`: reads. `billing`: reads, grants credits, sets plans and invites people to accounts.
+	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
+
+	// Role `owner`: everything in the account. `member`: uses models, agents, sessions, drives, schedules and embeds, and manages their own keys. `viewer`: reads.
+	Role string `json:"role"`
+
+	// Source `group`: groups of the identity provider decide the membership, at each sign-in.
+	Source string `json:"source"`
+}
+
+// MemberList defines model for MemberList.
+type MemberList struct {
+	Data    []Member `json:"data"`
+	HasMore bool     `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Message defines model for Message.
@@ -4002,6 +4111,19 @@ type SetTurnLimits struct {
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
 }
 
+// SignInLink defines model for SignInLink.
+type SignInLink struct {
+	ExpiresAt Time `json:"expiresAt"`
+
+	// ID The id of the member.
+	ID string `json:"id"`
+
+	// Link The link to send to the member. It is shown only once; without `publicUrl` it is a path.
+	//
+	// Example: https://stoa.example.com/join#inv_…
+	Link string `json:"link"`
+}
+
 // Source defines model for Source.
 type Source struct {
 	// FromLine The first line of the passage, from 1; null means the whole file.
@@ -4519,6 +4641,13 @@ type UpdateKey struct {
 
 	// Scopes The permissions of the key.
 	Scopes []string `json:"scopes,omitempty,omitzero"`
+}
+
+// UpdateMember defines model for UpdateMember.
+type UpdateMember struct {
+	// OperatorRole Only in the account of the service's operator.
+	OperatorRole nullable.Nullable[string] `json:"operatorRole,omitempty,omitzero"`
+	Role         string                    `json:"role,omitempty,omitzero"`
 }
 
 // UpdateScheduledTask defines model for UpdateScheduledTask.
@@ -5137,6 +5266,12 @@ type CreateGrantParams struct {
 
 // CreateAccountKeyParams defines parameters for CreateAccountKey.
 type CreateAccountKeyParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// InviteAccountMemberParams defines parameters for InviteAccountMember.
+type InviteAccountMemberParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
@@ -5786,6 +5921,21 @@ type ListInputsParams struct {
 	Order InputOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListInvitationsParams defines parameters for ListInvitations.
+type ListInvitationsParams struct {
+	// AccountID For operators, the account to read; by default the key's own.
+	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
 	// AccountID For operators, the account to read; by default the key's own.
@@ -5821,6 +5971,42 @@ type RevokeKeyParamsRevokeMade string
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListMembersParams defines parameters for ListMembers.
+type ListMembersParams struct {
+	// AccountID For operators, the account to read; by default the key's own.
+	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// InviteMemberParams defines parameters for InviteMember.
+type InviteMemberParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RemoveMemberParams defines parameters for RemoveMember.
+type RemoveMemberParams struct {
+	// Keys `end`: the keys that the member created are revoked, and everything that the member and these keys created ends, as with `revokeMade=all` of `DELETE /api/v1/keys/{id}`. `keep`: all of it continues and belongs to the account.
+	Keys RemoveMemberParamsKeys `form:"keys,omitempty" json:"keys,omitempty,omitzero"`
+}
+
+// RemoveMemberParamsKeys defines parameters for RemoveMember.
+type RemoveMemberParamsKeys string
+
+// CreateSignInLinkParams defines parameters for CreateSignInLink.
+type CreateSignInLinkParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
@@ -6146,6 +6332,9 @@ type CreateGrantJSONRequestBody = CreateGrant
 // CreateAccountKeyJSONRequestBody defines body for CreateAccountKey for application/json ContentType.
 type CreateAccountKeyJSONRequestBody = CreateKey
 
+// InviteAccountMemberJSONRequestBody defines body for InviteAccountMember for application/json ContentType.
+type InviteAccountMemberJSONRequestBody = InviteMember
+
 // CreateAgentJSONRequestBody defines body for CreateAgent for application/json ContentType.
 type CreateAgentJSONRequestBody = CreateAgent
 
@@ -6244,6 +6433,12 @@ type UpdateKeyJSONRequestBody = UpdateKey
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = RotateKey
+
+// InviteMemberJSONRequestBody defines body for InviteMember for application/json ContentType.
+type InviteMemberJSONRequestBody = InviteMember
+
+// UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
+type UpdateMemberJSONRequestBody = UpdateMember
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = CreateSecret

@@ -43,6 +43,15 @@ func (b *Base) ClientAddress(r *http.Request) string {
 	return ""
 }
 
+// LoggedAddress returns the address of a request's client for the logs, or "" if the
+// configuration keeps none.
+func (b *Base) LoggedAddress(r *http.Request) string {
+	if b.RequestLog == nil || !b.RequestLog().Addresses {
+		return ""
+	}
+	return b.ClientAddress(r)
+}
+
 // UnreadForwarded reports whether an address in X-Forwarded-For could not be read.
 func (b *Base) UnreadForwarded() bool { return b.unread.Load() }
 

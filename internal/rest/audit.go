@@ -75,10 +75,7 @@ func (c *change) read(ctx context.Context, tx *store.Tx) (accountID, text string
 func (c *change) After(ctx context.Context, tx *store.Tx) error {
 	e := audit.Entry{
 		AccountID: c.x.Log.Caller.Account.ID, Actor: c.x.Log.Caller.Key.ID, Action: c.name,
-		Object: c.x.HTTP.PathValue(c.rule.Param), RequestID: c.x.Log.ID, Before: c.before,
-	}
-	if c.base.RequestLog != nil && c.base.RequestLog().Addresses {
-		e.Address = c.base.ClientAddress(c.x.HTTP)
+		Object: c.x.HTTP.PathValue(c.rule.Param), RequestID: c.x.Log.ID, Before: c.before, Address: c.base.LoggedAddress(c.x.HTTP),
 	}
 	switch {
 	case c.rule.Body != nil:

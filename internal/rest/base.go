@@ -39,6 +39,9 @@ type Base struct {
 	Extensions config.Extensions // offered in addition to version 1 of the API
 	Proxies    stoa.Proxies      // trusted to name their clients
 
+	// PublicURL is the scheme and host for links; if empty, links are paths. With https the
+	// cookie of the console is sent over TLS only, and pages of this origin are not foreign.
+	PublicURL string
 	// Hosts reports whether a request may have this Host; nil means every one.
 	Hosts  func(host string) bool
 	Logger *slog.Logger // nil means slog.Default()
@@ -66,6 +69,7 @@ type Base struct {
 	parsing   ratelimit.Turns // of large bodies, by account
 	lingering ratelimit.Slots // see [inbody.linger], by address and ""
 	bodies    budget
+	origins   http.CrossOriginProtection
 	addresses maphash.Seed // of the table of addresses; see [Base.WrongKey]
 	unread    atomic.Bool  // see [Base.UnreadForwarded]
 	activity  activity
@@ -95,6 +99,11 @@ func (b *Base) Prepare() {
 		}
 		b.activity.idle = make(chan struct{})
 		b.addresses = maphash.MakeSeed()
+		if b.PublicURL != "" {
+			if err := b.origins.AddTrustedOrigin(b.PublicURL); err != nil {
+				b.Logger.Error("the public URL is not an origin", "error", err)
+			}
+		}
 		b.BodyIdle = cmp.Or(b.BodyIdle, bodyIdle)
 		b.bodies.most = int64(cmp.Or(b.Limits.BodiesInFlight, defaults.Limits.BodiesInFlight))
 		b.open, b.drain = context.WithCancel(context.Background())

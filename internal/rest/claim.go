@@ -50,13 +50,13 @@ type claimKey struct {
 	seal     []byte // the key of [claimKey.box]
 }
 
-// newClaimKey parses the header; nil if there is none.
-func newClaimKey(r *http.Request, body []byte, c stoa.Caller) (*claimKey, error) {
+// newClaimKey parses the header; nil if there is none. secret is that of the caller.
+func newClaimKey(r *http.Request, secret string, body []byte, c stoa.Caller) (*claimKey, error) {
 	key, err := IdempotencyKey(r)
 	if err != nil || key == "" {
 		return nil, err
 	}
-	mac := hmac.New(sha256.New, []byte(r.Header.Get("Authorization")))
+	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("stoa: a stored reply\x00" + key))
 	return &claimKey{
 		key:      store.IdempotencyKey{AccountID: c.Account.ID, Method: r.Method, Path: r.URL.Path, Key: key},
@@ -70,7 +70,7 @@ func newClaimKey(r *http.Request, body []byte, c stoa.Caller) (*claimKey, error)
 // A repeated request gets the stored reply. Without a key, Once only runs work in a
 // transaction. work may run more than once.
 func Once[R any](b *Base, x *Exchange, c stoa.Caller, work func(*store.Tx) (Reply[R], error)) error {
-	k, err := newClaimKey(x.HTTP, x.body, c)
+	k, err := newClaimKey(x.HTTP, b.secretOf(x.HTTP), x.body, c)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (k *claimKey) record(out rendered, secret bool) (store.Reply, error) {
 	return store.Reply{Status: out.status, Headers: string(text), Body: body}, err
 }
 
-// box encrypts with a key derived from the caller's API key and Idempotency-Key: the
+// box encrypts with a key derived from the caller's secret and Idempotency-Key: the
 // store contains hashes of secrets, never a secret.
 func (k *claimKey) box() (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.seal)
@@ -179,7 +179,7 @@ func (k *claimKey) replay(w http.ResponseWriter, stored store.Reply) error {
 			return fmt.Errorf("read a stored reply: %w", errors.Join(err, errors.New("it is too short")))
 		}
 		if body, err = box.Open(nil, raw[:box.NonceSize()], raw[box.NonceSize():], nil); err != nil {
-			return stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used with another API key, and its reply contains a secret. Send the request with the first key, or with a new Idempotency-Key.").At(idempotencyHeader)
+			return stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used with another API key or session, and its reply contains a secret. Send the request with the first key, or with a new Idempotency-Key.").At(idempotencyHeader)
 		}
 	}
 	h := w.Header()

@@ -163,8 +163,8 @@ func aliased(r *http.Request) *http.Request {
 func (b *Base) ended(x *Exchange) {
 	x.Log.end(x.status)
 	x.Log.line(x.HTTP.Context(), b.Logger, x.HTTP.Method, x.HTTP.URL.Path, x.bytes)
-	if requestlog.Keeps(x.Log.Route) && b.RequestLog().Addresses {
-		x.Log.Address = b.ClientAddress(x.HTTP)
+	if requestlog.Keeps(x.Log.Route) {
+		x.Log.Address = b.LoggedAddress(x.HTTP)
 	}
 	b.Tracer.Request(x.HTTP.Context(), &x.Log.Request)
 	if b.Ended != nil {
@@ -305,14 +305,7 @@ func notFound(r *http.Request) error {
 
 // authenticate identifies the caller and checks its scopes for the route.
 func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
-	headers := r.Header["Authorization"]
-	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && b.takesBareKey(r.URL.Path) {
-		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
-	}
-	if len(headers) != 1 { // two keys are rejected like none
-		headers = []string{""}
-	}
-	c, err := b.Keys.Verify(r.Context(), headers[0])
+	c, err := b.Verify(r)
 	switch {
 	case err != nil:
 		return c, b.WrongKey(r, err)

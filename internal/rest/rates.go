@@ -59,11 +59,19 @@ func (b *Base) leaveRequest(x *Exchange) {
 // before CodeRateLimit is returned.
 const wrongKeys = 60
 
-// WrongKey counts a request whose key or token is wrong against its address: it
+// WrongKey counts a request whose key, token or session is wrong against its address: it
 // returns err, or CodeRateLimit beyond [wrongKeys]. Only failures are counted, so a
 // good key always passes. Addresses share a table of fixed size.
 func (b *Base) WrongKey(r *http.Request, err error) error {
-	if stoa.CodeOf(err) != stoa.CodeUnauthorized || r.Header.Get("Authorization") == "" || b.LimitsOff() {
+	if stoa.CodeOf(err) != stoa.CodeUnauthorized || b.secretOf(r) == "" {
+		return err
+	}
+	return b.WrongSecret(r, err)
+}
+
+// WrongSecret is like [Base.WrongKey], for a secret that the request has in its body.
+func (b *Base) WrongSecret(r *http.Request, err error) error {
+	if b.LimitsOff() {
 		return err
 	}
 	address := b.ClientAddress(r)

@@ -1,6 +1,7 @@
 // Package retention removes data that is only kept for a time: stored replies of idempotency
-// keys, the request log, deliveries to webhooks, and, if the operator sets a time, receipts,
-// the audit log, sessions, and the events and tool calls of sessions.
+// keys, expired sessions of the console, the request log, deliveries to webhooks, and, if the
+// operator sets a time, receipts, the audit log, sessions, and the events and tool calls of
+// sessions.
 //
 // The books balance before and after: the sums of receipts are kept as totals. The data of
 // deleted objects is removed by their own package (drive for files, session for the rows of
@@ -122,8 +123,14 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("audit log: %w", err)
 		}
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeConsoleSessions(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("sessions of the console: %w", err)
+	}
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeUploads(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("uploads: %w", err)
+	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeInvitations(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("invitations: %w", err)
 	}
 	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
 	if err != nil {

@@ -44,8 +44,7 @@ const (
 	MaxSealKeys  = 8  // in use at the same time, while the first replaces the others
 )
 
-// Scopes are the permissions of a key. The scope "*" means all of them except
-// [ScopeOperator] and [ScopeAccountRead].
+// Scopes are the permissions of a key, except [ScopeAll] and [ScopeOperator].
 var Scopes = []string{
 	"responses",
 	"agents:read", "agents:write",
@@ -59,18 +58,24 @@ var Scopes = []string{
 	"webhooks:read", "webhooks:write",
 	"keys:write",
 	"usage:read",
-	ScopeAccountRead,
+	ScopeAccountRead, ScopeAccountWrite,
+	ScopeOperatorRead, ScopeOperatorBilling,
 }
 
-// ScopeAll is every scope of [Scopes] except ScopeAccountRead, which keys with "*" did not have
-// when they were created: the right to read what others did in the account. ScopeOperator is the
-// right to run the service itself: accounts, grants, keys of other accounts; it includes
-// ScopeAccountRead.
+// ScopeOperator is the right to run the service itself: accounts, grants, keys of other
+// accounts. It includes [ofOperator]. ScopeAll is every scope of [Scopes] except those, which
+// keys with "*" did not have when they were created.
 const (
-	ScopeAll         = "*"
-	ScopeOperator    = "operator"
-	ScopeAccountRead = "account:read"
+	ScopeAll             = "*"
+	ScopeOperator        = "operator"
+	ScopeAccountRead     = "account:read"     // members and the audit log
+	ScopeAccountWrite    = "account:write"    // members and invitations
+	ScopeOperatorRead    = "operator:read"    // the service, and what all accounts have
+	ScopeOperatorBilling = "operator:billing" // grants, plans, invitations to all accounts
 )
+
+// ofOperator are the scopes that only ScopeOperator includes.
+var ofOperator = []string{ScopeAccountRead, ScopeAccountWrite, ScopeOperatorRead, ScopeOperatorBilling}
 
 // Has reports whether the key carries the scope.
 func (k Key) Has(scope string) bool {
@@ -79,7 +84,7 @@ func (k Key) Has(scope string) bool {
 		return true
 	case scope == ScopeOperator:
 		return false
-	case scope == ScopeAccountRead:
+	case slices.Contains(ofOperator, scope):
 		return slices.Contains(k.Scopes, ScopeOperator)
 	}
 	return slices.Contains(k.Scopes, ScopeAll)
@@ -92,6 +97,17 @@ func (k Key) MayGrant(scope string) bool {
 		return slices.Contains(k.Scopes, ScopeAll)
 	}
 	return k.Has(scope)
+}
+
+// OfService reports whether a scope is a right in the whole service, not in one account.
+func OfService(scope string) bool {
+	return scope == ScopeOperator || scope == ScopeOperatorRead || scope == ScopeOperatorBilling
+}
+
+// Manages reports whether the key may see and change another key of its account: a key of a
+// member, unless it has [ScopeAccountWrite], only the keys of that member.
+func (k Key) Manages(other Key) bool {
+	return k.MemberID == "" || k.MemberID == other.MemberID || k.Has(ScopeAccountWrite)
 }
 
 // A Caller is an authenticated caller: the account, its plan, and the key. It is

@@ -81,10 +81,15 @@ func (tx *Tx) Savepoint(ctx context.Context, fn func() error) error {
 // LockAudited makes other transactions that lock the same object wait until this one ends, so
 // that each of them reads the state that the one before has left. SQLite has one writer.
 func (tx *Tx) LockAudited(ctx context.Context, id string) error {
+	return tx.lockText(ctx, "audit "+id)
+}
+
+// lockText makes other transactions that lock the same text wait until this one ends.
+func (tx *Tx) lockText(ctx context.Context, text string) error {
 	if !tx.Postgres() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "audit "+id)
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, text)
 	return err
 }
 

@@ -17,8 +17,10 @@ func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key,
 	if k.ID == "" {
 		k.ID = stoa.NewID("key")
 	}
-	if err := tx.keyQuota(ctx, k.AccountID); err != nil {
-		return k, err
+	if k.Kind == "" {
+		if err := tx.keyQuota(ctx, k.AccountID); err != nil {
+			return k, err
+		}
 	}
 	k.CreatedAt = tx.Now
 	n, err := keys.insert(ctx, tx, &k, ` ON CONFLICT (hash) DO NOTHING`, "hash", hash)
@@ -37,23 +39,28 @@ func (tx *Tx) KeyByHash(ctx context.Context, hash string) (k stoa.Key, a stoa.Ac
 
 // Key returns an account's key with that id, or CodeNotFound.
 func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
-	return keys.one(ctx, tx, noKey(id), `account_id = $1 AND id = $2`, accountID, id)
+	return keys.one(ctx, tx, NoKey(id), `account_id = $1 AND id = $2`, accountID, id)
 }
 
 // AccountOfKey returns the account id of a key, for operators, or CodeNotFound.
 func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, err error) {
 	found, err := tx.Get(ctx, `SELECT account_id FROM keys WHERE id = $1`, []any{id}, &accountID)
 	if err == nil && !found {
-		err = noKey(id)
+		err = NoKey(id)
 	}
 	return accountID, err
 }
 
-func noKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
+// NoKey returns CodeNotFound for a key.
+func NoKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
-// Keys lists an account's keys, revoked and expired ones too.
-func (tx *Tx) Keys(ctx context.Context, accountID string, p Page) ([]stoa.Key, bool, error) {
-	return keys.page(ctx, tx, p, `account_id = $1`, accountID)
+// Keys lists an account's keys with secrets, revoked and expired ones too: all of them, or those
+// of a member.
+func (tx *Tx) Keys(ctx context.Context, accountID, memberID string, p Page) ([]stoa.Key, bool, error) {
+	if memberID != "" {
+		return keys.page(ctx, tx, p, `account_id = $1 AND kind = '' AND member_id = $2`, accountID, memberID)
+	}
+	return keys.page(ctx, tx, p, `account_id = $1 AND kind = ''`, accountID)
 }
 
 // UpdateKey writes a key's name, scopes, limits, expiry and revocation. It fails with
@@ -61,7 +68,7 @@ func (tx *Tx) Keys(ctx context.Context, accountID string, p Page) ([]stoa.Key, b
 func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
 	n, err := keys.change(ctx, tx, &k, `name scopes rpm max_per_day expires_at revoked_at`, `account_id = $1 AND id = $2`, k.AccountID, k.ID)
 	if err == nil && n == 0 {
-		err = noKey(k.ID)
+		err = NoKey(k.ID)
 	}
 	return err
 }

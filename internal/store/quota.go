@@ -48,7 +48,7 @@ func (tx *Tx) full(ctx context.Context, limit int, accountID, owner, query strin
 
 func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
 	err := tx.within(ctx, tx.s.quota.Keys, accountID, accountID, "keys in force in this account",
-		`keys WHERE account_id = $2 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $3)`, db.Micros(tx.Now))
+		`keys WHERE account_id = $2 AND kind = '' AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $3)`, db.Micros(tx.Now))
 	if err != nil {
 		return err
 	}

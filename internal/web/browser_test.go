@@ -124,6 +124,12 @@ type tab struct {
 func open(t *testing.T, browser context.Context, base, path string, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return watch(t, ctx, cancel, base, path, l)
+}
+
+// watch loads a page in a new tab, which cancel closes.
+func watch(t *testing.T, ctx context.Context, cancel func(), base, path string, l look) *tab {
+	t.Helper()
 	t.Cleanup(cancel)
 	ctx, cancelTime := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancelTime)

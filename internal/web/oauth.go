@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -79,17 +78,7 @@ func (s *Site) showLanding(w http.ResponseWriter, page LandingPage) {
 		with.Title, status = "Not authorized · Stoa", http.StatusBadRequest
 	}
 	with.Page = page
-	var out bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&out, "authorized", with); err != nil {
-		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be rendered"))
-		return
-	}
-	guard(w, landingPolicy)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", fmt.Sprint(out.Len()))
-	w.WriteHeader(status)
-	w.Write(out.Bytes())
+	s.dynamic(w, status, "authorized", with, landingPolicy)
 }
 
 // client serves the service's OAuth client document for authorization servers.

@@ -1,6 +1,7 @@
 // Package web serves the pages for people: the landing page, the explorer at
 // /api/v1/doc, the guides at /docs, the endpoint reference at /docs/api-openapi, the
-// console at /console, the chat at /embed/{id}, and the styles and scripts they share.
+// console at /console, the page of invitations at /join, the chat at /embed/{id}, and the
+// styles and scripts they share.
 // Everything is embedded; no page loads anything from another host.
 //
 // It never reads the database, calls a model or checks a key: the console is an
@@ -12,15 +13,13 @@
 //
 // See docs/decisions/0019-build-the-pages-without-node.md.
 //
-// The console has no separate back end. It signs in with an API key, keeps it in
-// sessionStorage of one tab (in localStorage if the user chooses so), sends it as a
-// bearer token and calls only the public API. An attribute of its page lists the
-// operations of the contract, so it shows a page only if its operation exists. Streams
-// are read with fetch. Trusted Types are required: text becomes HTML only through
-// DOMPurify. The cost of a streamed reply is first computed from the price list and
-// then replaced by the receipt, found in the list of receipts, because a missing
-// receipt is not an error there. Cookies were rejected: they enable request forgery and
-// add a second way to sign in.
+// The console is a client of the public API. Package console signs it in: a session in a cookie
+// that scripts cannot read replaces the key, and counts only with a header that pages of other
+// origins cannot send. An attribute of its page lists the operations of the contract, so it
+// shows a page only if its operation exists. Streams are read with fetch. Trusted Types are
+// required: text becomes HTML only through DOMPurify. The cost of a streamed reply is first
+// computed from the price list and then replaced by the receipt, found in the list of receipts,
+// because a missing receipt is not an error there.
 package web
 
 import (
@@ -67,6 +66,7 @@ type Site struct {
 	templates      *template.Template
 	common         pageData
 	landing        *file
+	join           *file
 	missing        *file
 	reference      func() (*file, error)   // rendered on first use
 	console        func() (*file, error)   // likewise
@@ -107,6 +107,7 @@ func New(cfg Config) (*Site, error) {
 		with pageData
 	}{
 		{&s.landing, "landing", pageData{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall(cfg.Origin)}},
+		{&s.join, "join", pageData{Title: "Join · Stoa"}},
 		{&s.missing, "notfound", pageData{Title: "No such page · Stoa"}},
 	} {
 		if *page.to, err = s.render(page.name, page.with); err != nil {
@@ -168,6 +169,7 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	mux.Handle("/static/{name}", s.only(s.asset))
 	mux.Handle("/docs/api-openapi", s.only(s.rendered(s.reference, "")))
 	mux.Handle("/console", s.only(s.rendered(s.console, "dompurify")))
+	mux.Handle("/join", s.only(s.page(s.join, "")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
 	mux.Handle("/oauth/callback", s.only(s.callback, http.MethodPost))
 	mux.Handle("/oauth/client.json", s.only(s.client))

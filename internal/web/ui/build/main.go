@@ -31,6 +31,7 @@ var entries = []api.EntryPoint{
 	{InputPath: "css/explorer.css", OutputPath: "explorer"},
 	{InputPath: "src/explorer.ts", OutputPath: "explorer"},
 	{InputPath: "src/console/main.tsx", OutputPath: "console"},
+	{InputPath: "src/console/join.tsx", OutputPath: "join"},
 	{InputPath: "css/embed.css", OutputPath: "embed"},
 	{InputPath: "src/embed/main.tsx", OutputPath: "embed"},
 	{InputPath: "src/embed/launcher.ts", OutputPath: "launcher"},

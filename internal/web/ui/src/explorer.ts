@@ -1,8 +1,6 @@
 // Starts the explorer without features that call other origins or that the service does
 // not offer.
 
-import { keptKey } from "./lib/key";
-
 interface Scalar {
   createApiReference(at: Element, configuration: unknown): unknown;
 }
@@ -39,8 +37,9 @@ const configuration = {
   defaultOpenAllTags: true,
   documentDownloadType: "json",
   defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
-  // A sign-in to the console also applies here; the explorer stores no key.
-  authentication: { preferredSecurityScheme: "bearer", securitySchemes: { bearer: { token: keptKey() ?? "" } } },
+  // The user enters a key, which the explorer does not store. The cookie of the console does
+  // not count for its calls.
+  authentication: { preferredSecurityScheme: "bearer" },
 };
 
 // mend adds missing names and keyboard access to the explorer's elements. It searches

@@ -3,8 +3,9 @@
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Api } from "../lib/api";
+import { Api, type Problem } from "../lib/api";
 import { scrollRowTo } from "../lib/scrollrow";
+import { call, signedIn, type SignedIn } from "../lib/signin";
 import type { Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
@@ -17,54 +18,104 @@ import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./parts/router";
-import { mayWith, offeredKey, SessionContext, storedKey, storeKey } from "./parts/session";
+import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
 import { SignIn } from "./signin";
 
 const root = document.getElementById("console")!;
 const operations = new Set((root.dataset.operations ?? "").split(" "));
 
+// tabs tells the other tabs of the console that somebody has signed in or out.
+const tabs = new BroadcastChannel("stoa.session");
+
 function Console() {
   const [offered, setOffered] = useState(offeredKey);
-  const [key, setKey] = useState(() => (offered ? null : storedKey()));
-  const [first, setFirst] = useState<Me>();
   const [said, setSaid] = useState<string>();
-  const leave = (why?: string) => {
-    storeKey(null);
-    setKey(null);
-    setFirst(undefined);
-    setSaid(why);
+  const [leaving, setLeaving] = useState(false);
+  const [failed, setFailed] = useState<Problem>(); // of signing out
+  const who = useLoad(signedIn, []);
+  const show = (next: SignedIn) => {
+    if (!next.signedIn) forget();
+    who.set(next);
   };
-  if (!key) {
+  // ask reads again who is signed in. refused is an account whose request was refused; further
+  // ones do not count until this is known.
+  const asking = useRef(false);
+  const ask = async (why: string, refused?: string) => {
+    if (refused && asking.current) return;
+    asking.current = true;
+    setSaid(why);
+    let next: SignedIn;
+    try {
+      next = await signedIn();
+    } catch {
+      next = { ...nobody, signIn: who.data?.signIn ?? [] };
+    }
+    asking.current = false;
+    show(next.accounts.some((a) => a.id === refused) ? { ...nobody, signIn: next.signIn } : next);
+  };
+  useEffect(() => {
+    tabs.onmessage = (event) => void ask(event.data === "out" ? "You have signed out in another tab." : "");
+  }, []);
+  if (!who.data || leaving) {
+    return (
+      <main id="main" class="view">
+        {who.problem ? <Failure problem={who.problem} retry={who.reload} /> : <Skeleton />}
+      </main>
+    );
+  }
+  if (failed) {
+    return (
+      <main id="main" class="view">
+        <Failure problem={failed} retry={() => setFailed(undefined)} />
+      </main>
+    );
+  }
+  if (offered || !who.data.signedIn) {
     return (
       <SignIn
         said={said}
         offered={offered}
-        onKey={(given, me, remember) => {
-          storeKey(given, remember);
+        providers={who.data.signIn}
+        onSignedIn={(next) => {
           setOffered("");
-          setFirst(me);
           setSaid(undefined);
-          setKey(given);
+          forget();
+          who.set(next);
+          tabs.postMessage("in");
         }}
       />
     );
   }
-  return <Inside key={key} secret={key} first={first} onLeave={leave} />;
+  const signOut = async () => {
+    setLeaving(true); // which ends the requests of the page
+    try {
+      await call("DELETE", "/console/session");
+      setSaid(undefined);
+      show({ ...nobody, signIn: who.data!.signIn });
+      tabs.postMessage("out");
+    } catch (error) {
+      setFailed(asProblem(error));
+    }
+    setLeaving(false);
+  };
+  const account = accountOf(who.data).id;
+  return <Inside key={(who.data.person?.id ?? who.data.keyId) + account} who={who.data} account={account} onRefused={(why) => void ask(why, account)} onSignOut={signOut} />;
 }
 
-function Inside({ secret, first, onLeave }: { secret: string; first?: Me; onLeave: (why?: string) => void }) {
-  const api = useMemo(() => new Api(secret, () => onLeave("The key is no longer valid. Sign in with another.")), [secret]);
-  const [round, setRound] = useState(0);
-  const me = useLoad((signal) => (first && round === 0 ? Promise.resolve(first) : api.get<Me>("/users/me", undefined, signal)), [api]);
+const nobody: SignedIn = { signedIn: false, person: null, accounts: [], keyId: null, expiresAt: null, signIn: [] };
+
+function Inside({ who, account, onRefused, onSignOut }: { who: SignedIn; account: string; onRefused: (why: string) => void; onSignOut: () => Promise<void> }) {
+  const shown = useRef(true);
+  useEffect(() => () => void (shown.current = false), []);
+  const api = useMemo(() => new Api({ account }, (why) => shown.current && onRefused(why)), []);
+  const me = useLoad((signal) => api.get<Me>("/users/me", undefined, signal), []);
   const session = useMemo(
     () =>
       me.data && {
         api,
         me: me.data,
-        refresh: () => {
-          setRound((n) => n + 1);
-          me.reload();
-        },
+        who,
+        refresh: me.reload,
         offers: (operation: string) => operations.has(operation),
         may: (scope: string) => mayWith(me.data!.key.scopes, scope),
       },
@@ -76,7 +127,7 @@ function Inside({ secret, first, onLeave }: { secret: string; first?: Me; onLeav
         {me.problem ? <Failure problem={me.problem} retry={me.reload} /> : <Skeleton />}
         {me.problem && (
           <p class="row">
-            <Button onClick={() => onLeave()}>Sign out</Button>
+            <SignOut onSignOut={onSignOut} />
           </p>
         )}
       </main>
@@ -84,9 +135,17 @@ function Inside({ secret, first, onLeave }: { secret: string; first?: Me; onLeav
   }
   return (
     <SessionContext.Provider value={session}>
-      <Frame me={session.me} onLeave={onLeave} />
+      <Frame me={session.me} who={who} onSignOut={onSignOut} />
       <Toasts />
     </SessionContext.Provider>
+  );
+}
+
+function SignOut({ small, onSignOut }: { small?: boolean; onSignOut: () => Promise<void> }) {
+  return (
+    <Button small={small} onClick={() => void onSignOut()}>
+      Sign out
+    </Button>
   );
 }
 
@@ -100,7 +159,7 @@ function pageAt(path: string): { page: Page; rest: string } | undefined {
 // spends contains the pages whose calls are charged.
 const spends = new Set(["", "playground", "agents", "sessions", "credits"]);
 
-function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
+function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () => Promise<void> }) {
   const { path, asked, leave } = usePath();
   const at = pageAt(path);
   const title = at?.page.title ?? "No such page";
@@ -146,15 +205,29 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
             ))}
         </nav>
         <div class="who">
-          <div class="breaks">
-            <b>{me.name}</b> <Badge meaning="accent">{me.plan.name}</Badge>
+          {who.accounts.length > 1 ? (
+            <select class="input" aria-label="Account" value={accountOf(who).id} onChange={(e) => showAccount(e.currentTarget.value)}>
+              {who.accounts.map((a) => (
+                <option key={a.id} value={a.id}>
+                  {a.name}
+                </option>
+              ))}
+            </select>
+          ) : (
+            <div class="breaks">
+              <b>{me.name}</b> <Badge meaning="accent">{me.plan.name}</Badge>
+            </div>
+          )}
+          <div class="small muted breaks">
+            {who.person ? (
+              who.person.name || who.person.email || who.person.id
+            ) : (
+              <>
+                key <code>{me.key.hint}</code>
+              </>
+            )}
           </div>
-          <div class="small muted">
-            key <code>{me.key.hint}</code>
-          </div>
-          <Button small onClick={() => onLeave()}>
-            Sign out
-          </Button>
+          <SignOut small onSignOut={onSignOut} />
         </div>
       </aside>
       {asked !== undefined && (

@@ -1,5 +1,5 @@
-// The table of pages. A page is listed if the contract has its operation and the key has
-// its scope.
+// The table of pages. A page is listed if the contract has its operation and the key or
+// the role has its scope.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
@@ -9,6 +9,7 @@ import { Audit } from "./pages/audit";
 import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
+import { Members } from "./pages/members";
 import { Nodes } from "./pages/nodes";
 import { Overview } from "./pages/overview";
 import { Playground } from "./pages/playground";
@@ -41,7 +42,8 @@ export const pages: Page[] = [
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
   { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
-  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", what: "run the service", show: Accounts },
-  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", what: "run the service", show: ProvidersPage },
-  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator", what: "run the service", show: Nodes },
+  { path: "members", title: "Members", icon: "members", needs: "listMembers", scope: "account:read", what: "read the members", show: Members },
+  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator:read", what: "run the service", show: Accounts },
+  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator:read", what: "run the service", show: ProvidersPage },
+  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator:read", what: "run the service", show: Nodes },
 ];

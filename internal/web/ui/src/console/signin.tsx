@@ -1,14 +1,12 @@
 import { useState } from "preact/hooks";
-import { Api } from "../lib/api";
-import type { Me } from "../lib/types";
+import type { Problem } from "../lib/api";
+import { signIn, type Provider, type SignedIn } from "../lib/signin";
 import { Button, Field, Notice } from "./parts/basic";
 import { asProblem, Failure } from "./parts/load";
-import type { Problem } from "../lib/api";
 
-// SignIn asks for a key and checks it.
-export function SignIn({ said, offered, onKey }: { said?: string; offered: string; onKey: (key: string, me: Me, remember: boolean) => void }) {
+// SignIn offers the identity providers, and exchanges a key for a session.
+export function SignIn({ said, offered, providers, onSignedIn }: { said?: string; offered: string; providers: Provider[]; onSignedIn: (who: SignedIn) => void }) {
   const [key, setKey] = useState(offered);
-  const [remember, setRemember] = useState(false);
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState<string>();
   const [problem, setProblem] = useState<Problem>();
@@ -23,10 +21,10 @@ export function SignIn({ said, offered, onKey }: { said?: string; offered: strin
     setWrong(undefined);
     setBusy(true);
     try {
-      onKey(given, await new Api(given).get<Me>("/users/me"), remember);
+      onSignedIn(await signIn(given));
     } catch (error) {
       const p = asProblem(error);
-      if (p.status === 401) setWrong("This key is not valid. Check that it is whole, or ask whoever runs this service for another.");
+      if (p.status === 401) setWrong("This key is not valid. Check that it is whole, or ask the operator of this service for another.");
       else setProblem(p);
     } finally {
       setBusy(false);
@@ -36,19 +34,21 @@ export function SignIn({ said, offered, onKey }: { said?: string; offered: strin
     <main id="main" class="signin">
       <form class="panel" onSubmit={submit} noValidate>
         <div class="body stack">
-          <h1>Sign in with a key</h1>
+          <h1>{providers.length > 0 ? "Sign in" : "Sign in with a key"}</h1>
           {said && <Notice meaning="waiting">{said}</Notice>}
+          {!isSecureContext && <Notice meaning="waiting">This connection is not encrypted: others in the network can read your key.</Notice>}
+          {providers.map((p) => (
+            <a key={p.name} class="button" href={p.url}>
+              Continue with {p.name}
+            </a>
+          ))}
+          {providers.length > 0 && <h2>Or with a key</h2>}
           {offered && (
             <p>
               The link you opened brought the key <code>{`${offered.slice(0, 4)}…${offered.slice(-4)}`}</code>. Sign in with it if you know where the link is from.
             </p>
           )}
-          <Field
-            id="key"
-            label="API key"
-            hint="It goes to this service only."
-            problem={wrong}
-          >
+          <Field id="key" label="API key" hint="It goes to this service only, and is not stored in this browser." problem={wrong}>
             <input
               id="key"
               class="input code"
@@ -62,10 +62,6 @@ export function SignIn({ said, offered, onKey }: { said?: string; offered: strin
               onInput={(e) => setKey(e.currentTarget.value)}
             />
           </Field>
-          <label class="check">
-            <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} />
-            <span>Remember it in this browser. Otherwise it is forgotten when the tab is closed.</span>
-          </label>
           {problem && <Failure problem={problem} />}
           <Button kind="main" type="submit" disabled={busy}>
             {busy ? "Signing in" : "Sign in"}

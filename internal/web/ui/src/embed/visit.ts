@@ -83,7 +83,7 @@ export class Visit {
     const kept = this.kept();
     if (ticket !== "" && !this.token) {
       try {
-        this.keep(await (await new Api("").raw("POST", "/embed/exchange", { body: { embedUrlId: this.embedId, ticket } })).json());
+        this.keep(await (await new Api({ token: "" }).raw("POST", "/embed/exchange", { body: { embedUrlId: this.embedId, ticket } })).json());
       } catch (error) {
         // A reloaded frame has the used ticket in its address.
         if (!(error instanceof Problem) || error.code !== "embed_url_used" || !kept) throw error;
@@ -113,7 +113,7 @@ export class Visit {
   }
 
   private async ask<T>(method: string, rest: string, body?: unknown, once?: string): Promise<T> {
-    const reply = await new Api(this.token!.token).raw(method, this.path(rest), { body, headers: once ? { "Idempotency-Key": once } : {} });
+    const reply = await new Api(this.token!).raw(method, this.path(rest), { body, headers: once ? { "Idempotency-Key": once } : {} });
     return reply.json();
   }
 
@@ -161,7 +161,7 @@ export class Visit {
 
   // upload uploads a file for a message.
   async upload(file: File): Promise<Upload> {
-    return (await new Api(this.token!.token).raw("POST", this.path("/uploads"), { query: { name: file.name }, file })).json();
+    return (await new Api(this.token!).raw("POST", this.path("/uploads"), { query: { name: file.name }, file })).json();
   }
 
   answer(input: PendingInput, value: string): Promise<boolean> {
@@ -243,7 +243,7 @@ export class Visit {
     this.following = true;
     try {
       await follow<ChatEvent>({
-        open: () => new Api(this.token!.token).raw("GET", this.path("/events"), { headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.after) } }),
+        open: () => new Api(this.token!).raw("GET", this.path("/events"), { headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.after) } }),
         opened: () => this.set({ offline: false }),
         take: (event) => this.apply(event),
         closed: (error) => {
@@ -331,7 +331,7 @@ export class Visit {
     if (end - now <= finalWarning) this.expiring(this.token.chatExpiresAt);
     if (Date.parse(this.token.expiresAt) < end) {
       try {
-        this.keep(await (await new Api(this.token.token).raw("POST", "/embed/refresh")).json());
+        this.keep(await (await new Api(this.token).raw("POST", "/embed/refresh")).json());
       } catch (error) {
         if (this.endsChat(error)) return;
         this.timer = setTimeout(() => void this.renew(), 2000) as unknown as number;

@@ -1,4 +1,4 @@
-// The one client of the API that the pages use: bearer key, JSON, and every
+// The one client of the API that the pages use: authentication, JSON, and every
 // failure as a Problem.
 
 import type { ErrorBody } from "./types";
@@ -39,11 +39,21 @@ export async function problemOf(reply: Response): Promise<Problem> {
 
 export type Query = Record<string, string | number | undefined>;
 
+// A Caller says how requests are authenticated: by a token, or by the cookie of the
+// console, which counts only with the account of the request.
+export type Caller = { token: string } | { account: string };
+
 export class Api {
+  private readonly headers: Record<string, string>;
+  private readonly credentials: RequestCredentials;
+
   constructor(
-    readonly key: string,
-    private readonly onRefused: () => void = () => {},
-  ) {}
+    by: Caller,
+    private readonly onRefused: (why: string) => void = () => {},
+  ) {
+    this.headers = "token" in by ? { Authorization: `Bearer ${by.token}` } : { "Stoa-Account": by.account };
+    this.credentials = "token" in by ? "omit" : "same-origin";
+  }
 
   // raw sends a request and returns the reply; an error reply is thrown as a Problem. A
   // string is a body that is already JSON, a file one of bytes.
@@ -52,7 +62,7 @@ export class Api {
     for (const [name, value] of Object.entries(init.query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    const headers: Record<string, string> = { Authorization: `Bearer ${this.key}`, ...init.headers };
+    const headers: Record<string, string> = { ...this.headers, ...init.headers };
     const body = init.text ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (init.file) headers["Content-Type"] = "application/octet-stream"; // the service looks at the content
@@ -63,7 +73,7 @@ export class Api {
         headers,
         body: body ?? init.file,
         signal: init.signal,
-        credentials: "omit",
+        credentials: this.credentials,
         cache: "no-store",
       });
     } catch (error) {
@@ -72,7 +82,7 @@ export class Api {
     }
     if (reply.ok) return reply;
     const problem = await problemOf(reply);
-    if (reply.status === 401) this.onRefused();
+    if (reply.status === 401) this.onRefused(problem.message);
     throw problem;
   }
 
@@ -107,7 +117,7 @@ export class Api {
     return new Promise((done, failed) => {
       const send = new XMLHttpRequest(); // fetch does not report the progress of an upload
       send.open("PUT", "/api/v1" + path + "?" + new URLSearchParams(query));
-      send.setRequestHeader("Authorization", `Bearer ${this.key}`);
+      for (const [name, value] of Object.entries(this.headers)) send.setRequestHeader(name, value);
       send.setRequestHeader("Content-Type", file.type || "application/octet-stream");
       send.upload.onprogress = (e) => e.lengthComputable && e.total > 0 && tell(e.loaded / e.total);
       send.onerror = () => failed(new Problem(0, { code: "offline", message: "The connection broke. Upload the file again." }));
@@ -115,7 +125,7 @@ export class Api {
         if (send.status >= 200 && send.status < 300) done();
         else {
           const problem = await problemOf(new Response(send.responseText, { status: send.status }));
-          if (send.status === 401) this.onRefused();
+          if (send.status === 401) this.onRefused(problem.message);
           failed(problem);
         }
       };

@@ -649,7 +649,7 @@ export interface CreateKey {
   maxCreditsMicroPerDay?: number | null;
   name: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "operator" | "*")[] | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator:read" | "operator:billing" | "operator" | "*")[] | null;
 }
 
 export interface CreateMessage {
@@ -1404,6 +1404,39 @@ export interface InputTokens {
   object: "response.input_tokens";
 }
 
+export interface Invitation {
+  createdAt: string;
+  createdBy: string | null;
+  expiresAt: string;
+  id: string;
+  name: string | null;
+  operatorRole: "admin" | "support" | "billing" | null;
+  role: "owner" | "member" | "viewer";
+}
+
+export interface InvitationList {
+  data: Invitation[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface InvitationWithLink {
+  createdAt: string;
+  createdBy: string | null;
+  expiresAt: string;
+  id: string;
+  link: string;
+  name: string | null;
+  operatorRole: "admin" | "support" | "billing" | null;
+  role: "owner" | "member" | "viewer";
+}
+
+export interface InviteMember {
+  name?: string | null;
+  operatorRole?: "admin" | "support" | "billing" | null;
+  role: "owner" | "member" | "viewer";
+}
+
 export interface Key {
   createdAt: string;
   expiresAt: string | null;
@@ -1506,7 +1539,9 @@ export interface Limits {
   maxFileBytes: number;
   maxInputWaitsPerAccount: number;
   maxInstructionsCharacters: number;
+  maxInvitations: number;
   maxKeys: number;
+  maxMembers: number;
   maxMessageCharacters: number;
   maxNameCharacters: number;
   maxPageSize: number;
@@ -1540,6 +1575,25 @@ export interface Limits {
   requestsKeptSeconds: number;
   searchMilliseconds: number;
   serverSessionIdleSeconds: number;
+}
+
+export interface Member {
+  createdAt: string;
+  email: string | null;
+  id: string;
+  issuer: string | null;
+  keyId: string;
+  lastUsedAt: string | null;
+  name: string | null;
+  operatorRole: "admin" | "support" | "billing" | null;
+  role: "owner" | "member" | "viewer";
+  source: "invited" | "group";
+}
+
+export interface MemberList {
+  data: Member[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface Message {
@@ -2727,6 +2781,12 @@ export type SetTurnLimits = {
   timeoutSeconds?: number | null;
 } | null;
 
+export interface SignInLink {
+  expiresAt: string;
+  id: string;
+  link: string;
+}
+
 export interface Source {
   fromLine: number | null;
   path: string;
@@ -3031,7 +3091,12 @@ export interface UpdateKey {
   maxCreditsMicroPerDay?: number | null;
   name?: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "operator" | "*")[];
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator:read" | "operator:billing" | "operator" | "*")[];
+}
+
+export interface UpdateMember {
+  operatorRole?: "admin" | "support" | "billing" | null;
+  role?: "owner" | "member" | "viewer";
 }
 
 export interface UpdateScheduledTask {

@@ -38,48 +38,51 @@ const orders: Choice[] = [
   { id: "asc", title: "Oldest first" },
 ];
 
-const All = () => (
-  <ResourcePage<Account>
-    title="Accounts"
-    path="/accounts"
-    limit={50}
-    label="Accounts"
-    search={{ name: "q", label: "Name, email or id" }}
-    filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
-    sort={{ name: "order", label: "Order", choices: orders }}
-    empty={{ title: "No accounts" }}
-    nothing="No account fits these filters"
-    onPick={(a) => go("accounts/" + a.id)}
-    create={{ title: "Create account", dialog: (ends) => <Make {...ends} /> }}
-    columns={[
-      {
-        title: "Name",
-        show: (a) => (
-          <div>
-            <a class="breaks" href={"#/accounts/" + a.id}>
-              {a.name}
-            </a>{" "}
-            {a.suspended && <Badge meaning="failed">suspended</Badge>}
-            {a.email && <div class="small muted breaks">{a.email}</div>}
-          </div>
-        ),
-      },
-      { title: "Plan", show: (a) => a.plan },
-      {
-        title: "Balance",
-        number: true,
-        show: (a) => (
-          <>
-            <Low of={a.credits} /> <Amount of={a.credits.availableMicro} as="column" />
-          </>
-        ),
-      },
-      { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
-      { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
-      { title: "Since", show: (a) => <Time at={a.createdAt} /> },
-    ]}
-  />
-);
+function All() {
+  const { may } = useSession();
+  return (
+    <ResourcePage<Account>
+      title="Accounts"
+      path="/accounts"
+      limit={50}
+      label="Accounts"
+      search={{ name: "q", label: "Name, email or id" }}
+      filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
+      sort={{ name: "order", label: "Order", choices: orders }}
+      empty={{ title: "No accounts" }}
+      nothing="No account fits these filters"
+      onPick={(a) => go("accounts/" + a.id)}
+      create={may("operator") && { title: "Create account", dialog: (ends) => <Make {...ends} /> }}
+      columns={[
+        {
+          title: "Name",
+          show: (a) => (
+            <div>
+              <a class="breaks" href={"#/accounts/" + a.id}>
+                {a.name}
+              </a>{" "}
+              {a.suspended && <Badge meaning="failed">suspended</Badge>}
+              {a.email && <div class="small muted breaks">{a.email}</div>}
+            </div>
+          ),
+        },
+        { title: "Plan", show: (a) => a.plan },
+        {
+          title: "Balance",
+          number: true,
+          show: (a) => (
+            <>
+              <Low of={a.credits} /> <Amount of={a.credits.availableMicro} as="column" />
+            </>
+          ),
+        },
+        { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
+        { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+        { title: "Since", show: (a) => <Time at={a.createdAt} /> },
+      ]}
+    />
+  );
+}
 
 // Low marks a balance that is empty or low.
 function Low({ of: c }: { of: Credits }) {
@@ -134,7 +137,7 @@ const tabs = [
 
 // One is the page of an account.
 function One({ id, tab }: { id: string; tab: string }) {
-  const { api } = useSession();
+  const { api, may } = useSession();
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + encodeURIComponent(id), undefined, signal), [api, id]);
   const active = tabs.some((t) => t.id === tab) ? tab : "usage";
   const a = account.data;
@@ -183,7 +186,7 @@ function One({ id, tab }: { id: string; tab: string }) {
                 </dd>
               </div>
             </dl>
-            <TopUp id={a.id} onDone={account.reload} />
+            {may("operator:billing") && <TopUp id={a.id} onDone={account.reload} />}
             <section class="panel" aria-label="More of the account">
               <Tabs label="Account" tabs={tabs} active={active} onChange={(to) => go(`accounts/${id}/${to}`)} />
               {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
@@ -271,7 +274,7 @@ function Keys({ id }: { id: string }) {
     empty: { title: "No keys" },
     columns: keyColumns,
     actions: [{ title: "Revoke", kind: "danger", when: (k) => k.status !== "revoked" && may("keys:write"), dialog: (ends, k) => <Revoke of={k} {...ends} /> }],
-    create: { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
+    create: may("operator") && { title: "Create key", look: "plain", dialog: ({ onClose, onNext }) => <MakeKey path={`/accounts/${id}/keys`} onClose={onClose} onDone={(made) => showKey(made, onNext)} /> },
   });
   return (
     <>
@@ -283,7 +286,7 @@ function Keys({ id }: { id: string }) {
 }
 
 function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void }) {
-  const { api, me } = useSession();
+  const { api, me, may } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const action = useAction({ repeats: true });
   const patch = (said: string, body: UpdateAccount) =>
@@ -296,7 +299,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
   return (
     <div class="body pad stack">
-      <PlanField hint="Holds from the next call on." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />
+      {may("operator:billing") && <PlanField hint="Holds from the next call on." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
       {plan && (
         <Facts
           of={[
@@ -308,7 +311,7 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
         />
       )}
       <p class="small muted">Keys may have closer limits of their own; they are under Keys.</p>
-      {a.id !== me.id && (
+      {a.id !== me.id && may("operator") && (
         <div class="row">
           {a.suspended ? (
             <Button disabled={action.busy} onClick={() => patch("The account is active again", { suspended: false })}>

@@ -22,7 +22,7 @@ export function Audit() {
   const [filter, change] = useFilter();
   const [open, setOpen] = useState<AuditEntry>();
   const keys = useKeys();
-  const operates = may("operator");
+  const operates = may("operator:read");
   const accounts = useAccounts(operates);
   const shared = { filter, change };
   const actorName = (id: string) => keys.get(id) ?? id;

@@ -129,7 +129,10 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "secrets:write": "store secrets",
   "keys:write": "manage keys",
   "usage:read": "read usage, receipts and requests",
-  "account:read": "read the audit log",
+  "account:read": "read members and the audit log",
+  "account:write": "manage members",
+  "operator:read": "read the service and all accounts",
+  "operator:billing": "grant credits, change plans, invite to all accounts",
   operator: "run the service",
   "*": "everything but running the service",
 };
@@ -195,7 +198,7 @@ export function MakeKey({ path = "/keys", onDone, onClose }: { path?: string; on
         {preset === "custom" && (
           <div class="checks">
             {offered
-              .filter((scope) => others || may(scope))
+              .filter((scope) => (others && !scope.startsWith("operator")) || may(scope))
               .map((scope) => (
                 <label class="check">
                   <input type="checkbox" checked={custom.includes(scope)} onChange={() => toggle(scope)} />

@@ -7,10 +7,11 @@ import { Code } from "../parts/code";
 import { Empty, States, useLoad } from "../parts/load";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
+import { NoScope } from "../parts/missing";
 import { useSession } from "../parts/session";
 
 export function Overview() {
-  const { me, may, offers } = useSession();
+  const { may, offers } = useSession();
   const sums = may("usage:read") && offers("getUsage");
   return (
     <>
@@ -27,9 +28,7 @@ export function Overview() {
       ) : (
         <section class="panel">
           <Empty title="What was spent is not shown">
-            <p>
-              The key <code>{me.key.hint}</code> does not carry the scope <code>usage:read</code>.
-            </p>
+            <NoScope scope="usage:read" />
           </Empty>
         </section>
       )}
@@ -85,10 +84,10 @@ function Figures() {
 // connected and a call was made.
 function FirstSteps() {
   const { api, may, offers } = useSession();
-  const asks = may("operator") && offers("listProviders");
+  const asks = may("operator:read") && offers("listProviders");
   const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
   const state = useLoad(
-    (signal) => Promise.all([ask<ProviderList>("operator", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
+    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
     [api],
   );
   const [providers, keys, receipts] = state.data ?? [];

@@ -75,7 +75,7 @@ function Add() {
 const states: Record<ProviderRoute["state"], [Meaning, string]> = { closed: ["ok", "serves"], open: ["failed", "circuit open"], half_open: ["waiting", "is tried again"] };
 
 function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderList | undefined> }) {
-  const { api, offers } = useSession();
+  const { api, may, offers } = useSession();
   const resting = p.routes.filter((r) => r.state !== "closed").length;
   const lately = recent.data?.data.find((r) => r.name === p.name);
   const [test, setTest] = useState<ProviderTest>();
@@ -92,7 +92,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         <span class="small muted">{p.wire}</span>
         <span class="push row tight">
           {p.requests === 0 ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
-          {offers("testProvider") && (
+          {may("operator") && offers("testProvider") && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
             </Button>

@@ -48,7 +48,7 @@ export function Requests() {
   const [filter, change] = useFilter();
   const [live, setLive] = useState(false);
   const [open, setOpen] = useState<Request>();
-  const operates = may("operator");
+  const operates = may("operator:read");
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const keys = useKeys();
   const accounts = useLoad((signal) => (operates ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);

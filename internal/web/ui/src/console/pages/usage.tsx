@@ -160,13 +160,13 @@ export function Usage() {
   const metric = metrics.find((m) => m.id === (filter.metric ?? "")) ?? metrics[0]!;
   const at = useMemo(() => span(filter), [JSON.stringify(filter)]);
   const log = at.log || !!metric.log || groups.find((g) => g.id === filter.group)?.of === "log";
-  const shown = groups.filter((g) => (g.of === "both" || (log ? g.of === "log" || g.id === filter.group : true)) && (g.id !== "account" || may("operator")) && !(g.of === "receipts" && (metric.log || at.log)));
+  const shown = groups.filter((g) => (g.of === "both" || (log ? g.of === "log" || g.id === filter.group : true)) && (g.id !== "account" || may("operator:read")) && !(g.of === "receipts" && (metric.log || at.log)));
   const group = shown.find((g) => g.id === (filter.group ?? "")) ?? shown[0]!;
   const asked: Filter = { ...filter, metric: metric.id, group: group.id };
   const answer = useLoad((signal) => (log ? fromLog(api, asked, at, signal) : fromReceipts(api, asked, at, signal)), [api, JSON.stringify(asked)]);
   const keys = useKeys();
   const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  const accounts = useLoad((signal) => (may("operator") ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  const accounts = useLoad((signal) => (may("operator:read") ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
   const nameOf = (id: string): string => {
     const named = answer.data?.names?.get(id);
     if (named) return named;

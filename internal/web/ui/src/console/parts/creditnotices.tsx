@@ -54,7 +54,7 @@ export function CreditNotices({ path }: { path: string }) {
 function TopUp() {
   const { api, me, may } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  if (may("operator")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
+  if (may("operator:billing")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
   if (!meta.data?.contact) return <>Ask whoever runs this service to top up the account.</>;
   return <Ask of={meta.data.contact} />;
 }

@@ -1,19 +1,34 @@
 import { Empty } from "./load";
 import { useSession } from "./session";
 
-// MissingScope replaces a page that this key cannot access.
+// NoScope says which scope the key or the role lacks.
+export function NoScope({ scope }: { scope?: string }) {
+  const { me, who } = useSession();
+  return (
+    <p>
+      {who.person ? (
+        "Your role in this account"
+      ) : (
+        <>
+          The key <code>{me.key.hint}</code>
+        </>
+      )}{" "}
+      does not include the scope <code>{scope}</code>.
+    </p>
+  );
+}
+
+// MissingScope replaces a page that this key or role cannot access.
 export function MissingScope({ title, scope, what }: { title: string; scope?: string; what?: string }) {
-  const { me } = useSession();
+  const { who } = useSession();
   return (
     <>
       <header class="head">
         <h1>{title}</h1>
       </header>
       <section class="panel">
-        <Empty title={`This key may not ${what}`}>
-          <p>
-            The key <code>{me.key.hint}</code> does not carry the scope <code>{scope}</code>.
-          </p>
+        <Empty title={`${who.person ? "Your role" : "This key"} may not ${what}`}>
+          <NoScope scope={scope} />
         </Empty>
       </section>
     </>

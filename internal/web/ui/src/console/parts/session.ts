@@ -1,27 +1,55 @@
-// The key of the console: in sessionStorage, gone when the tab is closed, or in
-// localStorage if the user ticked so. Never in a cookie; in an address only as the
-// fragment of a sign-in link, which is removed immediately and never sent.
+// The session of the console. Its secret is in a cookie that scripts cannot read; a key is
+// never stored. In an address a key is only the fragment of a sign-in link, which is removed
+// immediately and never sent.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Api } from "../../lib/api";
-import { keptKey, keyName } from "../../lib/key";
+import type { SignedIn } from "../../lib/signin";
 import type { Me } from "../../lib/types";
-
-export const storedKey = keptKey;
 
 // playgroundName is the storage key of the playground's conversation in this tab.
 export const playgroundName = "stoa-playground";
 
-// storeKey keeps a key for this tab or, if remember is set, for this browser; null
-// forgets it in both.
-export function storeKey(key: string | null, remember = false): void {
+const accountName = "stoa.account"; // the storage key of the account of this tab
+
+// accountOf returns the account that this tab shows: the one chosen before, or the first.
+export function accountOf(who: SignedIn): SignedIn["accounts"][number] {
+  let chosen: string | null = null;
   try {
-    sessionStorage.removeItem(keyName);
-    localStorage.removeItem(keyName);
-    if (key === null) sessionStorage.removeItem(playgroundName); // it belongs to the user who signed out
-    if (key !== null) (remember ? localStorage : sessionStorage).setItem(keyName, key);
+    chosen = sessionStorage.getItem(accountName);
   } catch {
-    // Without storage the key is kept until the page is closed.
+    // Without storage a tab always begins with the first account.
+  }
+  return who.accounts.find((a) => a.id === chosen) ?? who.accounts[0]!;
+}
+
+// chooseAccount keeps the account that this tab shows.
+export function chooseAccount(id: string): void {
+  forget();
+  try {
+    sessionStorage.setItem(accountName, id);
+  } catch {
+    // The tab shows the first account.
+  }
+}
+
+// showAccount loads the console again, with another account in this tab.
+export function showAccount(id: string): void {
+  chooseAccount(id);
+  history.replaceState(null, "", location.pathname);
+  location.reload();
+}
+
+// forget removes the data of an account from this tab.
+export function forget(): void {
+  try {
+    sessionStorage.removeItem(playgroundName);
+    sessionStorage.removeItem(accountName);
+    // Earlier versions stored the key there.
+    sessionStorage.removeItem("stoa.key");
+    localStorage.removeItem("stoa.key");
+  } catch {
+    // There is no storage.
   }
 }
 
@@ -38,9 +66,10 @@ export function offeredKey(): string {
 export interface Session {
   api: Api;
   me: Me;
+  who: SignedIn;
   refresh: () => void; // reads me again
   offers: (operation: string) => boolean; // the contract has it
-  may: (scope: string) => boolean; // the key carries it
+  may: (scope: string) => boolean; // the key or the role has it
 }
 
 export const SessionContext = createContext<Session | null>(null);
@@ -51,6 +80,8 @@ export function useSession(): Session {
   return session;
 }
 
-// mayWith follows the rules of the service: "*" includes neither "operator" nor
-// "account:read", which "operator" includes.
-export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (scope === "account:read" ? scopes.includes("operator") : scope !== "operator" && scopes.includes("*"));
+// ofOperator are the scopes that "*" does not include, but "operator" does.
+const ofOperator = ["account:read", "account:write", "operator:read", "operator:billing"];
+
+// mayWith follows the rules of the service.
+export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (ofOperator.includes(scope) ? scopes.includes("operator") : scope !== "operator" && scopes.includes("*"));

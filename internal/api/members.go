@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/member"
+	"stoa/internal/rest"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// inviteMember serves POST /api/v1/members.
+func (s *Server) inviteMember(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+	return s.invite(ctx, tx, in.Caller, in.Caller.Account.ID, in.Body)
+}
+
+// inviteAccountMember serves POST /api/v1/accounts/{id}/members.
+func (s *Server) inviteAccountMember(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.InviteMember]) (rest.Reply[contract.InvitationWithLink], error) {
+	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
+		return rest.Reply[contract.InvitationWithLink]{}, err
+	}
+	return s.invite(ctx, tx, in.Caller, in.Params.ID, in.Body)
+}
+
+// invite creates an invitation. In the account of the caller's key, the key needs the scopes of
+// the role, and everywhere those of an operator role.
+func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accountID string, b contract.InviteMember) (rest.Reply[contract.InvitationWithLink], error) {
+	var reply rest.Reply[contract.InvitationWithLink]
+	operatorRole, role := orZero(b.OperatorRole), b.Role
+	if accountID != by.Account.ID {
+		role = ""
+	}
+	if err := member.Grants(by.Key, role, operatorRole); err != nil {
+		return reply, err
+	}
+	i, token, err := s.members.Invite(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
+	body := extend[contract.InvitationWithLink](contractInvitation(i))
+	body.Link = s.joinLink(token)
+	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+}
+
+// joinLink returns the link with a token. The token is in the fragment, which browsers do not
+// send, so that neither logs nor programs that open links on GET use it.
+func (s *Server) joinLink(token string) string { return s.PublicURL + "/join#" + token }
+
+// listMembers serves GET /api/v1/members.
+func (s *Server) listMembers(ctx context.Context, in rest.Request[contract.ListMembersParams, rest.None]) (rest.Reply[rest.Page[contract.Member]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Member]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "members", accountID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.MemberRow, bool, error) {
+		return tx.Members(ctx, accountID, p.Page)
+	}, contractMember, func(m store.MemberRow) rest.Place { return rest.Place{At: m.CreatedAt, ID: m.PersonID} })
+}
+
+// getMember serves GET /api/v1/members/{id}.
+func (s *Server) getMember(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Member], error) {
+	m, err := read(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+		return tx.Member(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
+}
+
+// updateMember serves PATCH /api/v1/members/{id}.
+func (s *Server) updateMember(ctx context.Context, in rest.Request[byID, contract.UpdateMember]) (rest.Reply[contract.Member], error) {
+	var c member.Change
+	if in.Body.Role != "" {
+		c.Role = &in.Body.Role
+	}
+	if in.Body.OperatorRole.IsSpecified() {
+		c.OperatorRole = new(orZero(in.Body.OperatorRole))
+	}
+	m, err := write(ctx, s, func(tx *store.Tx) (store.MemberRow, error) {
+		return s.members.Change(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, c)
+	})
+	return rest.Reply[contract.Member]{Body: contractMember(m)}, err
+}
+
+type removeMemberParams struct {
+	byID
+	contract.RemoveMemberParams
+}
+
+// removeMember serves DELETE /api/v1/members/{id}.
+func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberParams, rest.None]) (rest.Reply[rest.None], error) {
+	accountID := in.Caller.Account.ID
+	keys, err := write(ctx, s, func(tx *store.Tx) ([]string, error) {
+		return s.members.Remove(ctx, tx, in.Caller.Key, accountID, in.Params.ID, in.Params.Keys == "keep")
+	})
+	for _, id := range keys {
+		if err == nil {
+			err = s.EndMade(ctx, accountID, id)
+		}
+	}
+	return rest.NoContent(), err
+}
+
+// EndMade ends everything that a key created, with the keys that it created and what they
+// created. It can be repeated.
+func (s *Server) EndMade(ctx context.Context, accountID, keyID string) error {
+	everything := stoa.Key{Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}
+	return s.endObjects(ctx, everything, accountID, keyID, store.KeyObjects{Made: true}, true)
+}
+
+// createSignInLink serves POST /api/v1/members/{id}/link.
+func (s *Server) createSignInLink(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.SignInLink], error) {
+	i, token, err := s.members.Link(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+	return rest.Reply[contract.SignInLink]{
+		Status: http.StatusCreated, Secret: true,
+		Body: contract.SignInLink{ID: in.Params.ID, Link: s.joinLink(token), ExpiresAt: contract.Time(i.ExpiresAt)},
+	}, err
+}
+
+// listInvitations serves GET /api/v1/invitations.
+func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.ListInvitationsParams, rest.None]) (rest.Reply[rest.Page[contract.Invitation]], error) {
+	accountID, err := s.requestedAccount(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return rest.Reply[rest.Page[contract.Invitation]]{}, err
+	}
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID)
+	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, bool, error) {
+		return tx.Invitations(ctx, accountID, p.Page)
+	}, contractInvitation, func(i stoa.Invitation) rest.Place { return rest.Place{At: i.CreatedAt, ID: i.ID} })
+}
+
+// revokeInvitation serves DELETE /api/v1/invitations/{id}.
+func (s *Server) revokeInvitation(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[rest.None], error) {
+	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+		return s.members.Revoke(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	})
+}
+
+func contractMember(m store.MemberRow) contract.Member {
+	return contract.Member{
+		ID: m.PersonID, Name: nullIfZero(m.Person.Name), Email: nullIfZero(m.Person.Email), Issuer: nullIfZero(m.Person.Issuer),
+		Role: m.Role, OperatorRole: nullIfZero(m.OperatorRole), Source: m.Source, KeyID: m.KeyID,
+		LastUsedAt: nullIfNever(m.LastUsed), CreatedAt: contract.Time(m.CreatedAt),
+	}
+}
+
+// auditedMember returns the members of a member that the audit log keeps: a person is an id there.
+func auditedMember(m store.MemberRow) any {
+	m.Person, m.LastUsed = stoa.Person{}, time.Time{}
+	return contractMember(m)
+}
+
+func contractInvitation(i stoa.Invitation) contract.Invitation {
+	return contract.Invitation{
+		ID: i.ID, Name: nullIfZero(i.Name), Role: i.Role, OperatorRole: nullIfZero(i.OperatorRole), CreatedBy: nullIfZero(i.MadeBy),
+		CreatedAt: contract.Time(i.CreatedAt), ExpiresAt: contract.Time(i.ExpiresAt),
+	}
+}

@@ -1,0 +1,251 @@
+// Package fakeidp is an identity provider of OpenID Connect for tests: with discovery, the
+// authorization code flow with PKCE, and signed tokens. It misbehaves on request: see [Fault].
+package fakeidp
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ClientID is the client that the provider knows.
+const ClientID = "stoa"
+
+// A Fault is a way to misbehave.
+type Fault string
+
+// The faults.
+const (
+	None            Fault = ""
+	WrongIssuer     Fault = "iss"
+	WrongAudience   Fault = "aud"
+	MoreAudiences   Fault = "more audiences" // without azp
+	WrongParty      Fault = "azp"
+	WrongNonce      Fault = "nonce"
+	NoNonce         Fault = "no nonce"
+	AlgNone         Fault = "alg none"
+	AlgHS256        Fault = "alg HS256" // signed with the public key as the secret
+	Expired         Fault = "exp"
+	Foreign         Fault = "signature" // of a key that is not published
+	NoSubject       Fault = "no sub"
+	NoToken         Fault = "no id_token"
+	Overage         Fault = "overage" // groups are elsewhere, as Entra has it
+	OldSignIn       Fault = "auth_time"
+	RefuseCode      Fault = "token endpoint refuses"
+	CallbackIssuer  Fault = "iss of the callback"
+	DiscoveryIssuer Fault = "issuer of the discovery document"
+	Down            Fault = "down"
+)
+
+// Secret is in every reply of the provider that must not be repeated.
+const Secret = "body-of-the-identity-provider"
+
+// A Provider is a running identity provider. Its fields may be changed between sign-ins.
+type Provider struct {
+	Issuer string
+
+	mu      sync.Mutex
+	claims  map[string]any
+	fault   Fault
+	key     *rsa.PrivateKey
+	kid     string
+	foreign *rsa.PrivateKey
+	codes   map[string]request // by code
+}
+
+// A request is an authorization request.
+type request struct{ nonce, challenge, redirect string }
+
+// New starts a provider. It stops when the test ends.
+func New(t testing.TB) *Provider {
+	p := &Provider{codes: map[string]request{}, claims: map[string]any{"sub": "ada", "name": "Ada", "email": "ada@example.com", "email_verified": true}}
+	p.Rotate(t)
+	p.foreign = newKey(t)
+	server := httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(server.Close)
+	p.Issuer = server.URL + "/"
+	return p
+}
+
+func newKey(t testing.TB) *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// Rotate replaces the key.
+func (p *Provider) Rotate(t testing.TB) {
+	key := newKey(t)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key, p.kid = key, rand.Text()
+}
+
+// Set sets claims of the next tokens; nil removes one.
+func (p *Provider) Set(claims map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, value := range claims {
+		if value == nil {
+			delete(p.claims, name)
+		} else {
+			p.claims[name] = value
+		}
+	}
+}
+
+// Misbehave sets the fault of the next sign-ins.
+func (p *Provider) Misbehave(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+}
+
+// SignIn answers an authorization request, as a person who signs in and returns: it returns the
+// address of the callback.
+func (p *Provider) SignIn(t testing.TB, location string) string {
+	t.Helper()
+	u, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	if q.Get("response_type") != "code" || q.Get("client_id") != ClientID || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" {
+		t.Fatalf("the authorization request is %s", location)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	code := rand.Text()
+	p.codes[code] = request{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri")}
+	back := url.Values{"code": {code}, "state": {q.Get("state")}}
+	if p.fault == CallbackIssuer {
+		back.Set("iss", "https://other.example.com")
+	}
+	return q.Get("redirect_uri") + "?" + back.Encode()
+}
+
+func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.fault == Down:
+		http.Error(w, Secret, http.StatusBadGateway)
+	case r.URL.Path == "/.well-known/openid-configuration":
+		issuer := p.Issuer
+		if p.fault == DiscoveryIssuer {
+			issuer = issuer[:len(issuer)-1]
+		}
+		write(w, map[string]any{
+			"issuer": issuer, "authorization_endpoint": p.Issuer + "authorize", "token_endpoint": p.Issuer + "token", "jwks_uri": p.Issuer + "keys",
+			"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "token_endpoint_auth_methods_supported": []string{"client_secret_post"},
+		})
+	case r.URL.Path == "/keys":
+		write(w, map[string]any{"keys": []any{map[string]any{
+			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": p.kid, "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
+		}}})
+	case r.URL.Path == "/token" && r.Method == http.MethodPost:
+		p.token(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// token exchanges a code, once.
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	code := r.PostFormValue("code")
+	asked, ok := p.codes[code]
+	delete(p.codes, code)
+	proof := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	if !ok || p.fault == RefuseCode || encode(proof[:]) != asked.challenge || r.PostFormValue("redirect_uri") != asked.redirect || r.PostFormValue("client_id") != ClientID {
+		w.WriteHeader(http.StatusBadRequest)
+		write(w, map[string]any{"error": "invalid_grant", "error_description": Secret})
+		return
+	}
+	reply := map[string]any{"access_token": Secret, "token_type": "Bearer", "expires_in": 60}
+	if p.fault != NoToken {
+		reply["id_token"] = p.sign(asked.nonce)
+	}
+	write(w, reply)
+}
+
+// sign returns a token for a nonce.
+func (p *Provider) sign(nonce string) string {
+	now := time.Now()
+	claims := map[string]any{"iss": p.Issuer, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": nonce, "auth_time": now.Unix()}
+	for name, value := range p.claims {
+		claims[name] = value
+	}
+	header := map[string]any{"alg": "RS256", "kid": p.kid, "typ": "JWT"}
+	key := p.key
+	switch p.fault {
+	case WrongIssuer:
+		claims["iss"] = p.Issuer + "other"
+	case WrongAudience:
+		claims["aud"] = "another"
+	case MoreAudiences:
+		claims["aud"] = []string{ClientID, "another"}
+	case WrongParty:
+		claims["azp"] = "another"
+	case WrongNonce:
+		claims["nonce"] = rand.Text()
+	case NoNonce:
+		delete(claims, "nonce")
+	case Expired:
+		claims["exp"] = now.Add(-time.Minute).Unix()
+	case NoSubject:
+		delete(claims, "sub")
+	case Foreign:
+		key = p.foreign
+	case OldSignIn:
+		claims["auth_time"] = now.Add(-24 * time.Hour).Unix()
+	case Overage:
+		delete(claims, "groups")
+		claims["_claim_names"] = map[string]string{"groups": "src1"}
+		claims["_claim_sources"] = map[string]any{"src1": map[string]string{"endpoint": "https://graph.example.com/groups"}}
+	case AlgNone:
+		header["alg"] = "none"
+	case AlgHS256:
+		header["alg"] = "HS256"
+	}
+	text := part(header) + "." + part(claims)
+	var signature []byte
+	switch p.fault {
+	case AlgNone:
+	case AlgHS256:
+		mac := hmac.New(sha256.New, p.key.N.Bytes())
+		mac.Write([]byte(text))
+		signature = mac.Sum(nil)
+	default:
+		sum := sha256.Sum256([]byte(text))
+		signature, _ = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:]) // 2048 bits are enough
+	}
+	return text + "." + encode(signature)
+}
+
+func part(v any) string {
+	text, _ := json.Marshal(v) // texts and numbers
+	return encode(text)
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func write(w http.ResponseWriter, v any) {
+	var out bytes.Buffer
+	_ = json.NewEncoder(&out).Encode(v) // in memory
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(out.Bytes())
+}

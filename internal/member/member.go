@@ -1,0 +1,326 @@
+// Package member manages the people of an account: invitations, memberships and their roles, and
+// the keys through which members act. It alone writes their rows, except the sessions of the
+// console, which belong to package auth.
+//
+// It never checks how a person has signed in: package signin does. All functions run in the
+// transaction of their caller. Start at [Members.Invite] and [Members.Accept].
+package member
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/auth"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	invitationLife = 7 * 24 * time.Hour
+	linkLife       = 15 * time.Minute
+	maxMemberships = 500 // of a person whose groups decide them
+)
+
+// Members manages members. It has no state of its own.
+type Members struct {
+	Keys *auth.Keys
+}
+
+// Grants reports whether a key may give a member these roles: it needs each of their scopes.
+// Otherwise the error is CodeScope.
+func Grants(by stoa.Key, role, operatorRole string) error {
+	for _, of := range []struct{ param, role string }{{"role", role}, {"operatorRole", operatorRole}} {
+		for _, scope := range stoa.ScopesOf(of.role, "") {
+			if !by.MayGrant(scope) {
+				return stoa.Errorf(stoa.CodeScope, "The role %q has the scope %q, which your key does not have. Use a key with it.", of.role, scope).At(of.param)
+			}
+		}
+	}
+	return nil
+}
+
+// checkOperator rejects an operator role outside of the account of the service's operator.
+func checkOperator(ctx context.Context, tx *store.Tx, accountID, operatorRole string) error {
+	if operatorRole == "" {
+		return nil
+	}
+	owner, err := tx.OwnerAccount(ctx)
+	if err == nil && owner != accountID {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "Only members of the account of the service's operator can have an operator role. Omit it.").At("operatorRole")
+	}
+	return err
+}
+
+// Invite creates an invitation for 7 days and returns it with its token. It does not check the
+// rights of the key that creates it; see [Grants].
+func (m *Members) Invite(ctx context.Context, tx *store.Tx, i stoa.Invitation) (made stoa.Invitation, token string, err error) {
+	if err := checkOperator(ctx, tx, i.AccountID, i.OperatorRole); err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i.PersonID, i.ExpiresAt = "", tx.Now.Add(invitationLife)
+	made, err = tx.InsertInvitation(ctx, i, auth.Hash(token))
+	return made, token, err
+}
+
+// Link creates a link with which a member signs in within 15 minutes, and ends earlier ones. by
+// needs the scopes of the member. A member who signs in with an identity provider is CodeConflict.
+func (m *Members) Link(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string) (i stoa.Invitation, token string, err error) {
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return i, "", err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return i, "", err
+	}
+	if row.Person.Issuer != "" {
+		return i, "", stoa.Errorf(stoa.CodeConflict, "The member signs in with the identity provider %s and needs no link.", row.Person.Issuer)
+	}
+	if err := tx.DeleteSignInLinks(ctx, accountID, personID); err != nil {
+		return i, "", err
+	}
+	token = auth.MintLink()
+	i, err = tx.InsertInvitation(ctx, stoa.Invitation{AccountID: accountID, PersonID: personID, MadeBy: by.ID, ExpiresAt: tx.Now.Add(linkLife)}, auth.Hash(token))
+	return i, token, err
+}
+
+// Revoke removes an invitation. One that was accepted or has expired is CodeInvitationEnded.
+func (m *Members) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) error {
+	i, err := tx.Invitation(ctx, accountID, id)
+	if err != nil {
+		return err
+	}
+	if !open(i, tx.Now) {
+		return ended()
+	}
+	return tx.DeleteInvitation(ctx, accountID, id)
+}
+
+func open(i stoa.Invitation, now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
+
+func ended() error {
+	return stoa.Errorf(stoa.CodeInvitationEnded, "This link was used, was revoked or has expired. Ask an owner of the account for a new one.")
+}
+
+// Find returns the open invitation or sign-in link with that token, and its account. Any other
+// token is CodeInvitationEnded.
+func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.Invitation, a stoa.Account, err error) {
+	found := false
+	if strings.HasPrefix(token, auth.LinkPrefix) {
+		i, found, err = tx.InvitationByHash(ctx, auth.Hash(token))
+	}
+	if err != nil {
+		return i, a, err
+	}
+	if !found || !open(i, tx.Now) {
+		return i, a, ended()
+	}
+	a, err = tx.Account(ctx, i.AccountID)
+	return i, a, err
+}
+
+// Accept uses an invitation, which makes p a member of its account, or a sign-in link, which
+// returns its member. An invitation that is no longer open is CodeInvitationEnded.
+func (m *Members) Accept(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) (store.MemberRow, error) {
+	unused, err := tx.UseInvitation(ctx, i.ID)
+	if err == nil && !unused {
+		err = ended()
+	}
+	if err != nil {
+		return store.MemberRow{}, err
+	}
+	if i.PersonID == "" {
+		i.PersonID = p.ID
+		if err := m.join(ctx, tx, p, stoa.Member{AccountID: i.AccountID, Role: i.Role, OperatorRole: i.OperatorRole, Source: stoa.SourceInvited}); err != nil {
+			return store.MemberRow{}, err
+		}
+	}
+	return tx.Member(ctx, i.AccountID, i.PersonID)
+}
+
+// join makes a person a member of an account. One who is a member already keeps each role that is
+// higher.
+func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa.Member) error {
+	if err := tx.LockMembers(ctx, as.AccountID); err != nil {
+		return err
+	}
+	switch row, err := tx.Member(ctx, as.AccountID, p.ID); {
+	case err == nil:
+		as.PersonID, as.KeyID = p.ID, row.KeyID
+		as.Role, as.OperatorRole = higher(stoa.Roles, as.Role, row.Role), higher(stoa.OperatorRoles, as.OperatorRole, row.OperatorRole)
+		return m.write(ctx, tx, as)
+	case stoa.CodeOf(err) != stoa.CodeNotFound:
+		return err
+	}
+	key, err := tx.InsertKey(ctx, stoa.Key{
+		AccountID: as.AccountID, Name: cmp.Or(p.Name, p.Email, p.ID), Kind: stoa.KeyOfMember, MemberID: p.ID, Scopes: stoa.ScopesOf(as.Role, as.OperatorRole),
+	}, auth.Hash(auth.Mint()))
+	if err != nil {
+		return err
+	}
+	as.PersonID, as.KeyID = p.ID, key.ID
+	return tx.InsertMember(ctx, as)
+}
+
+// higher returns the role that comes first in a list.
+func higher(order []string, a, b string) string {
+	for _, role := range order {
+		if role == a || role == b {
+			return role
+		}
+	}
+	return ""
+}
+
+// A Change of a member's roles. Nil changes nothing.
+type Change struct{ Role, OperatorRole *string }
+
+// Change sets the roles of a member, by the holder of the key by, which needs the scopes of the
+// old and the new roles. It takes effect immediately. The last owner of an account cannot lose
+// that role: CodeLastOwner.
+func (m *Members) Change(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, c Change) (store.MemberRow, error) {
+	if err := tx.LockMembers(ctx, accountID); err != nil {
+		return store.MemberRow{}, err
+	}
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return row, err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return row, err
+	}
+	as := row.Member
+	if as.Source = stoa.SourceInvited; c.Role != nil {
+		as.Role = *c.Role
+	}
+	if c.OperatorRole != nil {
+		as.OperatorRole = *c.OperatorRole
+	}
+	if err := Grants(by, as.Role, as.OperatorRole); err != nil {
+		return row, err
+	}
+	if err := checkOperator(ctx, tx, accountID, as.OperatorRole); err != nil {
+		return row, err
+	}
+	if as.Role != stoa.RoleOwner {
+		if err := keepsOwner(ctx, tx, row.Member); err != nil {
+			return row, err
+		}
+	}
+	if err := m.write(ctx, tx, as); err != nil {
+		return row, err
+	}
+	return tx.Member(ctx, accountID, personID)
+}
+
+// keepsOwner returns CodeLastOwner if the account has no owner without that member. The members
+// must be locked.
+func keepsOwner(ctx context.Context, tx *store.Tx, m stoa.Member) error {
+	if m.Role != stoa.RoleOwner {
+		return nil
+	}
+	other, err := tx.HasOtherOwner(ctx, m.AccountID, m.PersonID)
+	if err == nil && !other {
+		err = stoa.Errorf(stoa.CodeLastOwner, "This is the last owner of the account. Make another member an owner first.")
+	}
+	return err
+}
+
+// write stores the roles of a member, and gives the member's keys the scopes that they may have.
+func (m *Members) write(ctx context.Context, tx *store.Tx, as stoa.Member) error {
+	if err := tx.UpdateMember(ctx, as); err != nil {
+		return err
+	}
+	return m.limitKeys(ctx, tx, as)
+}
+
+// limitKeys gives the key through which a member acts the scopes of its roles, and takes those
+// that the roles lack from the keys that the member created.
+func (m *Members) limitKeys(ctx context.Context, tx *store.Tx, as stoa.Member) error {
+	keys, err := tx.KeysOfMember(ctx, as.AccountID, as.PersonID)
+	if err != nil {
+		return err
+	}
+	scopes := stoa.ScopesOf(as.Role, as.OperatorRole)
+	for _, k := range keys {
+		before := k.Scopes
+		if k.Scopes = scopes; k.Kind == "" {
+			k.Scopes = stoa.Common(before, scopes)
+		}
+		if slices.Equal(slices.Sorted(slices.Values(k.Scopes)), slices.Sorted(slices.Values(before))) {
+			continue
+		}
+		action := "key.narrowed"
+		if len(k.Scopes) == 0 {
+			action, k.Scopes, k.RevokedAt = "key.revoked", before, tx.Now
+		}
+		if k.Kind == "" {
+			tx.AuditAutomatic(k.AccountID, action, k.ID, "role_changed")
+		}
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return err
+		}
+		m.Keys.ForgetAfter(tx)
+	}
+	return nil
+}
+
+// Remove ends a membership, by the holder of the key by, which needs the scopes of the member's
+// roles. It returns the ids of the keys that ended: the caller ends what they created. With keep,
+// the keys that the member created continue and belong to the account, and so does what they
+// created. The last owner cannot be removed: CodeLastOwner.
+func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, personID string, keep bool) (endedKeys []string, err error) {
+	if err := tx.LockMembers(ctx, accountID); err != nil {
+		return nil, err
+	}
+	row, err := tx.Member(ctx, accountID, personID)
+	if err != nil {
+		return nil, err
+	}
+	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
+		return nil, err
+	}
+	return m.remove(ctx, tx, row.Member, keep)
+}
+
+func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep bool) (endedKeys []string, err error) {
+	if err := keepsOwner(ctx, tx, of); err != nil {
+		return nil, err
+	}
+	if keep {
+		if err := tx.KeepMade(ctx, of.AccountID, of.KeyID, true); err != nil {
+			return nil, err
+		}
+		if err := tx.GiveKeys(ctx, of.AccountID, of.PersonID); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := tx.KeysOfMember(ctx, of.AccountID, of.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		k.RevokedAt = tx.Now
+		if err := tx.UpdateKey(ctx, k); err != nil {
+			return nil, err
+		}
+		if k.Kind == "" {
+			tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, "member_removed")
+		}
+		if !keep {
+			endedKeys = append(endedKeys, k.ID)
+		}
+	}
+	m.Keys.ForgetAfter(tx)
+	if err := tx.DeleteMember(ctx, of.AccountID, of.PersonID); err != nil {
+		return nil, err
+	}
+	left, err := tx.MembershipsOf(ctx, of.PersonID, 1)
+	if err == nil && len(left) == 0 {
+		err = m.Keys.EndSessionsOf(ctx, tx, of.PersonID)
+	}
+	return endedKeys, err
+}

@@ -1,0 +1,209 @@
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"stoa/internal/audit"
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/member"
+	"stoa/internal/rest"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/vault"
+)
+
+const (
+	// attemptLife is the time within which a person returns from an identity provider.
+	attemptLife = 10 * time.Minute
+	// maxCallback is the maximum length of a parameter of a callback, in bytes.
+	maxCallback = 8 << 10
+)
+
+// An attempt is the state of a sign-in while the person is at the identity provider. The
+// browser keeps it, sealed, so that any node can finish the sign-in.
+type attempt struct {
+	Provider  string     `json:"provider"`
+	State     string     `json:"state"`
+	Nonce     string     `json:"nonce"`
+	Verifier  string     `json:"verifier"`
+	Accepts   invitation `json:"accepts"` // empty if the person has no invitation
+	ExpiresAt time.Time  `json:"expiresAt"`
+}
+
+// An invitation identifies an invitation that the person has opened.
+type invitation struct{ AccountID, ID string }
+
+// attemptRef binds the state of an attempt to its use.
+var attemptRef = vault.Ref{AccountID: audit.Service, Kind: "sign_in"}
+
+// start serves GET /signin/{name}: it sends the person to the identity provider.
+func (s *Server) start(x *rest.Exchange) error {
+	p, err := s.provider(x.HTTP)
+	if err != nil {
+		return err
+	}
+	location, err := s.depart(x, p, invitation{})
+	if err != nil {
+		s.refuse(x, err)
+		return nil
+	}
+	http.Redirect(x, x.HTTP, location, http.StatusSeeOther)
+	return nil
+}
+
+// provider returns the identity provider of a path. Both paths have effects, so that HEAD, which
+// programs send to look at a link, finds nothing.
+func (s *Server) provider(r *http.Request) (*provider, error) {
+	if p := s.providers[r.PathValue("name")]; p != nil && r.Method == http.MethodGet {
+		return p, nil
+	}
+	return nil, stoa.Errorf(stoa.CodeNotFound, "There is no identity provider with this name.")
+}
+
+// depart sets the cookie of an attempt and returns the address at the identity provider.
+func (s *Server) depart(x *rest.Exchange, p *provider, accepts invitation) (location string, err error) {
+	a := attempt{
+		Provider: p.Name, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
+		Accepts: accepts, ExpiresAt: time.Now().Add(attemptLife),
+	}
+	if location, err = p.address(x.Context(), a); err != nil {
+		return "", err
+	}
+	text, err := jsonx.Marshal(a)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := s.Vault.Seal(attemptRef, text)
+	if err != nil {
+		return "", err
+	}
+	http.SetCookie(x, s.attemptCookie(sealed, int(attemptLife/time.Second)))
+	return location, nil
+}
+
+// attemptCookie returns the cookie of an attempt. It is Lax, because the identity provider sends
+// the person back from its own site.
+func (s *Server) attemptCookie(sealed string, seconds int) *http.Cookie {
+	name := "stoa-sign-in"
+	if s.SecureCookies() {
+		name = "__Host-stoa-sign-in"
+	}
+	return &http.Cookie{Name: name, Value: sealed, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.SecureCookies(), SameSite: http.SameSiteLaxMode}
+}
+
+// returned returns the attempt of the browser that returns with a state.
+func (s *Server) returned(r *http.Request, p *provider) (a attempt, ok bool) {
+	cookies := r.CookiesNamed(s.attemptCookie("", 0).Name)
+	if len(cookies) != 1 {
+		return a, false
+	}
+	text, err := s.Vault.Open(attemptRef, cookies[0].Value)
+	if err != nil || jsonx.Unmarshal(text, &a) != nil {
+		return a, false
+	}
+	state := r.URL.Query().Get("state")
+	return a, a.Provider == p.Name && time.Now().Before(a.ExpiresAt) && subtle.ConstantTimeCompare([]byte(a.State), []byte(state)) == 1
+}
+
+// callback serves GET /signin/{name}/callback, where the identity provider sends the person back.
+func (s *Server) callback(x *rest.Exchange) error {
+	p, err := s.provider(x.HTTP)
+	if err != nil {
+		return err
+	}
+	a, ok := s.returned(x.HTTP, p)
+	http.SetCookie(x, s.attemptCookie("", -1)) // a state is used once
+	if !ok {
+		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "This sign-in was not begun in this browser, was used before, or took longer than 10 minutes. Begin again.")))
+		return nil
+	}
+	q := x.HTTP.URL.Query()
+	code := q.Get("code")
+	if issuer := q.Get("iss"); code == "" || len(code) > maxCallback || issuer != "" && issuer != p.Issuer {
+		s.refuse(x, s.Failed(x.HTTP, stoa.Errorf(stoa.CodeUnauthorized, "The identity provider has not confirmed the sign-in. Begin again.")))
+		return nil
+	}
+	who, err := p.identify(x.HTTP.Context(), a, code)
+	if err == nil {
+		var secret string
+		if secret, err = s.admit(x, p, who, a.Accepts); err == nil {
+			s.Begin(x, secret)
+			http.Redirect(x, x.HTTP, "/console", http.StatusSeeOther)
+			return nil
+		}
+	}
+	s.refuse(x, s.Failed(x.HTTP, err))
+	return nil
+}
+
+// refuse shows why a person is not signed in. The log has the cause.
+func (s *Server) refuse(x *rest.Exchange, err error) {
+	x.Log.Failed(err)
+	e := stoa.AsError(err)
+	s.Page(x, contract.Code(e.Code).Status, "Not signed in", e.Message)
+}
+
+// admit makes the changes of a sign-in: it stores the person, changes the memberships that the
+// person's groups decide, accepts an invitation, and begins a session, whose secret it returns.
+func (s *Server) admit(x *rest.Exchange, p *provider, who identity, accepts invitation) (secret string, err error) {
+	ctx := x.Context()
+	var ended []store.Ref
+	removed := false // the person is no longer a member of any account
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		removed = false
+		person, err := tx.PersonOf(ctx, stoa.Person{Issuer: p.Issuer, Subject: who.Subject, Email: who.Email, Name: who.Name})
+		if err != nil {
+			return err
+		}
+		if ended, err = s.Members.Sync(ctx, tx, person, p.grants(who.Groups)); err != nil {
+			return err
+		}
+		if accepts.ID != "" {
+			i, err := tx.Invitation(ctx, accepts.AccountID, accepts.ID)
+			if err != nil {
+				return err
+			}
+			if _, err := s.Members.Accept(ctx, tx, i, person); err != nil {
+				return err
+			}
+		}
+		secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, person.ID, p.Name)
+		if removed = err == errNotMember && len(ended) > 0; removed {
+			return nil // so that the end of the memberships is committed
+		}
+		return err
+	})
+	for _, key := range ended {
+		if err == nil {
+			err = s.EndMade(ctx, key.AccountID, key.ID)
+		}
+	}
+	if err == nil && removed {
+		err = errNotMember
+	}
+	return secret, err
+}
+
+// grants returns the memberships that the groups of a person give.
+func (p *provider) grants(groups []string) (grants []member.Grant) {
+	has := map[string]bool{}
+	for _, g := range groups {
+		has[g] = true
+	}
+	for _, rule := range p.Groups {
+		if has[rule.Group] {
+			role := rule.Role
+			if role == "" {
+				role = stoa.RoleViewer
+			}
+			grants = append(grants, member.Grant{AccountID: rule.Account, Role: role, OperatorRole: rule.Operator})
+		}
+	}
+	return grants
+}

@@ -1,0 +1,96 @@
+package stoa
+
+import (
+	"slices"
+	"time"
+)
+
+// A Person signs in to the console: with an identity provider, or with links.
+type Person struct {
+	ID        string    `db:"id"`
+	Issuer    string    `db:"issuer"`  // of the identity provider; empty for one who signs in with links
+	Subject   string    `db:"subject"` // at the issuer; the id for one who signs in with links
+	Email     string    `db:"email"`   // only for display
+	Name      string    `db:"name"`    // only for display
+	CreatedAt time.Time `db:"created_at"`
+}
+
+// A Member is the membership of a person in an account.
+type Member struct {
+	AccountID    string    `db:"account_id"`
+	PersonID     string    `db:"person_id"`
+	Role         string    `db:"role"`
+	OperatorRole string    `db:"operator_role"` // empty for none
+	Source       string    `db:"source"`        // [SourceInvited] or [SourceGroup]
+	KeyID        string    `db:"key_id"`        // of the key through which the person acts
+	CreatedAt    time.Time `db:"created_at"`
+}
+
+// The sources of a membership.
+const (
+	SourceInvited = "invited"
+	SourceGroup   = "group" // groups of an identity provider, at each sign-in
+)
+
+// An Invitation is a link that is used once: to become a member of an account, or, if PersonID
+// is set, to sign in as that person.
+type Invitation struct {
+	ID           string    `db:"id"`
+	AccountID    string    `db:"account_id"`
+	PersonID     string    `db:"person_id"`
+	Role         string    `db:"role"`
+	OperatorRole string    `db:"operator_role"`
+	Name         string    `db:"name"`    // of the invited person; may be empty
+	MadeBy       string    `db:"made_by"` // id of a key
+	CreatedAt    time.Time `db:"created_at"`
+	ExpiresAt    time.Time `db:"expires_at"`
+	UsedAt       time.Time `db:"used_at"` // zero means not yet
+}
+
+// The roles of members, and those of operators, which only members of the operator's account
+// have.
+const (
+	RoleOwner  = "owner"
+	RoleMember = "member"
+	RoleViewer = "viewer"
+
+	OperatorAdmin   = "admin"
+	OperatorBilling = "billing"
+	OperatorSupport = "support"
+)
+
+// Roles and OperatorRoles are the names of all roles, the highest first.
+var (
+	Roles         = []string{RoleOwner, RoleMember, RoleViewer}
+	OperatorRoles = []string{OperatorAdmin, OperatorBilling, OperatorSupport}
+)
+
+// roleScopes are the scopes of each role.
+var roleScopes = map[string][]string{
+	RoleOwner: {ScopeAll, ScopeAccountRead, ScopeAccountWrite},
+	RoleMember: {
+		"responses", "agents:read", "agents:write", "sessions:read", "sessions:write", "drive:read", "drive:write",
+		"schedules:read", "schedules:write", "embeds:write", "approvals:write", "connections:read", "webhooks:read", "keys:write", "usage:read",
+	},
+	RoleViewer:      {"agents:read", "sessions:read", "drive:read", "schedules:read", "connections:read", "webhooks:read", "usage:read"},
+	OperatorAdmin:   {ScopeOperator},
+	OperatorBilling: {ScopeOperatorRead, ScopeOperatorBilling},
+	OperatorSupport: {ScopeOperatorRead},
+}
+
+// ScopesOf returns the scopes of a member with these roles.
+func ScopesOf(role, operatorRole string) []string {
+	return append(slices.Clone(roleScopes[role]), roleScopes[operatorRole]...)
+}
+
+// Common returns the scopes that a key with the scopes a and one with the scopes b both have.
+func Common(a, b []string) []string {
+	first, second := Key{Scopes: a}, Key{Scopes: b}
+	var both []string
+	for _, scope := range append(slices.Clone(a), b...) {
+		if first.MayGrant(scope) && second.MayGrant(scope) && !slices.Contains(both, scope) {
+			both = append(both, scope)
+		}
+	}
+	return both
+}
