@@ -38,7 +38,7 @@ function Console() {
     who.set(next);
   };
   // check reads the session again. refused is the account of a refused request; further
-  // refusals are ignored during the check.
+  // refusals are ignored during the check, and when signed out.
   const checking = useRef(false);
   const check = async (why: string, refused?: string) => {
     if (refused && checking.current) return;
@@ -50,8 +50,9 @@ function Console() {
     } catch {
       next = { ...signedOut, signIn: who.data?.signIn ?? [] };
     }
-    checking.current = false;
-    show(next.accounts.some((a) => a.id === refused) ? { ...signedOut, signIn: next.signIn } : next);
+    if (next.accounts.some((a) => a.id === refused)) next = { ...signedOut, signIn: next.signIn };
+    checking.current = !next.signedIn;
+    show(next);
   };
   useEffect(() => {
     tabs.onmessage = (event) => void check(event.data === "out" ? "You have signed out in another tab." : "");
@@ -77,6 +78,7 @@ function Console() {
         offered={offered}
         providers={who.data.signIn}
         onSignedIn={(next) => {
+          checking.current = false;
           setOffered("");
           setSaid(undefined);
           forget();
@@ -87,7 +89,8 @@ function Console() {
     );
   }
   const signOut = async () => {
-    setLeaving(true); // which ends the requests of the page
+    setLeaving(true);
+    await new Promise((done) => setTimeout(done)); // until the page is gone, and its requests with it
     try {
       await call("DELETE", "/console/session");
       setSaid(undefined);
