@@ -55,8 +55,8 @@ const foreignAttempts = `(async (base, account, key) => {
 	return got.join("\n");
 })`
 
-// A page of another origin, of the same site (another port) or of another one, that is opened
-// while somebody is signed in to the console, reads nothing and changes nothing.
+// While the owner is signed in to the console, a page of another origin, of the same site (another
+// port) or of another one, reads nothing and changes nothing.
 func TestAForeignPageCannotUseTheConsole(t *testing.T) {
 	t.Parallel()
 	url, p := consoleInABrowser(t)

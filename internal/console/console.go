@@ -41,7 +41,7 @@ type Provider struct {
 	URL  string `json:"url"`
 }
 
-// state is who is signed in.
+// A state is the reply about a session.
 type state struct {
 	SignedIn  bool           `json:"signedIn"`
 	Person    *person        `json:"person"` // null if a key is signed in
@@ -170,8 +170,8 @@ func (s *Server) end(x *rest.Exchange) error {
 	return rest.Answer(x, rest.NoContent(), nil)
 }
 
-// stateOf returns who is signed in with a session, of the zero value nobody. A session whose key
-// or memberships have ended is not signed in.
+// stateOf returns the state of a session. The zero value is not signed in, nor is a session whose
+// key or memberships have ended.
 func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.ConsoleSession) (state, error) {
 	out := state{Accounts: []account{}, SignIn: append([]Provider{}, s.SignIn...)}
 	if session.KeyID != "" {

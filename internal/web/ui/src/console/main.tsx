@@ -24,7 +24,7 @@ import { SignIn } from "./signin";
 const root = document.getElementById("console")!;
 const operations = new Set((root.dataset.operations ?? "").split(" "));
 
-// tabs tells the other tabs of the console that somebody has signed in or out.
+// tabs reports sign-ins and sign-outs to the other tabs of the console.
 const tabs = new BroadcastChannel("stoa.session");
 
 function Console() {
@@ -37,24 +37,25 @@ function Console() {
     if (!next.signedIn) forget();
     who.set(next);
   };
-  // ask reads again who is signed in. refused is an account whose request was refused; further
-  // ones do not count until this is known.
-  const asking = useRef(false);
-  const ask = async (why: string, refused?: string) => {
-    if (refused && asking.current) return;
-    asking.current = true;
+  // check reads the session again. refused is the account of a refused request; further
+  // refusals are ignored during the check, and when signed out.
+  const checking = useRef(false);
+  const check = async (why: string, refused?: string) => {
+    if (refused && checking.current) return;
+    checking.current = true;
     setSaid(why);
     let next: SignedIn;
     try {
       next = await signedIn();
     } catch {
-      next = { ...nobody, signIn: who.data?.signIn ?? [] };
+      next = { ...signedOut, signIn: who.data?.signIn ?? [] };
     }
-    asking.current = false;
-    show(next.accounts.some((a) => a.id === refused) ? { ...nobody, signIn: next.signIn } : next);
+    if (next.accounts.some((a) => a.id === refused)) next = { ...signedOut, signIn: next.signIn };
+    checking.current = !next.signedIn;
+    show(next);
   };
   useEffect(() => {
-    tabs.onmessage = (event) => void ask(event.data === "out" ? "You have signed out in another tab." : "");
+    tabs.onmessage = (event) => void check(event.data === "out" ? "You have signed out in another tab." : "");
   }, []);
   if (!who.data || leaving) {
     return (
@@ -77,6 +78,7 @@ function Console() {
         offered={offered}
         providers={who.data.signIn}
         onSignedIn={(next) => {
+          checking.current = false;
           setOffered("");
           setSaid(undefined);
           forget();
@@ -87,11 +89,12 @@ function Console() {
     );
   }
   const signOut = async () => {
-    setLeaving(true); // which ends the requests of the page
+    setLeaving(true);
+    await new Promise((done) => setTimeout(done)); // until the page is gone, and its requests with it
     try {
       await call("DELETE", "/console/session");
       setSaid(undefined);
-      show({ ...nobody, signIn: who.data!.signIn });
+      show({ ...signedOut, signIn: who.data!.signIn });
       tabs.postMessage("out");
     } catch (error) {
       setFailed(asProblem(error));
@@ -99,10 +102,10 @@ function Console() {
     setLeaving(false);
   };
   const account = accountOf(who.data).id;
-  return <Inside key={(who.data.person?.id ?? who.data.keyId) + account} who={who.data} account={account} onRefused={(why) => void ask(why, account)} onSignOut={signOut} />;
+  return <Inside key={(who.data.person?.id ?? who.data.keyId) + account} who={who.data} account={account} onRefused={(why) => void check(why, account)} onSignOut={signOut} />;
 }
 
-const nobody: SignedIn = { signedIn: false, person: null, accounts: [], keyId: null, expiresAt: null, signIn: [] };
+const signedOut: SignedIn = { signedIn: false, person: null, accounts: [], keyId: null, expiresAt: null, signIn: [] };
 
 function Inside({ who, account, onRefused, onSignOut }: { who: SignedIn; account: string; onRefused: (why: string) => void; onSignOut: () => Promise<void> }) {
   const shown = useRef(true);

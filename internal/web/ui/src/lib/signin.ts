@@ -7,7 +7,7 @@ export interface Provider {
   url: string; // begins the sign-in with it
 }
 
-// SignedIn is who is signed in, and with which accounts.
+// SignedIn describes the session: the person or the key, and the accounts.
 export interface SignedIn {
   signedIn: boolean;
   person: { id: string; name: string; email: string } | null; // null if a key is signed in
@@ -43,7 +43,7 @@ export async function signIn(key: string): Promise<SignedIn> {
   return stored();
 }
 
-// stored returns who is signed in after a reply with a cookie.
+// stored returns the session that a reply with a cookie has begun.
 export async function stored(): Promise<SignedIn> {
   const who = await signedIn();
   if (!who.signedIn) {
