@@ -249,8 +249,11 @@ func (s *Service) buildAPI(p Parts) error {
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
+	if err := s.buildSignIn(p, site); err != nil {
+		return err
+	}
 	adjust(p.API, s.API)
-	return s.buildSignIn(p, site)
+	return nil
 }
 
 // buildSignIn creates the sign-in to the console and adds its paths to the pages.
@@ -264,7 +267,11 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 	s.SignIn = &signin.Server{
 		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
 		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
-		Begin: func(w http.ResponseWriter, secret string) { http.SetCookie(w, s.API.SessionCookie(secret)) },
+		Begin: func(w http.ResponseWriter, secret string) {
+			c := s.API.SessionCookie(secret)
+			c.MaxAge = int(life / time.Second)
+			http.SetCookie(w, c)
+		},
 	}
 	pages := http.NewServeMux()
 	pages.Handle("/", s.API.Web)
