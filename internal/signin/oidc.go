@@ -180,7 +180,7 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 		return identity{}, rejected("the code was not exchanged: %w", withoutReply(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
-	verified, err := doc.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	verified, err := doc.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return identity{}, rejected("the token is not valid: %s", tokenFault(err))
 	}
