@@ -20,7 +20,7 @@ var secretWords = []string{"secret", "token", "password", "header", "key", "cred
 
 // Shown are the members with such a name that contain no secret. Every other is masked.
 var Shown = []string{
-	"secretId", "clientSecretId", // ids
+	"secretId", "clientSecretId", "keyId", // ids
 	"credentials", // ids of secrets
 	"headerName",  // without the value
 	"tokenOrigin",

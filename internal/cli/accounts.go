@@ -52,7 +52,7 @@ func viewGrant() view {
 }
 
 func (e *env) accounts() *cobra.Command {
-	c := group("accounts", "Create and manage customers' accounts", "Create and manage customers' accounts. Requires a key with the scope operator, like the first key.\nACCOUNT is an id, or a unique name.")
+	c := group("accounts", "Create and manage customers' accounts", "Create and manage customers' accounts. Requires a key with the scope operator, like the first key,\nor operator:read for reading and operator:billing for plans, grants and invitations.\nACCOUNT is an id, or a unique name.")
 	c.AddCommand(e.verbs(
 		verb{
 			use: "create", short: "Create an account and its first key",
@@ -113,6 +113,12 @@ same grant again changes nothing and shows the first grant.`,
 				{"reason", "reason", asText, "the reason, for the ledger"},
 				{"ref", "externalRef", asText, "a unique `reference`"},
 			},
+		},
+		verb{
+			use: "invite ACCOUNT", short: "Invite a person to an account",
+			long:    "Create an invitation to a customer's account and print its link, alone on standard output: for its first owner, or for an owner who has lost access.",
+			example: "  stoa accounts invite acme --role owner --name Ada",
+			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
 			use: "keys ACCOUNT", short: "Create a key for an account",

@@ -80,7 +80,7 @@ that programs can switch.`,
 func keyFields() []field {
 	return []field{
 		{"name", "name", asText, "the purpose of the key"},
-		{"scope", "scopes", asWords, "the permissions, such as responses or drive:read; default: those of the current key, without operator"},
+		{"scope", "scopes", asWords, "the permissions, such as responses or drive:read; default: those of the current key, without operator scopes"},
 		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31"},
 		{"requests-per-minute", "requestsPerMinute", asNumber, "an own limit, in addition to the plan's"},
 		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the daily cap (UTC), in `credits`"},

@@ -139,7 +139,7 @@ func (e *env) complete(c *cobra.Command, word string, args []string, typed strin
 	switch word {
 	case "MODEL":
 		all, err = e.modelNames(ctx)
-	case "AGENT", "SPACE", "ACCOUNT", "KEY", "PROVIDER", "SESSION", "DRIVE":
+	case "AGENT", "SPACE", "ACCOUNT", "KEY", "PERSON", "PROVIDER", "SESSION", "DRIVE":
 		all, err = e.storedNames(ctx, word, args, typed)
 	case "PROFILE":
 		all = e.profileNames(typed)
@@ -194,7 +194,7 @@ func (e *env) storedNames(ctx context.Context, word string, args []string, typed
 	if err != nil {
 		return nil, err
 	}
-	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys", "PROVIDER": "/providers"}[word], url.Values(nil)
+	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys", "PERSON": "/members", "PROVIDER": "/providers"}[word], url.Values(nil)
 	if path == "" { // of an agent
 		if len(args) == 0 {
 			return nil, nil

@@ -420,6 +420,6 @@ func (p collection) lookup(name string) lookup {
 func collections() map[string]collection {
 	return map[string]collection{
 		"AGENT": agentCollection(), "SPACE": spaceCollection(), "ACCOUNT": accountCollection(), "KEY": keyCollection(),
-		"CONNECTION": connectionCollection(), "SECRET": secretCollection(),
+		"CONNECTION": connectionCollection(), "SECRET": secretCollection(), "PERSON": memberCollection(),
 	}
 }

@@ -62,7 +62,10 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 			endedKeys = append(endedKeys, store.Ref{AccountID: id, ID: key})
 		}
 	}
-	return endedKeys, nil
+	if len(endedKeys) > 0 {
+		err = m.forget(ctx, tx, p.ID)
+	}
+	return endedKeys, err
 }
 
 // syncOne changes or removes a membership that groups decide, and returns the keys that ended.

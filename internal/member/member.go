@@ -283,7 +283,23 @@ func (m *Members) Remove(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	if err := Grants(by, row.Role, row.OperatorRole); err != nil {
 		return nil, err
 	}
-	return m.remove(ctx, tx, row.Member, keep)
+	if endedKeys, err = m.remove(ctx, tx, row.Member, keep); err != nil {
+		return nil, err
+	}
+	return endedKeys, m.forget(ctx, tx, personID)
+}
+
+// forget ends the sessions of a person who is not a member of any account, and deletes the
+// person: name and address are not kept.
+func (m *Members) forget(ctx context.Context, tx *store.Tx, personID string) error {
+	left, err := tx.MembershipsOf(ctx, personID, 1)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	if err := m.Keys.EndSessionsOf(ctx, tx, personID); err != nil {
+		return err
+	}
+	return tx.DeletePerson(ctx, personID)
 }
 
 func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep bool) (endedKeys []string, err error) {
@@ -315,12 +331,5 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 		}
 	}
 	m.Keys.ForgetAfter(tx)
-	if err := tx.DeleteMember(ctx, of.AccountID, of.PersonID); err != nil {
-		return nil, err
-	}
-	left, err := tx.MembershipsOf(ctx, of.PersonID, 1)
-	if err == nil && len(left) == 0 {
-		err = m.Keys.EndSessionsOf(ctx, tx, of.PersonID)
-	}
-	return endedKeys, err
+	return endedKeys, tx.DeleteMember(ctx, of.AccountID, of.PersonID)
 }

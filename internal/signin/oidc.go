@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"stoa/internal/config"
 	"stoa/internal/stoa"
@@ -38,6 +39,8 @@ type provider struct {
 	redirect string
 	client   *http.Client
 
+	flight singleflight.Group // of discovery
+
 	mu   sync.Mutex
 	read time.Time // of document
 	doc  *oidc.Provider
@@ -53,19 +56,36 @@ func newProvider(p config.OIDC, publicURL string, client http.RoundTripper) *pro
 // document returns the endpoints and keys of the provider. If a newer document cannot be read,
 // the known one is used.
 func (p *provider) document(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.doc != nil && time.Since(p.read) < discoveryLife {
-		return p.doc, nil
+	known, read := p.known()
+	if known != nil && time.Since(read) < discoveryLife {
+		return known, nil
 	}
-	doc, err := p.discover(ctx)
-	if err == nil {
-		p.doc, p.read = doc, time.Now()
-	}
-	if p.doc == nil {
+	// One request serves all who wait, so that a provider that is down does not queue them.
+	found, err, _ := p.flight.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTime)
+		defer cancel()
+		doc, err := p.discover(ctx)
+		if err == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.doc, p.read = doc, time.Now()
+		}
+		return doc, err
+	})
+	switch {
+	case err == nil:
+		return found.(*oidc.Provider), nil
+	case known == nil:
 		return nil, stoa.Errorf(stoa.CodeUpstream, "The discovery document of the identity provider cannot be read. Try again later, or ask the operator of this service.").Because(err)
 	}
-	return p.doc, nil
+	return known, nil
+}
+
+// known returns the document that was read last, and the time of that; nil if there is none.
+func (p *provider) known() (*oidc.Provider, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.doc, p.read
 }
 
 // discover reads the discovery document. Its error does not contain a reply of the provider.
@@ -180,7 +200,7 @@ func (p *provider) identify(ctx context.Context, a attempt, code string) (identi
 		return identity{}, rejected("the code was not exchanged: %w", withoutReply(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
-	verified, err := doc.VerifierContext(ctx, &oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
+	verified, err := doc.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return identity{}, rejected("the token is not valid: %s", tokenFault(err))
 	}

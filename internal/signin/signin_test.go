@@ -20,6 +20,7 @@ import (
 	"stoa/internal/audit"
 	"stoa/internal/config"
 	"stoa/internal/fakeidp"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
 )
@@ -332,6 +333,52 @@ func TestSignInByGroups(t *testing.T) {
 			t.Errorf("%s is recorded %d times, want %d", action, len(rows), want)
 		}
 	}
+}
+
+// TestGroupsMoveAPerson moves the only membership of a person to another account.
+func TestGroupsMoveAPerson(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		idp := fakeidp.New(t)
+		st := home.Open()
+		storetest.Account(t, st, stoa.Credit) // the operator's
+		one, two := storetest.Account(t, st, stoa.Credit).ID, storetest.Account(t, st, stoa.Credit).ID
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		h := apitest.Start(t, apitest.Config{Idle: true, Home: &home, SignIn: []config.OIDC{{Name: "corp", Issuer: idp.Issuer, ClientID: fakeidp.ClientID, Groups: []config.GroupRule{
+			{Group: "a", Account: one, Role: "member"}, {Group: "b", Account: two, Role: "viewer"},
+		}}}})
+		s := &service{Service: h, t: t, idp: idp, log: &lockedBuffer{}}
+		b := s.browser()
+		for _, step := range []struct {
+			groups   []string
+			one, two int
+		}{{[]string{"a"}, 200, 401}, {[]string{"b"}, 401, 200}, {[]string{"a", "b"}, 200, 200}, {[]string{"a"}, 200, 401}} {
+			idp.Set(object{"groups": step.groups})
+			if status, page := b.signIn(); status != http.StatusSeeOther {
+				t.Fatalf("%v: %d %s", step.groups, status, page)
+			}
+			if b.account(one) != step.one || b.account(two) != step.two {
+				t.Errorf("%v: %d and %d", step.groups, b.account(one), b.account(two))
+			}
+		}
+		idp.Set(object{"groups": []string{}})
+		if status, _ := b.signIn(); status != http.StatusForbidden || b.account(one) != 401 {
+			t.Errorf("without groups: %d", status)
+		}
+		err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+			people := 0
+			_, err := tx.Get(t.Context(), `SELECT COUNT(*) FROM people`, nil, &people)
+			if people != 0 {
+				t.Errorf("%d people are kept", people)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 func TestInvitedByAnIdentityProvider(t *testing.T) {

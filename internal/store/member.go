@@ -70,6 +70,12 @@ func (tx *Tx) PersonOf(ctx context.Context, p stoa.Person) (stoa.Person, error) 
 	return people.one(ctx, tx, noMember(p.ID), `issuer = $1 AND subject = $2`, p.Issuer, p.Subject)
 }
 
+// DeletePerson removes a person without memberships.
+func (tx *Tx) DeletePerson(ctx context.Context, id string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM people WHERE id = $1`, id)
+	return err
+}
+
 // InsertMember adds a member, whose key must exist. An account with [MaxMembers] is
 // CodeLimitReached.
 func (tx *Tx) InsertMember(ctx context.Context, m stoa.Member) error {

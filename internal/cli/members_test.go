@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/stoa"
+	"stoa/internal/storetest"
+)
+
+func TestMembersByCommands(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{Idle: true})
+	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+	isLink := func(said string) {
+		t.Helper()
+		if !strings.Contains(said, "\n"+h.URL+"/join#inv_") {
+			t.Errorf("the output is %q", said)
+		}
+	}
+	p.runs(2, "", "members", "invite")
+	isLink(p.runs(0, "", "members", "invite", "--role", "member", "--name", "Ada"))
+	list := p.runs(0, "", "members", "invitations", "list")
+	id, _, _ := strings.Cut(strings.TrimSpace(list[strings.Index(list, "inv_"):]), "\t")
+	id = strings.Fields(id)[0]
+	p.runs(0, "", "members", "invitations", "revoke", id, "--yes")
+	if list := p.runs(0, "", "members", "invitations", "list"); strings.Contains(list, id) {
+		t.Errorf("the invitations are %s", list)
+	}
+	other := storetest.Account(t, h.Store, stoa.Credit)
+	isLink(p.runs(0, "", "accounts", "invite", other.ID, "--role", "owner"))
+
+	h.NewMember(h.Account.ID, "owner", "")
+	viewer := h.NewMember(h.Account.ID, "viewer", "")
+	isLink(p.runs(0, "", "members", "link", "viewer")) // the name of the person
+	if said := p.runs(0, "", "members", "set", "viewer", "--role", "member", "--operator", "support", "--json"); !strings.Contains(said, `"role": "member"`) && !strings.Contains(said, `"role":"member"`) {
+		t.Errorf("set: %s", said)
+	}
+	p.runs(0, "", "members", "set", "viewer", "--operator", "")
+	if said := p.runs(0, "", "members", "get", viewer.PersonID); strings.Contains(said, "support") || !strings.Contains(said, "member") {
+		t.Errorf("get: %s", said)
+	}
+	p.runs(1, "", "members", "remove", "owner", "--yes") // the last one
+	p.runs(0, "", "members", "remove", "viewer", "--keys", "keep", "--yes")
+	if list := p.runs(0, "", "members", "list"); strings.Contains(list, viewer.PersonID) {
+		t.Errorf("the members are %s", list)
+	}
+}
