@@ -36,7 +36,7 @@ func classify(err error) *failure {
 		if e.Param == limitParam {
 			f.Failure = stoa.Failure{Code: session.CodeCreditLimit, Message: e.Message}
 		}
-	case stoa.CodeKeyBudget, stoa.CodeSuspended:
+	case stoa.CodeKeyBudget, stoa.CodeBudget, stoa.CodeSuspended:
 		f.cause = nil
 	case stoa.CodeModelUnavailable:
 	case stoa.CodeModelNotFound, stoa.CodeContextLength, stoa.CodeInvalidPrompt, stoa.CodeInvalidValue, stoa.CodeUnsupported, stoa.CodeUnsupportedValue:

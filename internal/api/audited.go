@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"stoa/internal/billing"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
 	"stoa/internal/rest"
@@ -82,7 +83,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 	}
 
-	creates(nil, "POST /api/v1/keys", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
+	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
@@ -103,6 +104,10 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 		return a.ID, contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds)), nil
 	}, "PATCH /api/v1/accounts/{id}")
+	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
+		b, err := tx.Budget(ctx, account, id)
+		return contractBudget(b, billing.BudgetUse{}), err
+	}), "PATCH /api/v1/budgets/{id}", "DELETE /api/v1/budgets/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		space, err := tx.Space(ctx, account, id)
 		return contractSpace(space), err

@@ -125,6 +125,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeUpgradeRequired, 426, "The path is not served over WebSocket; send the request with POST."),
 		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
 		{Code: stoa.CodeKeyBudget, Status: 429, Type: TypeQuota, Meaning: "The key's own daily cap of credits is used up."},
+		{Code: stoa.CodeBudget, Status: 429, Type: TypeQuota, Meaning: "A budget has too little left; the message names it and when it begins again."},
 		{
 			Code: stoa.CodeRateLimit, Status: 429, Type: TypeRateLimit, Retryable: true, RetryAfter: time.Second,
 			Meaning: "Too many requests, or too many at the same time; `Retry-After` says when to try again.",

@@ -53,8 +53,8 @@ type Request struct {
 	ID    string // of the charge: resp_…, or ses_….turn.step
 	Model string // as the caller wrote it
 	Call  stoa.Call
-	// For the receipt.
-	EndUser, SpaceID, AgentID, SessionID string
+	// For the receipt, and for budgets; EmbedID as in [stoa.Charge].
+	EndUser, SpaceID, AgentID, SessionID, EmbedID string
 	// Buffered is for a reader that discards a reply before Finished: a reply that breaks
 	// after its first text is then repeated, and another Started means that everything before
 	// it is void.
@@ -243,7 +243,8 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		}
 		most = min(most, s.req.MaxCredits)
 	}
-	hold, err := s.g.Ledger.Hold(ctx, s.caller, least, most)
+	of := billing.Source{AgentID: s.req.AgentID, EmbedID: s.req.EmbedID, EndUser: s.req.EndUser, StartedAt: s.started}
+	hold, err := s.g.Ledger.HoldFor(ctx, s.caller, of, least, most)
 	if err != nil {
 		return err
 	}

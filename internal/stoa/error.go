@@ -50,6 +50,7 @@ const (
 	CodeIdempotencyRunning   Code = "idempotency_in_progress"
 	CodeQuota                Code = "insufficient_quota"
 	CodeKeyBudget            Code = "key_budget_exceeded"
+	CodeBudget               Code = "budget_exceeded"
 	CodeRateLimit            Code = "rate_limit_exceeded"
 	CodeInternal             Code = "server_error"
 	CodeUpstream             Code = "upstream_error"

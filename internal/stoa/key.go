@@ -45,7 +45,7 @@ const (
 )
 
 // Scopes are the permissions of a key. The scope "*" means all of them except
-// [ScopeOperator] and [ScopeAccountRead].
+// [ScopeOperator], [ScopeAccountRead] and [ScopeAccountWrite].
 var Scopes = []string{
 	"responses",
 	"agents:read", "agents:write",
@@ -59,17 +59,18 @@ var Scopes = []string{
 	"webhooks:read", "webhooks:write",
 	"keys:write",
 	"usage:read",
-	ScopeAccountRead,
+	ScopeAccountRead, ScopeAccountWrite,
 }
 
-// ScopeAll is every scope of [Scopes] except ScopeAccountRead, which keys with "*" did not have
-// when they were created: the right to read what others did in the account. ScopeOperator is the
-// right to run the service itself: accounts, grants, keys of other accounts; it includes
-// ScopeAccountRead.
+// ScopeAll is every scope of [Scopes] except ScopeAccountRead and ScopeAccountWrite, which keys
+// with "*" did not have when they were created: the rights to read what others did in the account,
+// and to manage its budgets. ScopeOperator is the right to run the service itself: accounts,
+// grants, keys of other accounts; it includes both.
 const (
-	ScopeAll         = "*"
-	ScopeOperator    = "operator"
-	ScopeAccountRead = "account:read"
+	ScopeAll          = "*"
+	ScopeOperator     = "operator"
+	ScopeAccountRead  = "account:read"
+	ScopeAccountWrite = "account:write"
 )
 
 // Has reports whether the key carries the scope.
@@ -79,7 +80,7 @@ func (k Key) Has(scope string) bool {
 		return true
 	case scope == ScopeOperator:
 		return false
-	case scope == ScopeAccountRead:
+	case scope == ScopeAccountRead, scope == ScopeAccountWrite:
 		return slices.Contains(k.Scopes, ScopeOperator)
 	}
 	return slices.Contains(k.Scopes, ScopeAll)

@@ -212,6 +212,47 @@ export interface AuthorizationStart {
   tokenOrigin?: string;
 }
 
+export interface Budget {
+  atCap: "shorten" | "refuse";
+  createdAt: string;
+  effectiveAt: string;
+  heldMicro: number | null;
+  id: string;
+  limitMicro: number;
+  notifyAt: number[];
+  openingMicro: number | null;
+  period: "day" | "week" | "month" | "total";
+  resetsAt: string | null;
+  scope: "account" | "member" | "key" | "agent" | "embed" | "end_user";
+  spentMicro: number | null;
+  startsAt: string | null;
+  subject: string | null;
+  timeZone: string;
+  updatedAt: string;
+}
+
+export interface BudgetList {
+  data: Budget[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface BudgetWindow {
+  heldMicro: number;
+  limitMicro: number;
+  openingMicro: number;
+  resetsAt: string | null;
+  spentMicro: number;
+  startsAt: string | null;
+  subject: string | null;
+}
+
+export interface BudgetWindowList {
+  data: BudgetWindow[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface ChatChoice {
   finish_reason: "stop" | "length" | "content_filter" | "tool_calls";
   index: 0;
@@ -563,6 +604,16 @@ export interface CreateAgent {
   visitorDrive?: "none" | "read" | "write" | null;
 }
 
+export interface CreateBudget {
+  atCap?: "shorten" | "refuse" | null;
+  limitMicro: number;
+  notifyAt?: number[] | null;
+  period: "day" | "week" | "month" | "total";
+  scope: "account" | "member" | "key" | "agent" | "embed" | "end_user";
+  subject?: string | null;
+  timeZone?: string | null;
+}
+
 export interface CreateChatCompletion {
   max_completion_tokens?: number | null;
   max_tokens?: number | null;
@@ -649,7 +700,7 @@ export interface CreateKey {
   maxCreditsMicroPerDay?: number | null;
   name: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "operator" | "*")[] | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator" | "*")[] | null;
 }
 
 export interface CreateMessage {
@@ -772,7 +823,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "webhook.disabled" | "connection.review_needed")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[];
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -1980,11 +2031,13 @@ export interface Receipt {
   createdAt: string;
   creditsMicro: number;
   durationMilliseconds: number;
+  embedId: string | null;
   endUser: string | null;
   estimated: boolean;
   id: string;
   ignored?: string[];
   keyId: string;
+  memberId: string | null;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
     requested: string;
@@ -2996,6 +3049,12 @@ export interface UpdateAgent {
   visitorDrive?: "none" | "read" | "write" | null;
 }
 
+export interface UpdateBudget {
+  atCap?: "shorten" | "refuse" | null;
+  limitMicro?: number;
+  notifyAt?: number[] | null;
+}
+
 export interface UpdateConnection {
   auth?: ConnectionAuth;
   credentialsPerSession?: "off" | "optional" | "required" | null;
@@ -3031,7 +3090,7 @@ export interface UpdateKey {
   maxCreditsMicroPerDay?: number | null;
   name?: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "operator" | "*")[];
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator" | "*")[];
 }
 
 export interface UpdateScheduledTask {
@@ -3068,7 +3127,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "webhook.disabled" | "connection.review_needed")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }

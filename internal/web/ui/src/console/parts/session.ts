@@ -52,5 +52,5 @@ export function useSession(): Session {
 }
 
 // mayWith follows the rules of the service: "*" includes neither "operator" nor
-// "account:read", which "operator" includes.
-export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (scope === "account:read" ? scopes.includes("operator") : scope !== "operator" && scopes.includes("*"));
+// "account:read" and "account:write", which "operator" includes.
+export const mayWith = (scopes: string[], scope: string): boolean => scopes.includes(scope) || (scope.startsWith("account:") ? scopes.includes("operator") : scope !== "operator" && scopes.includes("*"));
