@@ -43,7 +43,7 @@ func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
 	}{
 		{`{}`, "name", `"name" is missing.`},
 		{`{"name":5}`, "name", `"name" must be a string.`},
-		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `"scopes[1]" must be one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, approvals:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, account:read, operator, *.`},
+		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `"scopes[1]" must be one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, approvals:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, account:read, account:write, operator, *.`},
 		{`{"name":"x","scopes":[]}`, "scopes", `"scopes" must have at least 1 item.`},
 		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `"requestsPerMinute" must be at least 1.`},
 		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `"requestsPerMinute" must be an integer.`},

@@ -30,7 +30,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	var account contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": name, "grantMicro": 100_000_000}).JSON(&account)
 	var key contract.KeyWithSecret
-	h.Client(t).Want(201, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": name, "scopes": []string{"*", "account:read"}}).JSON(&key)
+	h.Client(t).Want(201, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": name, "scopes": []string{"*", "account:read", "account:write"}}).JSON(&key)
 	c := h.ClientWith(t, key.Secret)
 	made := tenant{Client: c, ids: map[string]string{"accounts": account.ID, "versions": "1"}}
 	id := func(status int, collection, path string, body object) string {
@@ -61,6 +61,15 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	c.Want(200, "PATCH", a.agent, object{"instructions": "Be long.", "tools": []any{orderTool(nil)}})
 	for _, file := range []string{"one.md", "two.md"} {
 		a.file(file, name)
+	}
+	for _, period := range []string{"month", "total"} {
+		b := newBudget(t, c, object{"scope": "end_user", "subject": "*", "period": period, "limitMicro": 50_000_000})
+		made.ids["budgets"] = b.ID
+		inEffect(t, c, b, 2, func() {
+			for _, user := range []string{name, "another"} {
+				c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": user})
+			}
+		})
 	}
 	origin := "https://" + name + ".example"
 	for range 2 {
