@@ -53,6 +53,8 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not have the scope that the operation requires."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
 		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
+		{Code: stoa.CodeModelNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not use the model."},
+		{Code: stoa.CodeNetworkNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not be used from this address, or the address is unknown."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request must not show the agent."},
 		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent must not be embedded in pages."},
 		invalid(stoa.CodeNotFound, 404, "There is no such path, or no such object in this account."),

@@ -1089,8 +1089,17 @@ type CreateKey struct {
 	// ExpiresAt In the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
-	Name                  string                   `json:"name"`
-	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key; `*` is everything except `operator`, `account:read` and `account:write`, and `operator` includes those two. Default: the scopes of the key of this request without `operator`; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
@@ -2137,10 +2146,19 @@ type Key struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	Models nullable.Nullable[[]string] `json:"models"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	Networks nullable.Nullable[[]string] `json:"networks"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser bool `json:"requireEndUser"`
 
 	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
@@ -2196,13 +2214,22 @@ type KeyWithSecret struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	Models nullable.Nullable[[]string] `json:"models"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	Networks nullable.Nullable[[]string] `json:"networks"`
 
 	// Replaces After a rotation, the old key.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser bool `json:"requireEndUser"`
 
 	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
@@ -4616,8 +4643,17 @@ type UpdateKey struct {
 	// ExpiresAt In the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
-	Name                  string                   `json:"name,omitempty,omitzero"`
-	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
+	Name   string                      `json:"name,omitempty,omitzero"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key.
 	Scopes []string `json:"scopes,omitempty,omitzero"`

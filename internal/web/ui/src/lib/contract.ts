@@ -698,8 +698,11 @@ export interface CreateGrant {
 export interface CreateKey {
   expiresAt?: string | null;
   maxCreditsMicroPerDay?: number | null;
+  models?: string[] | null;
   name: string;
+  networks?: string[] | null;
   requestsPerMinute?: number | null;
+  requireEndUser?: boolean | null;
   scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator" | "*")[] | null;
 }
 
@@ -1462,8 +1465,11 @@ export interface Key {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  models: string[] | null;
   name: string;
+  networks: string[] | null;
   requestsPerMinute: number | null;
+  requireEndUser: boolean;
   revokedAt: string | null;
   scopes: string[];
   status: "active" | "expired" | "revoked";
@@ -1492,12 +1498,15 @@ export interface KeyWithSecret {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  models: string[] | null;
   name: string;
+  networks: string[] | null;
   replaces: {
     endsAt: string;
     id: string;
   } | null;
   requestsPerMinute: number | null;
+  requireEndUser: boolean;
   revokedAt: string | null;
   scopes: string[];
   secret: string;
@@ -3088,8 +3097,11 @@ export interface UpdateEmbedTag {
 export interface UpdateKey {
   expiresAt?: string | null;
   maxCreditsMicroPerDay?: number | null;
+  models?: string[] | null;
   name?: string;
+  networks?: string[] | null;
   requestsPerMinute?: number | null;
+  requireEndUser?: boolean | null;
   scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator" | "*")[];
 }
 
