@@ -141,6 +141,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(path, "/receipts/") {
 		op = "GET /receipts/{id}"
 	}
+	if strings.HasSuffix(path, "/windows") {
+		op = "GET /budgets/{id}/windows"
+	}
 	if strings.HasPrefix(path, "/keys/") {
 		op = r.Method + " /keys/{id}"
 		if strings.HasSuffix(path, "/rotate") {
