@@ -13,13 +13,14 @@ import (
 	"stoa/internal/storetest"
 )
 
-// nodes starts servers on one new PostgreSQL database, all at the same time.
-func nodes(t *testing.T, vendorURL string, n int) (storetest.Database, []*server) {
+// nodes starts servers on one new PostgreSQL database, all at the same time; more is YAML to append
+// to their settings.
+func nodes(t *testing.T, vendorURL string, n int, more ...string) (storetest.Database, []*server) {
 	t.Helper()
 	database := storetest.Postgres(t)
 	all := make([]*server, n)
 	for i := range all {
-		all[i] = newServer(t, vendorURL, "drain: 2s\n")
+		all[i] = newServer(t, vendorURL, "drain: 2s\n"+strings.Join(more, ""))
 		all[i].postgres = database.Config.PostgresURL
 	}
 	var starting sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 
 // CheckCredits reports whether the credits cover the first step of such a session: it creates
 // the hold that the step will need, and releases it. It fails with [stoa.CodeAgentNotFound],
-// [stoa.CodeQuota] or [stoa.CodeKeyBudget]. All other faults are left to the session's turn
-// to report.
+// [stoa.CodeQuota], [stoa.CodeKeyBudget] or [stoa.CodeBudget], or with [stoa.CodeMissingParameter]
+// if the key requires an end user. All other faults are left to the session's turn to report.
 func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent
@@ -51,11 +51,11 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		return err
 	}
 	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{
-		ID: "ses", Model: agent.Model, Call: w.call(&p, c.Plan),
+		ID: "ses", AgentID: agent.ID, EndUser: req.ExternalUserID, Model: agent.Model, Call: w.call(&p, c.Plan),
 		MaxCredits: w.sessions.TurnLimits(req.Limits, agent.Limits).MaxCredits,
 	})
 	if err != nil {
-		if code := stoa.CodeOf(err); code == stoa.CodeQuota || code == stoa.CodeKeyBudget {
+		if code := stoa.CodeOf(err); code == stoa.CodeQuota || code == stoa.CodeKeyBudget || code == stoa.CodeBudget || code == stoa.CodeMissingParameter {
 			return err
 		}
 		return nil

@@ -36,10 +36,10 @@ func classify(err error) *failure {
 		if e.Param == limitParam {
 			f.Failure = stoa.Failure{Code: session.CodeCreditLimit, Message: e.Message}
 		}
-	case stoa.CodeKeyBudget, stoa.CodeSuspended:
+	case stoa.CodeKeyBudget, stoa.CodeBudget, stoa.CodeSuspended:
 		f.cause = nil
 	case stoa.CodeModelUnavailable:
-	case stoa.CodeModelNotFound, stoa.CodeContextLength, stoa.CodeInvalidPrompt, stoa.CodeInvalidValue, stoa.CodeUnsupported, stoa.CodeUnsupportedValue:
+	case stoa.CodeModelNotFound, stoa.CodeModelNotAllowed, stoa.CodeMissingParameter, stoa.CodeContextLength, stoa.CodeInvalidPrompt, stoa.CodeInvalidValue, stoa.CodeUnsupported, stoa.CodeUnsupportedValue:
 		f.Retryable = false
 	case stoa.CodeNotFound, stoa.CodeUnauthorized, stoa.CodeScope:
 		f.Failure = stoa.Failure{Code: stoa.CodeInternal, Message: "The account or agent of this session no longer exists."}

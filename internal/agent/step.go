@@ -292,7 +292,7 @@ func (w *Worker) begin(t *turn, number int64) (gateway.Request, error) {
 	row := &t.row
 	req := gateway.Request{
 		ID: stoa.StepID(row.ID, row.Turn.Number, number), Model: t.prompt.model,
-		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID,
+		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID, EmbedID: t.embed,
 	}
 	if t.caller.Account.Suspended {
 		return req, &failure{Failure: stoa.Failure{Code: stoa.CodeSuspended, Message: "The account is suspended."}}

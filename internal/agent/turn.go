@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -27,6 +28,7 @@ type turn struct {
 	calls     []stoa.ExternalCall // external calls of the last step
 	cost      stoa.Credits        // of the newest step; 0 if another process made it
 	own       tool.Credentials    // of the session itself
+	embed     string              // of the chat; see [stoa.Charge]
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
 	tellWithheld bool            // withheld is not recorded yet
@@ -81,6 +83,13 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			return err
 		}
 		t.caller = &caller
+		if row.Trigger.Type == "embed" {
+			e, _, err := tx.EmbedByID(ctx, row.Trigger.ID)
+			if err != nil {
+				return err
+			}
+			t.embed = cmp.Or(e.TagID, row.Trigger.ID)
+		}
 		c, err := tx.SessionConfig(ctx, row)
 		if err != nil {
 			return err

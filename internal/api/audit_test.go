@@ -123,6 +123,9 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	key = do("createKey", 201, "POST", v1+"/keys", object{"name": "k", "scopes": []string{"responses"}})
 	do("rotateKey", 201, "POST", v1+"/keys/"+key+"/rotate", object{"overlapSeconds": 3600})
 	do("revokeKey", 204, "DELETE", v1+"/keys/"+key, nil)
+	budget := do("createBudget", 201, "POST", v1+"/budgets", object{"scope": "account", "period": "total", "limitMicro": 5_000_000_000})
+	do("updateBudget", 200, "PATCH", v1+"/budgets/"+budget, object{"limitMicro": 6_000_000_000})
+	do("deleteBudget", 204, "DELETE", v1+"/budgets/"+budget, nil)
 
 	person := h.NewMember(account, "owner", "").PersonID
 	h.NewMember(account, "owner", "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"stoa/internal/billing"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
 	"stoa/internal/rest"
@@ -82,7 +83,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 	}
 
-	creates(nil, "POST /api/v1/keys", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
+	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
 		"POST /api/v1/members", "POST /api/v1/members/{id}/link")
@@ -108,6 +109,10 @@ func (s *Server) audited() map[string]*rest.Audited {
 		i, err := tx.Invitation(ctx, account, id)
 		return contractInvitation(i), err
 	}), "DELETE /api/v1/invitations/{id}")
+	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
+		b, err := tx.Budget(ctx, account, id)
+		return contractBudget(b, billing.BudgetUse{}), err
+	}), "PATCH /api/v1/budgets/{id}", "DELETE /api/v1/budgets/{id}")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		space, err := tx.Space(ctx, account, id)
 		return contractSpace(space), err

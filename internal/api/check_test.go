@@ -48,7 +48,7 @@ func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
 		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `"requestsPerMinute" must be at least 1.`},
 		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `"requestsPerMinute" must be an integer.`},
 		{`{"name":"x","expiresAt":"soon"}`, "expiresAt", `"expiresAt" must be an RFC 3339 time such as 2026-11-20T12:00:00Z.`},
-		{`{"name":"x","Name":"y"}`, "Name", `Unknown member "Name". The members are expiresAt, maxCreditsMicroPerDay, name, requestsPerMinute, scopes.`},
+		{`{"name":"x","Name":"y"}`, "Name", `Unknown member "Name". The members are expiresAt, maxCreditsMicroPerDay, models, name, networks, requestsPerMinute, requireEndUser, scopes.`},
 	}
 	for _, test := range tests {
 		e := h.Client(t).WantError(stoa.Code(c.Do("POST", "/api/v1/keys", test.body).Error().Code), "POST", "/api/v1/keys", test.body)

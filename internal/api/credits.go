@@ -83,6 +83,7 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 		CreditsMicro: int64(r.Amount), Estimated: r.Estimated, Clamped: r.Clamped, Capped: r.Capped, WrittenOffMicro: int64(r.WrittenOff),
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: nullIfZero(r.EndUser), SpaceID: nullIfZero(r.SpaceID), AgentID: nullIfZero(r.AgentID), SessionID: nullIfZero(r.SessionID),
+		MemberID: nullIfZero(r.MemberID), EmbedID: nullIfZero(r.EmbedID),
 		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: nullIfZero(milliseconds(r.FirstToken)),
 		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), Ignored: lines(r.Ignored), CreatedAt: contract.Time(r.CreatedAt),
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,6 +40,10 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 		var a contract.AccountWithKey
 		c.Want(201, "POST", "/api/v1/accounts", object{"name": "a"}).JSON(&a)
 		accounts = append(accounts, a.ID)
+	}
+	var budgets []string
+	for i := range 100 {
+		budgets = append(budgets, newBudget(t, c, object{"scope": "end_user", "subject": fmt.Sprint(i), "period": "total", "limitMicro": 1}).ID)
 	}
 	err := h.Store.Write(context.Background(), func(tx *store.Tx) error { // no page more than there are
 		return tx.Query(context.Background(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
@@ -89,6 +94,13 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	})
 	until("updateAccount", func(i int) *apitest.Reply {
 		return c.Do("PATCH", "/api/v1/accounts/"+accounts[i%len(accounts)], object{"name": long})
+	})
+	until("updateBudget", func(i int) *apitest.Reply {
+		return c.Do("PATCH", budgetsPath+"/"+budgets[i%50], object{"notifyAt": []int{91, 92, 93, 94, 95, 96, 97, 98}})
+	})
+	until("deleteBudget", func(i int) *apitest.Reply { return c.Do("DELETE", budgetsPath+"/"+budgets[50+i%50], nil) })
+	until("createBudget", func(i int) *apitest.Reply {
+		return c.Do("POST", budgetsPath, object{"scope": "end_user", "subject": fmt.Sprint(long, i), "period": "total", "limitMicro": 1})
 	})
 	until("createResponse", func(int) *apitest.Reply {
 		return c.Do("POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": long})

@@ -47,6 +47,13 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 		AccountID: accountID, Name: in.Name, Scopes: orZero(in.Scopes),
 		RequestsPerMinute: orZero(in.RequestsPerMinute), MaxCreditsPerDay: stoa.Credits(orZero(in.MaxCreditsMicroPerDay)),
 		ExpiresAt: orZero(in.ExpiresAt).Time(),
+		Models:    orZero(in.Models), Networks: orZero(in.Networks), RequireEndUser: orZero(in.RequireEndUser) || from.RequireEndUser,
+	}
+	if len(k.Models) == 0 {
+		k.Models = from.Models
+	}
+	if len(k.Networks) == 0 {
+		k.Networks = from.Networks
 	}
 	if k.Scopes == nil {
 		k.Scopes = slices.DeleteFunc(slices.Clone(from.Scopes), stoa.OfService)
@@ -122,6 +129,15 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 	}
 	if n := in.Body.MaxCreditsMicroPerDay; n.IsSpecified() {
 		p.MaxCreditsPerDay = new(stoa.Credits(orZero(n)))
+	}
+	if n := in.Body.Models; n.IsSpecified() {
+		p.Models = new(orZero(n))
+	}
+	if n := in.Body.Networks; n.IsSpecified() {
+		p.Networks = new(orZero(n))
+	}
+	if n := in.Body.RequireEndUser; n.IsSpecified() {
+		p.RequireEndUser = new(orZero(n))
 	}
 	if n := in.Body.ExpiresAt; n.IsSpecified() {
 		p.ExpiresAt = new(orZero(n).Time())
@@ -258,8 +274,16 @@ func contractKey(k stoa.Key) contract.Key {
 		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
 		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
 		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
+		Models: nullIfEmpty(k.Models), Networks: nullIfEmpty(k.Networks), RequireEndUser: k.RequireEndUser,
 		CreatedAt: contract.Time(k.CreatedAt),
 	}
+}
+
+func nullIfEmpty(list []string) nullable.Nullable[[]string] {
+	if len(list) == 0 {
+		return nullable.NewNullNullable[[]string]()
+	}
+	return nullable.NewNullableWithValue(list)
 }
 
 func keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {

@@ -15,7 +15,7 @@ import (
 // listModels serves GET /api/v1/models, in the format of the client's vendor.
 func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListModelsParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
-	ids := cat.Offered(in.Caller.Plan)
+	ids := offered(cat, in.Caller, cat.Offered(in.Caller.Plan))
 	if in.Params.AnthropicVersion == "" {
 		list := contract.ModelObjectList{Object: "list", Data: []contract.ModelObject{}}
 		for _, id := range ids {
@@ -23,7 +23,7 @@ func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListMode
 		}
 		return rest.Reply[any]{Body: list}, nil
 	}
-	ids = append(ids, cat.VendorNames(in.Caller.Plan)...)
+	ids = append(ids, offered(cat, in.Caller, cat.VendorNames(in.Caller.Plan))...)
 	list := contract.ModelInfoList{Data: []contract.ModelInfo{}}
 	for _, id := range ids {
 		list.Data = append(list.Data, modelInfo(cat, id))
@@ -34,12 +34,23 @@ func (s *Server) listModels(_ context.Context, in rest.Request[contract.ListMode
 	return rest.Reply[any]{Body: list}, nil
 }
 
+// offered returns the models, by id or name, that the caller's key may use; "auto" chooses among
+// them.
+func offered(cat *catalog.Catalog, c stoa.Caller, names []string) []string {
+	if len(c.Key.Models) == 0 {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return name != catalog.Auto && !c.Key.AllowsModel(cat.Identifier(name))
+	})
+}
+
 // getModel serves GET /api/v1/models/{id}.
 func (s *Server) getModel(_ context.Context, in rest.Request[getModelParams, rest.None]) (rest.Reply[any], error) {
 	cat := s.Catalog.Load()
 	id := cat.Identifier(in.Params.ID)
 	switch {
-	case !slices.Contains(cat.Offered(in.Caller.Plan), id):
+	case !slices.Contains(offered(cat, in.Caller, cat.Offered(in.Caller.Plan)), id):
 		return rest.Reply[any]{}, stoa.Errorf(stoa.CodeNotFound, "This account has no such model. GET /api/v1/models lists the models.").At("id")
 	case in.Params.AnthropicVersion == "":
 		return rest.Reply[any]{Body: s.modelObject(cat, id)}, nil

@@ -32,6 +32,13 @@ func table() []rest.Route[*Server] {
 		rest.Update("DELETE /api/v1/keys/{id}", "keys:write", (*Server).revokeKey),
 		rest.Create("POST /api/v1/keys/{id}/rotate", "keys:write", (*Server).rotateKey),
 
+		rest.Create("POST /api/v1/budgets", stoa.ScopeAccountWrite, (*Server).createBudget),
+		rest.Get("GET /api/v1/budgets", stoa.ScopeAccountRead, (*Server).listBudgets),
+		rest.Get("GET /api/v1/budgets/{id}", stoa.ScopeAccountRead, (*Server).getBudget),
+		rest.Update("PATCH /api/v1/budgets/{id}", stoa.ScopeAccountWrite, (*Server).updateBudget),
+		rest.Update("DELETE /api/v1/budgets/{id}", stoa.ScopeAccountWrite, (*Server).deleteBudget),
+		rest.Get("GET /api/v1/budgets/{id}/windows", stoa.ScopeAccountRead, (*Server).listBudgetWindows),
+
 		rest.Get("GET /api/v1/credits", "usage:read", (*Server).getCredits),
 		rest.Get("GET /api/v1/credits/ledger", "usage:read", (*Server).listLedger),
 		rest.Get("GET /api/v1/receipts", "usage:read", (*Server).listReceipts),

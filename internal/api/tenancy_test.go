@@ -64,6 +64,15 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	for _, file := range []string{"one.md", "two.md"} {
 		a.file(file, name)
 	}
+	for _, period := range []string{"month", "total"} {
+		b := newBudget(t, c, object{"scope": "end_user", "subject": "*", "period": period, "limitMicro": 50_000_000})
+		made.ids["budgets"] = b.ID
+		inEffect(t, c, b, 2, func() {
+			for _, user := range []string{name, "another"} {
+				c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": user})
+			}
+		})
+	}
 	origin := "https://" + name + ".example"
 	for range 2 {
 		calls := "call: lookup_order {\"orderId\":\"1\"}\ncall: lookup_order {\"orderId\":\"2\"}\nsay: " + name

@@ -126,7 +126,7 @@ func New(p Parts) (*Service, error) {
 	s.keep.Store(&p.Config.Retention)
 	s.logs.Store(&p.Config.Requests)
 
-	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Logger: s.log, Metrics: p.Metrics})
+	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Reached: webhook.BudgetReached, Logger: s.log, Metrics: p.Metrics})
 	s.Keys = auth.New(s.Store, s.plan)
 	calls := upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer}
 	s.pool = upstream.New(calls)
@@ -165,7 +165,6 @@ func (s *Service) shared() bool { return s.Store.Postgres() }
 // buildPeers sets up the exchange of in-memory counts with other nodes.
 func (s *Service) buildPeers() {
 	s.Peers = peers.New(s.Store, s.log)
-	s.Peers.Share("keyDays", s.Ledger)
 	s.Peers.Share("holds", s.Ledger.Holds())
 	for name, counter := range s.API.Shared() {
 		s.Peers.Share(name, counter)

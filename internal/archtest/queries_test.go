@@ -23,7 +23,9 @@ var unlimited = map[string]string{
 
 	"backup.schema":                    "the tables and columns of a backup whose schema is being compared",
 	"store.KeysOfMember":               "limits.keysPerAccount",
-	"store.SpentByRoot":                "a group for each key, limits.keysPerAccount and limits.endedKeysPerAccount",
+	"store.LockBudgetWindows":          "the windows of the calls of one batch",
+	"store.BudgetWindowStates":         "as LockBudgetWindows",
+	"store.windowDifferences":          "the check of the books, which keeps a sum for each window",
 	"store.Refusals":                   "maxRefusals, enforced where a row is added",
 	"store.ActiveSessions":             "limits.queuedSessions and the plan's sessions at once",
 	"store.Deltas":                     "the length of one message, which is read to be put together",

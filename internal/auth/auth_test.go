@@ -283,19 +283,29 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	narrow := stoa.Key{Scopes: []string{"responses", "keys:write"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
 	fits := stoa.Key{Scopes: []string{"responses"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
+	lists := stoa.Key{Scopes: []string{"*"}, Models: []string{"alpha-*", "beta"}, Networks: []string{"10.1.0.0/16"}, RequireEndUser: true}
 	operator := stoa.Key{Scopes: []string{"*", "operator"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
 	with := func(change func(*stoa.Key)) stoa.Key { k := fits; change(&k); return k }
 	for name, c := range map[string]struct {
 		by, key stoa.Key
 		param   string
 	}{
-		"what fits":                   {narrow, fits, ""},
-		"another scope":               {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"usage:read"} }), "scopes"},
-		"all scopes":                  {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"*"} }), "scopes"},
-		"operator from all":           {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"operator"}}, "scopes"},
-		"no request limit":            {narrow, with(func(k *stoa.Key) { k.RequestsPerMinute = 0 }), "requestsPerMinute"},
-		"more credits":                {narrow, with(func(k *stoa.Key) { k.MaxCreditsPerDay = 101 }), "maxCreditsMicroPerDay"},
-		"no end":                      {narrow, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
+		"what fits":         {narrow, fits, ""},
+		"another scope":     {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"usage:read"} }), "scopes"},
+		"all scopes":        {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"*"} }), "scopes"},
+		"operator from all": {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"operator"}}, "scopes"},
+		"no request limit":  {narrow, with(func(k *stoa.Key) { k.RequestsPerMinute = 0 }), "requestsPerMinute"},
+		"more credits":      {narrow, with(func(k *stoa.Key) { k.MaxCreditsPerDay = 101 }), "maxCreditsMicroPerDay"},
+		"no end":            {narrow, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
+		"all models":        {lists, with(func(k *stoa.Key) { k.Networks, k.RequireEndUser = lists.Networks, true }), "models"},
+		"another model":     {lists, with(func(k *stoa.Key) { k.Models, k.Networks, k.RequireEndUser = []string{"beta-x"}, lists.Networks, true }), "models"},
+		"a wider pattern":   {lists, with(func(k *stoa.Key) { k.Models, k.Networks, k.RequireEndUser = []string{"alp*"}, lists.Networks, true }), "models"},
+		"all networks":      {lists, with(func(k *stoa.Key) { k.Models, k.RequireEndUser = lists.Models, true }), "networks"},
+		"a wider network":   {lists, with(func(k *stoa.Key) { k.Models, k.Networks, k.RequireEndUser = lists.Models, []string{"10.0.0.0/8"}, true }), "networks"},
+		"no end user":       {lists, with(func(k *stoa.Key) { k.Models, k.Networks = lists.Models, lists.Networks }), "requireEndUser"},
+		"narrower lists": {lists, with(func(k *stoa.Key) {
+			k.Models, k.Networks, k.RequireEndUser = []string{"alpha-opus*", "beta"}, []string{"10.1.2.0/24"}, true
+		}), ""},
 		"all from all":                {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"*"}}, ""},
 		"operator, within its limits": {operator, with(func(k *stoa.Key) { k.Scopes = []string{"*", "operator"} }), ""},
 		"operator, more credits":      {operator, with(func(k *stoa.Key) { k.Scopes, k.MaxCreditsPerDay = []string{"operator"}, 101 }), "maxCreditsMicroPerDay"},

@@ -2,6 +2,9 @@ package auth
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +27,7 @@ func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret st
 		return stoa.Key{}, err
 	}
 	key.Hint = stoa.Hint(secret)
-	key.Scopes = tidy(key.Scopes)
+	key.Scopes, key.Models, key.Networks = tidy(key.Scopes), tidy(key.Models), tidy(key.Networks)
 	return tx.InsertKey(ctx, key, Hash(secret))
 }
 
@@ -64,22 +67,35 @@ func check(key stoa.Key, now time.Time) error {
 	if key.MaxCreditsPerDay < 0 {
 		return stoa.Errorf(stoa.CodeInvalidValue, "maxCreditsMicroPerDay cannot be negative; 0 means no limit of the key's own.").At("maxCreditsMicroPerDay")
 	}
+	if len(key.Models) > stoa.MaxKeyModels || len(key.Networks) > stoa.MaxKeyNetworks {
+		return stoa.Errorf(stoa.CodeInvalidValue, "A key may list %d models and %d networks.", stoa.MaxKeyModels, stoa.MaxKeyNetworks).At("models")
+	}
+	for i, m := range key.Models {
+		if m == "" || strings.ContainsAny(strings.TrimSuffix(m, "*"), "* \t\r\n") {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q is neither the id of a model nor a pattern such as alpha-*.", m).At(fmt.Sprintf("models[%d]", i))
+		}
+	}
+	for i, text := range key.Networks {
+		if block, err := netip.ParsePrefix(text); err != nil || block != block.Masked() || block.Addr().Is4In6() {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q is not a network. Write one such as 203.0.113.0/24 or 2001:db8::/48; a single IPv4 address is a /32.", text).At(fmt.Sprintf("networks[%d]", i))
+		}
+	}
 	if !key.ExpiresAt.IsZero() && !key.ExpiresAt.After(now) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "expiresAt must be in the future.").At("expiresAt")
 	}
 	return nil
 }
 
-// tidy returns the scopes sorted and without duplicates.
-func tidy(scopes []string) []string {
-	s := slices.Clone(scopes)
+// tidy returns a list sorted and without duplicates.
+func tidy(list []string) []string {
+	s := slices.Clone(list)
 	slices.Sort(s)
 	return slices.Compact(s)
 }
 
 // Within returns CodeScope if key could do more than by, the key that requests it: if it
-// has a scope that by lacks, a higher limit or a later expiry. An operator may create any
-// key of another account without rights in the service.
+// has a scope that by lacks, a higher limit, wider lists or a later expiry. An operator may create
+// any key of another account without rights in the service.
 func Within(by, key stoa.Key) error {
 	if by.Has(stoa.ScopeOperator) && key.AccountID != by.AccountID && !slices.ContainsFunc(key.Scopes, stoa.OfService) {
 		return nil
@@ -94,6 +110,15 @@ func Within(by, key stoa.Key) error {
 	}
 	if by.MaxCreditsPerDay > 0 && (key.MaxCreditsPerDay == 0 || key.MaxCreditsPerDay > by.MaxCreditsPerDay) {
 		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %s credits a day; a key created with it needs maxCreditsMicroPerDay of at most %d.", by.MaxCreditsPerDay, int64(by.MaxCreditsPerDay)).At("maxCreditsMicroPerDay")
+	}
+	if !key.ModelsWithin(by) {
+		return stoa.Errorf(stoa.CodeScope, "Your key may only use the models %s; a key created with it needs models within these.", strings.Join(by.Models, ", ")).At("models")
+	}
+	if !key.NetworksWithin(by) {
+		return stoa.Errorf(stoa.CodeScope, "Your key may only be used from %s; a key created with it needs networks within these.", strings.Join(by.Networks, ", ")).At("networks")
+	}
+	if by.RequireEndUser && !key.RequireEndUser {
+		return stoa.Errorf(stoa.CodeScope, "Your key requires the end user of each call; so must a key created with it.").At("requireEndUser")
 	}
 	if !by.ExpiresAt.IsZero() && (key.ExpiresAt.IsZero() || key.ExpiresAt.After(by.ExpiresAt)) {
 		return stoa.Errorf(stoa.CodeScope, "Your key expires at %s; a key created with it needs expiresAt of at most that.", by.ExpiresAt.Format(time.RFC3339)).At("expiresAt")
@@ -124,6 +149,8 @@ type Patch struct {
 	RequestsPerMinute *int
 	MaxCreditsPerDay  *stoa.Credits
 	ExpiresAt         *time.Time // the zero time means never
+	Models, Networks  *[]string  // an empty list means all
+	RequireEndUser    *bool
 }
 
 // Patch changes a key and returns it. Both the old and the new state must be [Within] by,
@@ -150,6 +177,15 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	if p.ExpiresAt != nil {
 		key.ExpiresAt = *p.ExpiresAt
 	}
+	if p.Models != nil {
+		key.Models = tidy(*p.Models)
+	}
+	if p.Networks != nil {
+		key.Networks = tidy(*p.Networks)
+	}
+	if p.RequireEndUser != nil {
+		key.RequireEndUser = *p.RequireEndUser
+	}
 	asNew := key
 	if p.ExpiresAt == nil || expired.Equal(key.ExpiresAt) {
 		asNew.ExpiresAt = time.Time{} // an unchanged one may be in the past
@@ -160,7 +196,7 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	if err := mayChange(by, before); err != nil {
 		return before, err
 	}
-	if p.Scopes != nil || p.RequestsPerMinute != nil || p.MaxCreditsPerDay != nil || p.ExpiresAt != nil {
+	if onlyName := (Patch{Name: p.Name}); !reflect.DeepEqual(p, onlyName) {
 		if err := Within(by, key); err != nil {
 			return key, err
 		}

@@ -3,8 +3,8 @@ package billing
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stoa/internal/stoa"
@@ -37,19 +37,15 @@ type account struct {
 	emptyAt    int64
 	emptyUntil time.Time
 
-	keys      map[string]*keyDay   // charges of this node, by key id
-	before    map[string][]peerDay // charges of other nodes on beforeDay at the time of reading, by book
-	beforeDay int64                // days since 1970; 0 if nothing was read
+	windows map[windowKey]*window      // of budgets
+	budgets atomic.Pointer[budgetList] // nil before the first call
+	// loading is held while windows are read. It guards live, the number of windows that have not
+	// ended, as of counted, and those that were created since.
+	loading turn
+	live    int
+	counted time.Time
 
 	shared shared // used if there are several nodes
-}
-
-// keyDay is the amount that a key has spent and holds on one day.
-type keyDay struct {
-	day   int64        // days since 1970, in UTC
-	spent stoa.Credits // on that day, by this node
-	held  stoa.Credits // by open holds
-	limit stoa.Credits // at the last hold; 0 means no limit
 }
 
 // A turn is a lock whose wait ends with a context. It must be made with capacity 1.
@@ -81,13 +77,11 @@ func (t turn) lockWithin(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
-
 func (l *Ledger) account(id string) *account {
 	if a, ok := l.accounts.Load(id); ok {
 		return a.(*account)
 	}
-	a, _ := l.accounts.LoadOrStore(id, &account{id: id, leasing: make(turn, 1)})
+	a, _ := l.accounts.LoadOrStore(id, &account{id: id, leasing: make(turn, 1), loading: make(turn, 1)})
 	return a.(*account)
 }
 
@@ -109,25 +103,6 @@ func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
 	}
 	grants := l.st.Grants()
 	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)
-}
-
-// key returns the sums of a key on that day. The caller must hold mu.
-func (a *account) key(id string, day int64) *keyDay {
-	k := a.keys[id]
-	if k == nil {
-		if a.keys == nil {
-			a.keys = map[string]*keyDay{}
-		}
-		// Keys are created and deleted while the process runs. Yesterday's entries stay,
-		// since the clock may be set back.
-		maps.DeleteFunc(a.keys, func(_ string, old *keyDay) bool { return old.held == 0 && old.day < day-1 })
-		k = &keyDay{day: day}
-		a.keys[id] = k
-	}
-	if day > k.day {
-		k.day, k.spent = day, 0
-	}
-	return k
 }
 
 // extend leases the account's whole balance. If several goroutines need it at the same time,

@@ -41,7 +41,10 @@ type Config struct {
 	Linger time.Duration
 	// Shared means that other nodes have ledgers of the same store. A lease is then a part of
 	// the balance.
-	Shared  bool
+	Shared bool
+	// Reached is called in the transaction of a charge whose budget reaches a mark with it, once
+	// per window and mark; nil ignores marks.
+	Reached func(ctx context.Context, tx *store.Tx, m Mark) error
 	Logger  *slog.Logger       // nil disables logging
 	Metrics *telemetry.Metrics // nil disables metrics
 }
@@ -54,10 +57,17 @@ type Ledger struct {
 	metrics *telemetry.Metrics
 	linger  time.Duration
 	shared  *sharing // nil if this is the only node
+	reached func(context.Context, *store.Tx, Mark) error
+	now     func() time.Time // for the windows of budgets
 
-	accounts sync.Map  // account id → *account
-	entries  sync.Pool // of *entry
-	doubtful []*entry  // charges that may be stored, and whose commit has to be looked up; only used by Run
+	began   time.Time    // of the clock of polled
+	polled  atomic.Int64 // when other nodes were last asked for changes of budgets, since began
+	changes atomic.Int64 // of budgets by all nodes, as of then
+
+	accounts sync.Map       // account id → *account
+	entries  sync.Pool      // of *entry
+	doubtful []*entry       // charges that may be stored, and whose commit has to be looked up; only used by Run
+	unsure   []unsureWindow // only used by Run
 	started  atomic.Bool
 	ended    atomic.Bool
 	done     chan struct{} // closed together with ended
@@ -72,7 +82,8 @@ type Ledger struct {
 // New returns a ledger over an open store. Nothing is charged before [Ledger.Run]
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
-	l := &Ledger{st: st, log: cfg.Logger, metrics: cfg.Metrics, linger: cfg.Linger, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Ledger{st: st, log: cfg.Logger, metrics: cfg.Metrics, linger: cfg.Linger, reached: cfg.Reached, now: time.Now, began: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.polled.Store(-int64(time.Hour))
 	l.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)

@@ -19,7 +19,7 @@ var errAgain = errors.New("billing: write the batch again")
 // writeBatch writes a batch of charges inside one transaction. Plain charges share their
 // statements; each charge with closures, and with careful every charge, has its own
 // savepoint. Entries that their lease does not cover are marked. Locks are acquired in the
-// order node, lease, then those of the closures.
+// order node, windows of budgets, leases, then those of the closures.
 func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
 	alive, err := tx.NodeAlive(ctx, l.st.Node())
 	if err != nil {
@@ -42,6 +42,9 @@ func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, c
 			plain = append(plain, e)
 		}
 		ids[e.receipt.ID] = true
+	}
+	if err := tx.LockBudgetWindows(ctx, windowIDs(batch...)); err != nil {
+		return err
 	}
 	if err := l.insertTogether(ctx, tx, plain); err != nil {
 		return err
@@ -111,7 +114,7 @@ func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entr
 	if again {
 		return errAgain
 	}
-	return nil
+	return l.spendWindows(ctx, tx, plain...)
 }
 
 // useStored replaces an entry's charge by the one that is stored under its id. An id that
@@ -146,7 +149,10 @@ func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 			if err := l.useStored(ctx, tx, e); err != nil {
 				return err
 			}
-			return e.err
+			if e.err != nil {
+				return e.err
+			}
+			return l.spendWindows(ctx, tx, e)
 		}
 		if e.receipt.Amount > 0 {
 			covered, err := tx.SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)
@@ -158,6 +164,9 @@ func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 			}
 		}
 		e.inserted = true
+		if err := l.spendWindows(ctx, tx, e); err != nil {
+			return err
+		}
 		return e.runClosures(tx)
 	})
 	if e.err != nil {
@@ -188,17 +197,19 @@ func (l *Ledger) complete(e *entry, at time.Time) {
 	}
 	c := &e.receipt
 	a.mu.Lock()
-	h.end(holdSettled)
 	if e.inserted {
 		a.spent += c.Amount
-		day := dayOf(at)
-		if k := a.key(h.book, day); k.day == day {
-			k.spent += c.Amount
+		for i := range h.claims {
+			h.claims[i].w.used += c.Amount
 		}
 		c.CreatedAt = at
 	}
+	h.end(holdSettled)
 	l.freed(a)
 	a.mu.Unlock()
+	if h.rows != "" && !e.inserted { // the charge was stored before: perhaps by a transaction that did not remove them
+		l.releaseRows(h.rows, nil)
+	}
 	if e.inserted && c.Clamped {
 		l.log.LogAttrs(e.ctx, slog.LevelError, "a charge was clamped", slog.String("charge", c.ID), slog.String("account", a.id),
 			slog.Int64("amountMicro", int64(c.Amount)), slog.Int64("writtenOffMicro", int64(c.WrittenOff)))

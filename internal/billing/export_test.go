@@ -23,3 +23,21 @@ func (l *Ledger) Leased(account string) stoa.Credits {
 	defer a.mu.Unlock()
 	return a.amount - a.spent
 }
+
+// PollBudgets is the maximum age of what a node knows about new budgets.
+const PollBudgets = pollBudgets
+
+// SetClock sets the clock for the windows of budgets.
+func (l *Ledger) SetClock(now func() time.Time) { l.now = now }
+
+// ForgetBudgets makes the next call read the budgets of its account again, as if it had been
+// time to poll.
+func (l *Ledger) ForgetBudgets() { l.polled.Store(-int64(time.Hour)) }
+
+// SetLiveWindows sets the number of windows of an account.
+func (l *Ledger) SetLiveWindows(account string, n int) {
+	a := l.account(account)
+	a.loading.lock()
+	defer a.loading.unlock()
+	a.live, a.counted = n, time.Now()
+}

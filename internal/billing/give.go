@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -30,7 +31,7 @@ func (l *Ledger) runShared(ctx context.Context) {
 		case id := <-l.shared.asked:
 			err = l.answer(ctx, id)
 		case <-tick.C:
-			err = l.sweep(ctx)
+			err = errors.Join(l.pollBudgets(ctx), l.sweep(ctx))
 		case <-ctx.Done():
 			return
 		}

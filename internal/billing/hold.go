@@ -18,14 +18,17 @@ import (
 type Hold struct {
 	l      *Ledger
 	a      *account
-	key    string // the key of the call, in its charge
-	book   string // the key under which its daily spending is counted
-	capped bool   // the key has a daily limit
+	key    string  // the key of the call, in its charge
+	root   string  // the root of its family, if that is another key
+	member string  // whose key it is
+	claims []claim // the windows of budgets that count the call
+	rows   string  // id of the rows that reserve them on several nodes; empty if there are none
 
 	// Guarded by a.mu.
-	amount stoa.Credits
-	extra  stoa.Credits // reserved in addition while settling
-	state  holdState
+	amount   stoa.Credits
+	extra    stoa.Credits // reserved in addition while settling
+	reserved stoa.Credits // by the rows
+	state    holdState
 }
 
 // holdState is the state of a [Hold]: open until it is settled or released,
@@ -40,10 +43,16 @@ const (
 )
 
 // Hold reserves credits of the caller's account: most, or the remaining amount if that is
-// less, but at least least. It needs no query while the node's lease lasts. Too few credits
-// are CodeQuota; a key that would exceed its daily limit is CodeKeyBudget; a store that
-// cannot commit is as [store.Store.Usable] says.
+// less, but at least least. It needs no query while the node's lease lasts and no budget of
+// several nodes applies. Too few credits are CodeQuota; a budget that has too little left is
+// CodeBudget, or CodeKeyBudget for the daily limit of a key; a store that cannot commit is as
+// [store.Store.Usable] says.
 func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
+	return l.HoldFor(ctx, c, Source{}, least, most)
+}
+
+// HoldFor is [Ledger.Hold] for a call whose source may have budgets.
+func (l *Ledger) HoldFor(ctx context.Context, c stoa.Caller, of Source, least, most stoa.Credits) (*Hold, error) {
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
 	}
@@ -53,32 +62,85 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	if err := l.st.Usable(ctx); err != nil { // a call that cannot be charged is not begun
 		return nil, err
 	}
-	n := need{least: least, most: max(most, least), limit: c.Key.MaxCreditsPerDay}
 	a := l.account(c.Account.ID)
-	h := &Hold{l: l, a: a, key: c.Key.ID, book: c.Key.Root(), capped: n.limit > 0}
+	budgets, err := l.budgetsOf(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	n := need{least: least, most: max(most, least)}
+	h := &Hold{l: l, a: a, key: c.Key.ID, member: c.Key.MemberID}
+	if root := c.Key.Root(); root != c.Key.ID {
+		h.root = root
+	}
+	if len(budgets.list) > 0 || c.Key.MaxCreditsPerDay > 0 {
+		if err := l.claim(ctx, h, budgets, c.Key, of, &n); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.take(ctx, h, n); err != nil {
+		h.drop()
+		return nil, err
+	}
+	if h.rows != "" && h.amount < h.reserved {
+		h.reserved = h.amount
+		l.shrinkRows(h.rows, h.amount)
+	}
+	return h, nil
+}
+
+// claim finds the windows that count a call and, on several nodes, reserves n from them, which
+// it lowers to the reserved amount.
+func (l *Ledger) claim(ctx context.Context, h *Hold, budgets *budgetList, key stoa.Key, of Source, n *need) error {
+	if of.StartedAt.IsZero() {
+		of.StartedAt = l.now()
+	}
+	by := stoa.Spenders{Member: key.MemberID, Key: key.Root(), Agent: of.AgentID, Embed: of.EmbedID, EndUser: cutText(storable(of.EndUser))}
+	if h.claims = budgets.claims(by, key.MaxCreditsPerDay, of.StartedAt); len(h.claims) == 0 {
+		return nil
+	}
+	if err := l.attach(ctx, h); err != nil || l.shared == nil {
+		return err
+	}
+	got, err := l.reserveWindows(ctx, h, *n, 0)
+	if err != nil {
+		h.rows = "" // nothing is reserved
+		h.drop()
+		return err
+	}
+	h.reserved, n.most = got, got
+	return nil
+}
+
+// drop ends a hold that was not made.
+func (h *Hold) drop() {
+	if h.rows != "" {
+		h.l.releaseRows(h.rows, nil)
+	}
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	h.detach()
+}
+
+// take reserves the credits of the account for a hold.
+func (l *Ledger) take(ctx context.Context, h *Hold, n need) error {
 	for {
-		a.mu.Lock()
+		h.a.mu.Lock()
 		v, _, err := h.reserveNeed(n)
-		a.mu.Unlock()
+		h.a.mu.Unlock()
 		if v == tooFew {
 			v, err = l.more(ctx, h, n)
 		}
-		switch {
-		case err != nil:
-			return nil, err
-		case v == taken:
-			return h, nil
-		case v == dayUnread:
-			if err := l.loadDay(ctx, a, dayOf(time.Now())); err != nil {
-				return nil, err
-			}
+		if err != nil || v == taken {
+			return err
 		}
 	}
 }
 
-// A need is the amount for a call: between least and most, within its key's daily limit;
-// limit 0 means none.
-type need struct{ least, most, limit stoa.Credits }
+// A need is the amount for a call: between least and most. With any, whatever is left suffices.
+type need struct {
+	least, most stoa.Credits
+	any         bool
+}
 
 // more extends the account's lease for a hold, and may also reserve it.
 func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err error) {
@@ -101,21 +163,10 @@ func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err erro
 func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 	l, a := h.l, h.a
 	want = n.most
-	day := dayOf(time.Now())
-	if h.capped {
-		if a.beforeDay != day {
-			return dayUnread, want, nil
+	if l.shared == nil && len(h.claims) > 0 { // otherwise they are reserved
+		if want, err = h.fits(n); err != nil {
+			return refused, want, err
 		}
-		k := a.key(h.book, day)
-		if l.shared != nil {
-			l.noteCapped(h.book, a, k, n.limit)
-		}
-		left := n.limit - l.spentElsewhere(a, h.book, day) - k.spent - k.held
-		if left < n.least || left <= 0 && n.most > 0 {
-			return refused, want, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and has %s of them left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
-				n.limit, max(left, 0), n.least)
-		}
-		want = min(want, left)
 	}
 	free := a.free()
 	if free < want && !l.exhausted(a, n.least) {
@@ -132,38 +183,13 @@ func (h *Hold) reserveNeed(n need) (v verdict, want stoa.Credits, err error) {
 		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits, but only %s are available. Top up the account, or request fewer output tokens.", max(n.least, 1), max(free, 0))
 	}
 	h.amount = min(free, want)
-	a.held += h.amount
+	h.addHeld(h.amount)
 	a.shared.calls++
-	if h.capped {
-		a.key(h.book, day).held += h.amount
-	}
 	return taken, want, nil
 }
 
 func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
-}
-
-// loadDay reads the charges of other nodes to the account's keys on that day.
-func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
-	var spent map[store.NodeBook]stoa.Credits
-	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-		spent, err = tx.SpentByRoot(ctx, a.id, l.st.Node(), time.Unix(day*86_400, 0))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	before := map[string][]peerDay{}
-	for of, sum := range spent {
-		before[of.Book] = append(before[of.Book], peerDay{node: of.Node, spent: sum})
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if day > a.beforeDay {
-		a.before, a.beforeDay = before, day
-	}
-	return nil
 }
 
 // Amount returns the reserved credits.
@@ -173,23 +199,29 @@ func (h *Hold) Amount() stoa.Credits {
 	return h.amount
 }
 
-// Release frees the credits. It may be called repeatedly, and does nothing after Settle.
+// Release frees the credits. It may be called repeatedly, and does nothing after Settle. On
+// several nodes it waits until the credits of budgets are free, for at most some seconds.
 func (h *Hold) Release() {
 	h.a.mu.Lock()
-	defer h.a.mu.Unlock()
-	if h.state == holdOpen {
+	rows := h.rows
+	open := h.state == holdOpen
+	if open {
 		h.end(holdReleased)
 		h.l.freed(h.a)
+	}
+	h.a.mu.Unlock()
+	if open && rows != "" {
+		done := make(chan struct{})
+		h.l.releaseRows(rows, done)
+		<-done
 	}
 }
 
 // end frees all credits of the hold. The caller must hold a.mu.
 func (h *Hold) end(state holdState) {
-	h.a.held -= h.amount + h.extra
-	if k := h.a.keys[h.book]; h.capped && k != nil { // a hold of 0 does not keep the entry alive
-		k.held -= h.amount
-	}
+	h.addHeld(-h.amount - h.extra)
 	h.state, h.extra = state, 0
+	h.detach()
 }
 
 // errEnded is a programming error: a hold may be settled only once.
@@ -217,7 +249,8 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	if c.KeyID == "" {
 		c.KeyID = h.key
 	}
-	for _, text := range []*string{&c.ID, &c.KeyID, &c.Price.Version, &c.State, &c.SpaceID, &c.AgentID, &c.SessionID} {
+	c.RootID, c.MemberID, c.Windows = h.root, h.member, h.windowList()
+	for _, text := range []*string{&c.ID, &c.KeyID, &c.Price.Version, &c.State, &c.SpaceID, &c.AgentID, &c.SessionID, &c.EmbedID} {
 		*text = storable(*text)
 	}
 	for _, text := range []*string{&c.Asked, &c.Served, &c.Reason, &c.Provider, &c.EndUser} {
@@ -225,6 +258,11 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	}
 	c.StartedAt = c.StartedAt.UTC().Truncate(time.Microsecond)
 	c.FirstToken, c.Duration = c.FirstToken.Truncate(time.Microsecond), c.Duration.Truncate(time.Microsecond)
+	if h.rows != "" {
+		if err := h.l.coverWindows(ctx, h, &c); err != nil {
+			return stoa.Charge{}, err
+		}
+	}
 	if err := h.cover(ctx, &c); err != nil {
 		return stoa.Charge{}, err
 	}
@@ -245,6 +283,20 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 		return stoa.Charge{}, err
 	}
 	return charge, nil
+}
+
+// windowList returns the ids of the windows that count the call, with spaces between.
+func (h *Hold) windowList() string {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	if len(h.claims) == 0 {
+		return ""
+	}
+	ids := make([]string, len(h.claims))
+	for i := range h.claims {
+		ids[i] = h.claims[i].w.id
+	}
+	return strings.Join(ids, " ")
 }
 
 // maxText is the maximum length, in characters, of a text in a charge that a caller or a
@@ -319,13 +371,16 @@ func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error
 	}
 	if c.Amount > h.amount {
 		extra = c.Amount - h.amount
+		if h.l.shared == nil && len(h.claims) > 0 { // otherwise they are reserved
+			extra, _ = claimed(h.claims, need{most: extra, any: true}, leftInMemory)
+		}
 		free := max(h.a.left(), 0)
 		if free < extra && !h.l.exhausted(h.a, extra) {
 			return tooFew, extra, nil
 		}
 		h.extra = min(extra, free)
-		h.a.held += h.extra
-		if h.extra < extra {
+		h.addHeld(h.extra)
+		if h.amount+h.extra < c.Amount {
 			clamp(c, h.amount+h.extra)
 		}
 	}
@@ -344,6 +399,6 @@ func clamp(c *stoa.Charge, to stoa.Credits) {
 func (h *Hold) reopen() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
-	h.a.held -= h.extra
+	h.addHeld(-h.extra)
 	h.extra, h.state = 0, holdOpen
 }

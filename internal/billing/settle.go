@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"stoa/internal/db"
@@ -72,7 +73,10 @@ func (l *Ledger) Run(ctx context.Context) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
+			var reserving sync.WaitGroup
+			reserving.Go(func() { l.runReservations(sharing) })
 			l.runShared(sharing)
+			reserving.Wait()
 		}()
 		defer func() { stop(); <-ended }()
 	}
@@ -86,12 +90,12 @@ func (l *Ledger) Run(ctx context.Context) error {
 			if last >= crowd && l.linger > 0 {
 				l.wait(ctx, last)
 			}
-			last = l.commitBatch()
-			if len(l.doubtful) > 0 {
+			if last = l.commitBatch(); len(l.doubtful)+len(l.unsure) > 0 {
 				again.Reset(doubtPause)
 			}
 		case <-again.C:
-			if l.resolve(); len(l.doubtful) > 0 {
+			l.resolve()
+			if l.rereadWindows(); len(l.doubtful)+len(l.unsure) > 0 {
 				again.Reset(doubtPause)
 			}
 		case <-ctx.Done():
@@ -184,6 +188,7 @@ func (b *batch) answer(err error) {
 			if !slices.Contains(unsure, e.h.a) {
 				unsure = append(unsure, e.h.a)
 			}
+			l.doubtWindows(e)
 		}
 	}
 	var uncovered []*entry
@@ -206,6 +211,7 @@ func (b *batch) answer(err error) {
 	for _, a := range unsure {
 		l.rereadLease(a)
 	}
+	l.rereadWindows()
 }
 
 // batch is a group of entries that are being committed.

@@ -48,11 +48,7 @@ type sharing struct {
 	mu     sync.Mutex            // locked before account.mu
 	leased map[*account]struct{} // accounts whose lease may have unspent credits
 
-	cappedMu sync.Mutex          // locked after account.mu
-	capped   map[string]*account // accounts of keys with a daily limit, by book
-
-	peers atomic.Pointer[map[string][]peerDay] // reports of other nodes, by book
-	nodes map[string]bool                      // nodes that reported; only used by SetPeers
+	reservations reservations // of credits of budgets
 
 	held atomic.Pointer[map[string]stoa.Credits] // by calls of other nodes, by account
 }
@@ -79,7 +75,7 @@ type shared struct {
 func (l *Ledger) share() {
 	l.shared = &sharing{
 		timeout: askFor, now: time.Now, asked: make(chan string, 1024),
-		leased: map[*account]struct{}{}, capped: map[string]*account{},
+		leased: map[*account]struct{}{}, reservations: reservations{wake: make(chan struct{}, 1)},
 	}
 	l.st.OnHint(cluster.HintAsked, func(id string) {
 		select {
@@ -124,10 +120,9 @@ func (l *Ledger) usedUp(a *account, least stoa.Credits) bool {
 type verdict uint8
 
 const (
-	tooFew    verdict = iota // the lease has to be extended
-	taken                    // the credits are reserved
-	refused                  // the credits cannot be reserved
-	dayUnread                // today's spending of the account's keys has to be read
+	tooFew  verdict = iota // the lease has to be extended
+	taken                  // the credits are reserved
+	refused                // the credits cannot be reserved
 )
 
 // gather extends an account's lease until try no longer returns tooFew, and asks the other

@@ -42,7 +42,9 @@ func (l *Ledger) chargeUncovered(e *entry) {
 		l.doubtful = append(l.doubtful, e)
 		return
 	}
-	e.err = err
+	if e.err = err; e.doubt {
+		l.doubtWindows(e)
+	}
 	if err == nil {
 		e.receipt, e.inserted = c.receipt, c.inserted
 		if c.inserted {
@@ -72,6 +74,9 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		}
 		return uncoveredCharge{receipt: stored}, err
 	}
+	if err := tx.LockBudgetWindows(ctx, windowIDs(e)); err != nil {
+		return uncoveredCharge{}, err
+	}
 	var lease store.Lease
 	var alive bool
 	if l.shared == nil {
@@ -99,6 +104,10 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		return uncoveredCharge{}, db.ErrAgain
 	}
 	if _, err := tx.SpendLease(ctx, lease.ID, c.receipt.Amount); err != nil {
+		return uncoveredCharge{}, err
+	}
+	written := &entry{h: e.h, receipt: c.receipt, inserted: true}
+	if err := l.spendWindows(ctx, tx, written); err != nil {
 		return uncoveredCharge{}, err
 	}
 	return c, e.runClosures(tx)

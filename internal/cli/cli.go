@@ -177,6 +177,8 @@ func (e *env) remedy(err error) string {
 		return `"stoa credits" shows the balance; an operator tops up with "stoa accounts grant".`
 	case "key_budget_exceeded":
 		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
+	case "budget_exceeded":
+		return `"stoa budgets list" shows the budgets and when they begin again.`
 	case "model_not_found", "model_unavailable":
 		return `"stoa models" lists the models and which of them are served.`
 	case "model_not_in_plan":

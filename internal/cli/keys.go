@@ -29,6 +29,9 @@ func viewKey() view {
 		{"Scopes", "scopes", flexible},
 		{"Requests per minute", "requestsPerMinute", count},
 		{"Credits per day", "maxCreditsMicroPerDay", credits},
+		{"Models", "models", flexible},
+		{"Networks", "networks", flexible},
+		{"Requires end users", "requireEndUser", plain},
 		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
 		{"Expires", "expiresAt", when},
@@ -49,6 +52,13 @@ func (e *env) keys() *cobra.Command {
 			use: "get KEY", short: "Show a key",
 			long: "Show a key. Its secret is not stored.", example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /keys/{KEY}", show: viewKey(),
+		},
+		verb{
+			use: "update KEY", short: "Change a key",
+			long: `Change a key, within a second. An empty --model or --network allows all again. --scope, --model and --network
+replace all earlier values.`,
+			example: "  stoa keys update website --model 'alpha-*' --network 203.0.113.0/24\n  stoa keys update website --credits-per-day 5",
+			op:      "PATCH /keys/{KEY}", show: viewKey(), missing: nothingChanges, fields: keyFields(),
 		},
 		verb{
 			use: "rotate KEY", short: "Replace a key by a new one",
@@ -84,6 +94,9 @@ func keyFields() []field {
 		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31"},
 		{"requests-per-minute", "requestsPerMinute", asNumber, "an own limit, in addition to the plan's"},
 		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the daily cap (UTC), in `credits`"},
+		{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable; default: all"},
+		{"network", "networks", asWords, "only requests from this `block` of addresses, such as 203.0.113.0/24; repeatable; default: all"},
+		{"require-end-user", "requireEndUser", asBool, "refuse model calls that name no end user"},
 	}
 }
 

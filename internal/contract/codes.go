@@ -53,6 +53,8 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not have the scope that the operation requires."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
 		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
+		{Code: stoa.CodeModelNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not use the model."},
+		{Code: stoa.CodeNetworkNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not be used from this address, or the address is unknown."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request must not show the agent."},
 		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent must not be embedded in pages."},
 		{Code: stoa.CodeCrossOrigin, Status: 403, Type: TypePermission, Meaning: "A page of another origin sent the request with the cookie of the console."},
@@ -128,6 +130,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeUpgradeRequired, 426, "The path is not served over WebSocket; send the request with POST."),
 		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
 		{Code: stoa.CodeKeyBudget, Status: 429, Type: TypeQuota, Meaning: "The key's own daily cap of credits is used up."},
+		{Code: stoa.CodeBudget, Status: 429, Type: TypeQuota, Meaning: "A budget has too little left; the message names it and when it begins again."},
 		{
 			Code: stoa.CodeRateLimit, Status: 429, Type: TypeRateLimit, Retryable: true, RetryAfter: time.Second,
 			Meaning: "Too many requests, or too many at the same time; `Retry-After` says when to try again.",

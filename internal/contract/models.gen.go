@@ -487,6 +487,73 @@ type AuthorizationStart struct {
 	TokenOrigin string `json:"tokenOrigin,omitempty,omitzero"`
 }
 
+// Budget A limit of the credits that calls spend in a period.
+type Budget struct {
+	AtCap     string `json:"atCap"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// EffectiveAt It limits calls that begin at this time or later.
+	EffectiveAt Time `json:"effectiveAt"`
+
+	// HeldMicro Reserved by calls in progress; null if `subject` is `*`.
+	HeldMicro nullable.Nullable[int64] `json:"heldMicro"`
+
+	// ID Example: bud_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID         string `json:"id"`
+	LimitMicro int64  `json:"limitMicro"`
+	NotifyAt   []int  `json:"notifyAt"`
+
+	// OpeningMicro The part of `spentMicro` from before the first call that the budget counted; null if `subject` is `*`.
+	OpeningMicro nullable.Nullable[int64] `json:"openingMicro"`
+	Period       string                   `json:"period"`
+
+	// ResetsAt The end of the current period; null for `total`.
+	ResetsAt nullable.Nullable[Time] `json:"resetsAt"`
+	Scope    string                  `json:"scope"`
+
+	// SpentMicro Spent in the current period, with `openingMicro`; null if `subject` is `*`.
+	SpentMicro nullable.Nullable[int64] `json:"spentMicro"`
+
+	// StartsAt The begin of the current period; null for `total`.
+	StartsAt nullable.Nullable[Time] `json:"startsAt"`
+
+	// Subject The id or the end user that it limits; `*` limits each subject separately. Null for the scope `account`.
+	Subject nullable.Nullable[string] `json:"subject"`
+
+	// TimeZone Periods begin at midnights of this zone.
+	TimeZone  string `json:"timeZone"`
+	UpdatedAt Time   `json:"updatedAt"`
+}
+
+// BudgetList defines model for BudgetList.
+type BudgetList struct {
+	Data    []Budget `json:"data"`
+	HasMore bool     `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// BudgetWindow The current period of a budget for one subject.
+type BudgetWindow struct {
+	HeldMicro    int64                     `json:"heldMicro"`
+	LimitMicro   int64                     `json:"limitMicro"`
+	OpeningMicro int64                     `json:"openingMicro"`
+	ResetsAt     nullable.Nullable[Time]   `json:"resetsAt"`
+	SpentMicro   int64                     `json:"spentMicro"`
+	StartsAt     nullable.Nullable[Time]   `json:"startsAt"`
+	Subject      nullable.Nullable[string] `json:"subject"`
+}
+
+// BudgetWindowList defines model for BudgetWindowList.
+type BudgetWindowList struct {
+	Data    []BudgetWindow `json:"data"`
+	HasMore bool           `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // ClaimInput defines model for ClaimInput.
 type ClaimInput struct {
 	// ClaimID The claim to extend.
@@ -861,6 +928,28 @@ type CreateAgent struct {
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
+// CreateBudget defines model for CreateBudget.
+type CreateBudget struct {
+	// AtCap The treatment of a call that may cost more than is left. `shorten` (default): it may write less output, and is refused if the input and 256 tokens of output are not covered. `refuse`: it is refused.
+	AtCap      nullable.Nullable[string] `json:"atCap,omitempty,omitzero"`
+	LimitMicro int64                     `json:"limitMicro"`
+
+	// NotifyAt Marks in percent of the limit. The event `budget.threshold` is sent when the use of a period reaches one.
+	NotifyAt nullable.Nullable[[]int] `json:"notifyAt,omitempty,omitzero"`
+
+	// Period A week begins on Monday; `total` never begins again.
+	Period string `json:"period"`
+
+	// Scope The calls that count: all of them, those with the keys of a member, with a key and the keys created from it, of the sessions of an agent, of the chats of an embed (an embed tag, or a single link or session), or for an end user.
+	Scope string `json:"scope"`
+
+	// Subject The id of the member, key, agent or embed, or the end user (`safety_identifier`, else `user`, of a call; `externalUserId` of a session). `*` limits each one separately; a budget that names a subject replaces it for that subject. Not for the scope `account`.
+	Subject nullable.Nullable[string] `json:"subject,omitempty,omitzero"`
+
+	// TimeZone IANA name. Periods begin at its midnights. Default: UTC.
+	TimeZone nullable.Nullable[string] `json:"timeZone,omitempty,omitzero"`
+}
+
 // CreateConnection defines model for CreateConnection.
 type CreateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
@@ -1006,8 +1095,17 @@ type CreateKey struct {
 	// ExpiresAt In the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
-	Name                  string                   `json:"name"`
-	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key; `*` is everything except `account:…` and `operator…`; `operator` includes `account:read`, `account:write`, `operator:read` and `operator:billing`. Default: the scopes of the key of this request without those of operators; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
@@ -2108,10 +2206,19 @@ type Key struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	Models nullable.Nullable[[]string] `json:"models"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	Networks nullable.Nullable[[]string] `json:"networks"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser bool `json:"requireEndUser"`
 
 	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
@@ -2167,13 +2274,22 @@ type KeyWithSecret struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
+	Models nullable.Nullable[[]string] `json:"models"`
+	Name   string                      `json:"name"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
+	Networks nullable.Nullable[[]string] `json:"networks"`
 
 	// Replaces After a rotation, the old key.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser bool `json:"requireEndUser"`
 
 	// RevokedAt In the future if the key is being replaced.
 	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
@@ -3226,11 +3342,14 @@ type Receipt struct {
 	Capped bool `json:"capped"`
 
 	// Clamped The account could not cover all of it.
-	Clamped              bool                      `json:"clamped"`
-	CreatedAt            Time                      `json:"createdAt"`
-	CreditsMicro         int64                     `json:"creditsMicro"`
-	DurationMilliseconds int64                     `json:"durationMilliseconds"`
-	EndUser              nullable.Nullable[string] `json:"endUser"`
+	Clamped              bool  `json:"clamped"`
+	CreatedAt            Time  `json:"createdAt"`
+	CreditsMicro         int64 `json:"creditsMicro"`
+	DurationMilliseconds int64 `json:"durationMilliseconds"`
+
+	// EmbedID The embed of a visitor's chat: its embed tag, or else its link or embed session.
+	EmbedID nullable.Nullable[string] `json:"embedId"`
+	EndUser nullable.Nullable[string] `json:"endUser"`
 
 	// Estimated The tokens were counted here, not by the provider.
 	Estimated bool `json:"estimated"`
@@ -3239,9 +3358,12 @@ type Receipt struct {
 	ID string `json:"id"`
 
 	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. Of members that differ only in the elements of arrays, it has the first. A name that is not an identifier is `*`. Absent if there are none.
-	Ignored []string     `json:"ignored,omitempty,omitzero"`
-	KeyID   string       `json:"keyId"`
-	Model   ReceiptModel `json:"model"`
+	Ignored []string `json:"ignored,omitempty,omitzero"`
+	KeyID   string   `json:"keyId"`
+
+	// MemberID The person whose key made the call; null if the key belongs to the account.
+	MemberID nullable.Nullable[string] `json:"memberId"`
+	Model    ReceiptModel              `json:"model"`
 
 	// Price Micro-credits per million tokens.
 	Price     Price                     `json:"price"`
@@ -4556,6 +4678,13 @@ type UpdateAgent struct {
 	VisitorDrive nullable.Nullable[string] `json:"visitorDrive,omitempty,omitzero"`
 }
 
+// UpdateBudget defines model for UpdateBudget.
+type UpdateBudget struct {
+	AtCap      nullable.Nullable[string] `json:"atCap,omitempty,omitzero"`
+	LimitMicro int64                     `json:"limitMicro,omitempty,omitzero"`
+	NotifyAt   nullable.Nullable[[]int]  `json:"notifyAt,omitempty,omitzero"`
+}
+
 // UpdateConnection defines model for UpdateConnection.
 type UpdateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
@@ -4636,8 +4765,17 @@ type UpdateKey struct {
 	// ExpiresAt In the future.
 	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
-	Name                  string                   `json:"name,omitempty,omitzero"`
-	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null or an empty list means all.
+	Models nullable.Nullable[[]string] `json:"models,omitempty,omitzero"`
+	Name   string                      `json:"name,omitempty,omitzero"`
+
+	// Networks The networks from which the key may be used, as CIDR blocks; null or an empty list means all.
+	Networks          nullable.Nullable[[]string] `json:"networks,omitempty,omitzero"`
+	RequestsPerMinute nullable.Nullable[int]      `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// RequireEndUser A model call must name its end user.
+	RequireEndUser nullable.Nullable[bool] `json:"requireEndUser,omitempty,omitzero"`
 
 	// Scopes The permissions of the key.
 	Scopes []string `json:"scopes,omitempty,omitzero"`
@@ -5798,6 +5936,36 @@ type ExportAuditParams struct {
 	After int64 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
+// ListBudgetsParams defines parameters for ListBudgets.
+type ListBudgetsParams struct {
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateBudgetParams defines parameters for CreateBudget.
+type CreateBudgetParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListBudgetWindowsParams defines parameters for ListBudgetWindows.
+type ListBudgetWindowsParams struct {
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
 	// SpaceID Only steps of agents in this space.
@@ -6397,6 +6565,12 @@ type SendMessageJSONRequestBody = SendMessage
 
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
+
+// CreateBudgetJSONRequestBody defines body for CreateBudget for application/json ContentType.
+type CreateBudgetJSONRequestBody = CreateBudget
+
+// UpdateBudgetJSONRequestBody defines body for UpdateBudget for application/json ContentType.
+type UpdateBudgetJSONRequestBody = UpdateBudget
 
 // CreateConnectionJSONRequestBody defines body for CreateConnection for application/json ContentType.
 type CreateConnectionJSONRequestBody = CreateConnection

@@ -17,6 +17,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,8 +54,8 @@ type Request struct {
 	ID    string // of the charge: resp_…, or ses_….turn.step
 	Model string // as the caller wrote it
 	Call  stoa.Call
-	// For the receipt.
-	EndUser, SpaceID, AgentID, SessionID string
+	// For the receipt, and for budgets; EmbedID as in [stoa.Charge].
+	EndUser, SpaceID, AgentID, SessionID, EmbedID string
 	// Buffered is for a reader that discards a reply before Finished: a reply that breaks
 	// after its first text is then repeated, and another Started means that everything before
 	// it is void.
@@ -103,6 +104,9 @@ const leastOutput = 256
 // its reply breaks after the first text: no caller has seen it, and only the reply that
 // finishes is charged.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
+	if c.Key.RequireEndUser && req.EndUser == "" {
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "This key requires the end user of each call. Send safety_identifier or user; for a session, externalUserId.").At("safety_identifier")
+	}
 	s, err := g.resolve(ctx, c, req)
 	if err != nil {
 		return nil, err
@@ -172,6 +176,9 @@ func (g *Gateway) resolve(ctx context.Context, c stoa.Caller, req Request) (*Str
 	if err != nil {
 		return nil, err
 	}
+	if err := allowed(c.Key, &res); err != nil {
+		return nil, err
+	}
 	if req.StrictModel && res.Reason == catalog.ReasonPlan {
 		return nil, stoa.Errorf(stoa.CodeModelNotInPlan, "The plan %s does not include %s, and strict_model keeps %s from answering in its place. Choose another model, or leave strict_model out.",
 			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
@@ -186,6 +193,20 @@ func (g *Gateway) resolve(ctx context.Context, c stoa.Caller, req Request) (*Str
 		s.req.Call.Thread = thread(c.Account.ID, &s.req)
 	}
 	return s, nil
+}
+
+// allowed removes the models that a key may not use from a choice, or refuses the requested one.
+func allowed(k stoa.Key, res *catalog.Resolution) error {
+	if len(k.Models) == 0 {
+		return nil
+	}
+	if r := res.Requested; r.ID == "" || k.AllowsModel(r.ID) {
+		res.Models = slices.DeleteFunc(res.Models, func(m stoa.Model) bool { return !k.AllowsModel(m.ID) })
+		if len(res.Models) > 0 {
+			return nil
+		}
+	}
+	return stoa.Errorf(stoa.CodeModelNotAllowed, "This key may only use the models %s. Choose one of them, or use another key.", strings.Join(k.Models, ", ")).At("model")
 }
 
 // preferPrevious moves the model that made a state to the front of the candidates of an
@@ -243,7 +264,8 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 		}
 		most = min(most, s.req.MaxCredits)
 	}
-	hold, err := s.g.Ledger.Hold(ctx, s.caller, least, most)
+	of := billing.Source{AgentID: s.req.AgentID, EmbedID: s.req.EmbedID, EndUser: s.req.EndUser, StartedAt: s.started}
+	hold, err := s.g.Ledger.HoldFor(ctx, s.caller, of, least, most)
 	if err != nil {
 		return err
 	}

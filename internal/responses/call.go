@@ -73,7 +73,7 @@ func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	ask := gateway.Request{
-		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: req.endUser(), Buffered: !req.Stream, KeepsParts: req.Stream, StrictModel: req.Strict,
 		Adjusted: r.adjusted, CacheKey: deref(req.echo.promptCacheKey), ClientSession: r.ClientSession, Ignored: strings.Join(req.ignored.paths, "\n"),
 	}
 	if err := r.fetch(ctx); err != nil {

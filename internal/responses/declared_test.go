@@ -191,7 +191,7 @@ func TestIgnoredMembersAreListed(t *testing.T) {
 	}
 	want := []string{
 		"client_metadata", "store", "truncation", "presence_penalty", "service_tier", "stream_options.include_obfuscation", "include[1]", "reasoning.context",
-		"text.style", "max_tool_calls", "safety_identifier", "tools[0].eager", "tool_choice.x", "input[0].content[0].odd", "input[1].weird", "input[1].eager",
+		"text.style", "max_tool_calls", "tools[0].eager", "tool_choice.x", "input[0].content[0].odd", "input[1].weird", "input[1].eager",
 	}
 	if diff := cmp.Diff(want, req.ignored.paths); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

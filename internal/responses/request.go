@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -279,7 +280,6 @@ func (p *parser) member(name string) error {
 			e.user = &s
 		case "safety_identifier":
 			e.safetyIdentifier = &s
-			p.ignoreIf(err == nil, name)
 		default:
 			e.promptCacheKey = &s
 		}
@@ -287,6 +287,9 @@ func (p *parser) member(name string) error {
 	}
 	return p.ignore("", name)
 }
+
+// endUser returns the end user of a request; empty if it names none.
+func (r *Request) endUser() string { return cmp.Or(deref(r.echo.safetyIdentifier), deref(r.echo.user)) }
 
 // stops reads the stop sequences.
 func (p *parser) stops() error {

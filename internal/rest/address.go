@@ -17,16 +17,25 @@ import (
 // address in X-Forwarded-For that no trusted proxy has: proxies append the address of their
 // peer, and a client can forge only the addresses before it.
 func (b *Base) ClientAddress(r *http.Request) string {
+	if a := b.clientAddr(r); a.IsValid() {
+		return network(a)
+	}
+	return ""
+}
+
+// clientAddr returns the whole address for [Base.ClientAddress]; it is the zero value if the
+// address is not known.
+func (b *Base) clientAddr(r *http.Request) (unknown netip.Addr) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return ""
+		return unknown
 	}
 	if !b.Proxies.Trusts(peer.Addr()) {
-		return network(peer.Addr())
+		return peer.Addr()
 	}
 	headers := r.Header.Values("X-Forwarded-For")
 	if len(headers) == 0 {
-		return ""
+		return unknown
 	}
 	for _, text := range slices.Backward(strings.Split(strings.Join(headers, ","), ",")) {
 		addr, ok := stoa.ParseAddress(strings.TrimSpace(text))
@@ -34,13 +43,13 @@ func (b *Base) ClientAddress(r *http.Request) string {
 			if !b.unread.Swap(true) {
 				b.Logger.WarnContext(r.Context(), "an address in X-Forwarded-For cannot be read, so limits per address do not apply to such requests", "value", text[:min(len(text), 64)], "peer", peer.Addr().String())
 			}
-			return ""
+			return unknown
 		}
 		if !b.Proxies.Trusts(addr) {
-			return network(addr)
+			return addr
 		}
 	}
-	return ""
+	return unknown
 }
 
 // LoggedAddress returns the address of a request's client for the logs, or "" if the

@@ -311,6 +311,8 @@ func (b *Base) authenticate(r *http.Request, scope string) (stoa.Caller, error) 
 		return c, b.WrongKey(r, err)
 	case c.Account.Suspended:
 		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
+	case len(c.Key.Networks) > 0 && !c.Key.AllowsAddress(b.clientAddr(r)):
+		return c, stoa.Errorf(stoa.CodeNetworkNotAllowed, "This key may not be used from your address, or your address is not known to the service. Use it from one of its networks, or change them.")
 	case scope != "" && !c.Key.Has(scope):
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not have the scope %q, which the request requires. Use another key, or create one with that scope.", scope)
 	}

@@ -143,6 +143,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sums of days: %w", err)
 	}
+	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeBudgetWindows(ctx, purgeBatch) }); err != nil {
+		return fmt.Errorf("windows of budgets: %w", err)
+	}
 	hooks, err := p.each(ctx,
 		func(tx *store.Tx, after string) ([]string, error) {
 			return tx.AccountsWithDeliveries(ctx, after, purgePage)

@@ -163,10 +163,14 @@ type Charge struct {
 	Ignored     string      // the paths of members of the request that had no effect, one per line
 
 	State      string // completed, incomplete or cancelled
-	EndUser    string // "user" of the call, or the session's externalUserId
+	EndUser    string // "safety_identifier" or "user" of the call, or the session's externalUserId
 	SpaceID    string // of an agent's step
 	AgentID    string
 	SessionID  string
+	MemberID   string // the person whose key made the call; empty if the key belongs to the account
+	EmbedID    string // the script tag, link or embed session of a visitor's chat
+	RootID     string // the root of the key's family; see [Key.Root]
+	Windows    string // ids of the windows of budgets that counted it, with spaces between
 	StartedAt  time.Time
 	FirstToken time.Duration // from start to the first text; 0 if none
 	Duration   time.Duration

@@ -31,6 +31,8 @@ const (
 	CodeScope                Code = "insufficient_scope"
 	CodeSuspended            Code = "account_suspended"
 	CodeModelNotInPlan       Code = "model_not_in_plan"
+	CodeModelNotAllowed      Code = "model_not_allowed"   // to the key
+	CodeNetworkNotAllowed    Code = "network_not_allowed" // to the key
 	CodeNotFound             Code = "not_found"
 	CodeFileNotFound         Code = "file_not_found"
 	CodeVersionNotFound      Code = "version_not_found"
@@ -50,6 +52,7 @@ const (
 	CodeIdempotencyRunning   Code = "idempotency_in_progress"
 	CodeQuota                Code = "insufficient_quota"
 	CodeKeyBudget            Code = "key_budget_exceeded"
+	CodeBudget               Code = "budget_exceeded"
 	CodeRateLimit            Code = "rate_limit_exceeded"
 	CodeInternal             Code = "server_error"
 	CodeUpstream             Code = "upstream_error"

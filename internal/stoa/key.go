@@ -2,6 +2,7 @@ package stoa
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +21,14 @@ type Key struct {
 	RevokedAt         time.Time `db:"revoked_at"`    // zero means in force
 	LastUsedAt        time.Time `db:"last_used_at"`  // zero means never; kept to the minute
 	CreatedAt         time.Time `db:"created_at"`
-	RootID            string    `db:"root_id"`    // of the key whose book it shares; empty means its own
-	MadeBy            string    `db:"made_by"`    // id of the key that created it; empty if none did or if it is unknown
-	KeepsMade         bool      `db:"keeps_made"` // the objects that it created continue although it is revoked
-	Kind              string    `db:"kind"`       // [KeyOfMember], or empty for a key with a secret
-	MemberID          string    `db:"member_id"`  // id of the person whose key it is; empty if it belongs to the account
+	RootID            string    `db:"root_id"`         // of the key whose book it shares; empty means its own
+	MadeBy            string    `db:"made_by"`         // id of the key that created it; empty if none did or if it is unknown
+	KeepsMade         bool      `db:"keeps_made"`      // the objects that it created continue although it is revoked
+	Kind              string    `db:"kind"`            // [KeyOfMember], or empty for a key with a secret
+	MemberID          string    `db:"member_id"`       // id of the person whose key it is; empty if it belongs to the account
+	Models            []string  `db:"models,fields"`   // ids, or patterns such as alpha-*; empty means all
+	Networks          []string  `db:"networks,fields"` // CIDR blocks from which it may be used; empty means all
+	RequireEndUser    bool      `db:"require_end_user"`
 }
 
 // KeyOfMember is the kind of a key through which a member acts in the console. It has no secret.
@@ -37,6 +41,51 @@ func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
 
 // Limited reports whether the key has its own limit.
 func (k Key) Limited() bool { return k.RequestsPerMinute > 0 || k.MaxCreditsPerDay > 0 }
+
+// Limits of the lists of a key.
+const (
+	MaxKeyModels   = 32
+	MaxKeyNetworks = 32
+)
+
+// AllowsModel reports whether the key may use the model with that id.
+func (k Key) AllowsModel(id string) bool {
+	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return covers(pattern, id) })
+}
+
+// covers reports whether a pattern includes everything that another one includes, or an id.
+func covers(pattern, other string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return pattern == other || open && strings.HasPrefix(other, prefix)
+}
+
+// AllowsAddress reports whether the key may be used from that address. The zero address is
+// unknown.
+func (k Key) AllowsAddress(a netip.Addr) bool {
+	return len(k.Networks) == 0 || a.IsValid() && slices.ContainsFunc(k.Networks, func(text string) bool {
+		block, err := netip.ParsePrefix(text)
+		return err == nil && block.Contains(a.Unmap().WithZone(""))
+	})
+}
+
+// ModelsWithin reports whether the key may use no model that by may not use.
+func (k Key) ModelsWithin(by Key) bool {
+	return len(by.Models) == 0 || len(k.Models) > 0 && !slices.ContainsFunc(k.Models, func(pattern string) bool {
+		return !slices.ContainsFunc(by.Models, func(wider string) bool { return covers(wider, pattern) })
+	})
+}
+
+// NetworksWithin reports whether the key may be used from no network from which by may not.
+func (k Key) NetworksWithin(by Key) bool {
+	inside := func(text string) bool {
+		block, err := netip.ParsePrefix(text)
+		return err == nil && slices.ContainsFunc(by.Networks, func(wider string) bool {
+			w, err := netip.ParsePrefix(wider)
+			return err == nil && w.Bits() <= block.Bits() && w.Contains(block.Addr())
+		})
+	}
+	return len(by.Networks) == 0 || len(k.Networks) > 0 && !slices.ContainsFunc(k.Networks, func(text string) bool { return !inside(text) })
+}
 
 // Bounds of the keys that package seal encrypts with, which the configuration has.
 const (
@@ -68,8 +117,8 @@ var Scopes = []string{
 const (
 	ScopeAll             = "*"
 	ScopeOperator        = "operator"
-	ScopeAccountRead     = "account:read"     // members and the audit log
-	ScopeAccountWrite    = "account:write"    // members and invitations
+	ScopeAccountRead     = "account:read"     // members, budgets and the audit log
+	ScopeAccountWrite    = "account:write"    // members, invitations and budgets
 	ScopeOperatorRead    = "operator:read"    // the service, and what all accounts have
 	ScopeOperatorBilling = "operator:billing" // grants, plans, invitations to all accounts
 )

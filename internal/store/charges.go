@@ -25,9 +25,10 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 	price_input, price_cached_input, price_output, price_version,
 	amount, estimated, clamped, capped, written_off,
 	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at,
-	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke, ignored`
+	cache_write_long_tokens, price_cache_write, price_cache_write_long, marked_by, route_reason, broke, ignored,
+	member_id, embed_id, root_id, windows`
 
-const receiptWidth = 39
+const receiptWidth = 43
 
 // readColumns are receiptColumns and the data stored next to a charge. Charges from before
 // the rates of cache writes have NULL there, and counted writes as input.
@@ -45,7 +46,8 @@ func (r *Receipt) append(args []any, now int64) []any {
 		int64(c.Amount), db.Bit(c.Estimated), db.Bit(c.Clamped), db.Bit(c.Capped), int64(c.WrittenOff),
 		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
 		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now,
-		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke), c.Ignored)
+		c.Usage.CacheWriteLongTokens, int64(c.Price.CacheWrite), int64(c.Price.CacheWriteLong), string(c.MarkedBy), string(c.Route), string(c.Broke), c.Ignored,
+		c.MemberID, c.EmbedID, c.RootID, c.Windows)
 }
 
 // scanReceipt reads a row of readColumns.
@@ -59,7 +61,8 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
 		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
 		&started, &first, &duration, &created,
-		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Ignored, &c.Adjustments)
+		&c.Usage.CacheWriteLongTokens, &c.Price.CacheWrite, &c.Price.CacheWriteLong, &c.MarkedBy, &c.Route, &c.Broke, &c.Ignored,
+		&c.MemberID, &c.EmbedID, &c.RootID, &c.Windows, &c.Adjustments)
 	c.StartedAt = db.Time(started)
 	c.FirstToken = time.Duration(first) * time.Microsecond
 	c.Duration = time.Duration(duration) * time.Microsecond
@@ -221,23 +224,4 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 	}
 	return filteredPage(ctx, tx, p, q, scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+readColumns+` FROM (`, `) c`)
-}
-
-// A NodeBook is a node and the root of keys that share a book; see [stoa.Key.Root].
-type NodeBook struct{ Node, Book string }
-
-// SpentByRoot returns, for each other node than the given one and each book of an
-// account, the sum of the charges since that time.
-func (tx *Tx) SpentByRoot(ctx context.Context, accountID, exceptNode string, since time.Time) (map[NodeBook]stoa.Credits, error) {
-	spent := map[NodeBook]stoa.Credits{}
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var of NodeBook
-		var sum stoa.Credits
-		err := rows.Scan(&of.Node, &of.Book, &sum)
-		spent[of] = sum
-		return err
-	}, `SELECT c.node_id, COALESCE(NULLIF(k.root_id, ''), c.key_id) AS book, CAST(SUM(c.amount) AS BIGINT) FROM charges c LEFT JOIN keys k ON k.id = c.key_id
-		WHERE c.account_id = $1 AND c.created_at >= $2 AND c.node_id <> $3 GROUP BY c.node_id, book`,
-		accountID, db.Micros(since), exceptNode)
-	return spent, err
 }

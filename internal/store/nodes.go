@@ -89,6 +89,9 @@ func (tx *Tx) giveBack(ctx context.Context, id string) error {
 	if err := tx.CloseLeases(ctx, id); err != nil {
 		return err
 	}
+	if _, err := tx.Exec(ctx, `DELETE FROM budget_holds WHERE node_id = $1`, id); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1`, id); err != nil {
 		return err
 	}

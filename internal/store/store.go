@@ -67,14 +67,15 @@ type Config struct {
 // Store is the open store. It is safe for use by many goroutines.
 type Store struct {
 	*cluster.Hints
-	db     *db.DB
-	lock   *db.Lock        // nil on PostgreSQL
-	member *cluster.Member // nil on SQLite
-	direct *db.Direct
-	node   string
-	fenced *db.Fence
-	quota  Quota
-	grants atomic.Int64
+	db      *db.DB
+	lock    *db.Lock        // nil on PostgreSQL
+	member  *cluster.Member // nil on SQLite
+	direct  *db.Direct
+	node    string
+	fenced  *db.Fence
+	quota   Quota
+	grants  atomic.Int64
+	budgets atomic.Int64
 
 	toFree claimsToFree
 	outbox chan struct{}

@@ -117,7 +117,11 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 		}
 		all = append(all, found...)
 	}
-	return all, nil
+	found, err := tx.windowDifferences(ctx, accountID)
+	if err != nil {
+		return nil, fmt.Errorf("verify the windows of budgets: %w", err)
+	}
+	return append(all, found...), nil
 }
 
 // BooksSize has the numbers of rows in the books.

@@ -23,7 +23,7 @@ import (
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "approvals", "connections", "webhooks", "embeds"}},
-	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "cli", "pages"}},
+	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
 	{Name: "Operate", names: []string{"operations", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
 

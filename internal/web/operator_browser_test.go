@@ -121,6 +121,33 @@ func TestTheAuditLogInABrowser(t *testing.T) {
 	stub.askedFor("GET /api/v1/audit?", "object=whk_1", "from=2")
 }
 
+func TestBudgetsInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range usual(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "budgets", l)
+			p.says("The whole account")
+			p.says("Each end user")
+			p.see(`document.querySelector("progress").getAttribute("aria-label").includes("3.20 of 5.00 credits spent")`)
+			p.fits()
+			p.shot("budgets")
+			p.press("Subjects")
+			p.says("ann@example.com")
+			p.fits()
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.press("Create budget")
+			p.type_("#budget-limit", "2.5")
+			p.fits()
+			p.shot("create-budget")
+			p.press("Create")
+			p.says("The budget is created")
+		})
+	}
+	stub.sent("POST /api/v1/budgets")
+}
+
 func TestTheRequestLogIsFollowed(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

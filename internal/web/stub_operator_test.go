@@ -36,8 +36,19 @@ func operatorReplies() map[string]string {
 			stubChange(2, "deleteAgent", `{"id":"agt_1","name":"Helper"}`, ""),
 			stubChange(1, "createSpace", "", `{"id":"spc_1","name":"Support"}`),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
-		"GET /requests/{id}": stubRequest("found", 404, "model_not_found"),
+		"GET /budgets": `{"data":[` + strings.Join([]string{
+			stubBudget("1", "account", "null", "3200000", "40000"), stubBudget("2", "end_user", `"*"`, "null", "null"),
+		}, ",") + `],"nextCursor":null,"hasMore":false}`,
+		"GET /budgets/{id}/windows": `{"data":[{"subject":"ann@example.com","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","limitMicro":5000000,"spentMicro":4100000,"heldMicro":0,"openingMicro":0}],"nextCursor":null,"hasMore":false}`,
+		"POST /budgets":             stubBudget("3", "account", "null", "0", "0"),
+		"GET /requests/{id}":        stubRequest("found", 404, "model_not_found"),
 	}
+}
+
+// stubBudget is a budget of 5 credits a month.
+func stubBudget(number, scope, subject, spent, held string) string {
+	return fmt.Sprintf(`{"id":"bud_%s","scope":%q,"subject":%s,"period":"month","timeZone":"Europe/Vienna","limitMicro":5000000,"atCap":"shorten","notifyAt":[80,100],"effectiveAt":"2026-11-01T08:00:00.000Z","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","spentMicro":%s,"heldMicro":%s,"openingMicro":%s,"createdAt":"2026-11-01T08:00:00.000Z","updatedAt":"2026-11-01T08:00:00.000Z"}`,
+		number, scope, subject, spent, held, map[bool]string{true: "0", false: "null"}[spent != "null"])
 }
 
 // stubChange is an entry of the audit log.

@@ -161,6 +161,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/link"
 		}
 	}
+	if strings.HasSuffix(path, "/windows") {
+		op = "GET /budgets/{id}/windows"
+	}
 	if strings.HasPrefix(path, "/keys/") {
 		op = r.Method + " /keys/{id}"
 		if strings.HasSuffix(path, "/rotate") {
@@ -314,11 +317,11 @@ func stubReplies() map[string]string {
 	}
 	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"cacheWriteMicroPerMillion":1500000,"cacheWriteLongMicroPerMillion":1500000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
 	receipt := func(id, asked, served, why string, micro int) string {
-		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"route":{"provider":"claude","reason":"order"},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"broke":null,"marks":"stoa","savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
+		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"route":{"provider":"claude","reason":"order"},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"broke":null,"marks":"stoa","savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"memberId":null,"embedId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
 			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
 	}
 	key := func(id, name, status, scopes, revoked, used string) string {
-		return fmt.Sprintf(`{"id":%q,"name":%q,"hint":"sk_A…w3Qz","status":%q,"scopes":[%s],"expiresAt":null,"requestsPerMinute":null,"maxCreditsMicroPerDay":null,"revokedAt":%s,"lastUsedAt":%s,"createdAt":"2026-09-01T08:00:00.000Z"}`, id, name, status, scopes, revoked, used)
+		return fmt.Sprintf(`{"id":%q,"name":%q,"hint":"sk_A…w3Qz","status":%q,"scopes":[%s],"expiresAt":null,"requestsPerMinute":null,"maxCreditsMicroPerDay":null,"models":null,"networks":null,"requireEndUser":false,"revokedAt":%s,"lastUsedAt":%s,"createdAt":"2026-09-01T08:00:00.000Z"}`, id, name, status, scopes, revoked, used)
 	}
 	list := func(items ...string) string {
 		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -27,6 +28,7 @@ const (
 	NeedsAuth         = "connection.needs_authorization"
 	AttachmentCreated = "attachment.created"
 	AuditAnchor       = "audit.anchor"
+	BudgetThreshold   = "budget.threshold"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -247,4 +249,30 @@ func ScheduledTaskPaused(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask
 // [NeedsAuth].
 func OfConnection(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
 	return Emit(ctx, tx, Event{AccountID: c.AccountID, SpaceID: c.SpaceID, Type: kind, Data: connectionData{c.AccountID, c.SpaceID, c.ID}})
+}
+
+// budgetData is the data of the event of a budget.
+type budgetData struct {
+	AccountID  string `json:"accountId"`
+	BudgetID   string `json:"budgetId"`
+	Scope      string `json:"scope"`
+	Subject    string `json:"subject,omitempty"`
+	Percent    int    `json:"percent"`
+	SpentMicro int64  `json:"spentMicro"`
+	LimitMicro int64  `json:"limitMicro"`
+	StartsAt   string `json:"startsAt,omitempty"`
+	ResetsAt   string `json:"resetsAt,omitempty"`
+}
+
+// BudgetReached emits the event of a budget whose use has reached a mark.
+func BudgetReached(ctx context.Context, tx *store.Tx, m billing.Mark) error {
+	b := &m.Budget
+	d := budgetData{
+		AccountID: b.AccountID, BudgetID: b.ID, Scope: string(b.Scope), Subject: m.Subject, Percent: m.Percent,
+		SpentMicro: int64(m.Used), LimitMicro: int64(b.Limit),
+	}
+	if !m.Ends.IsZero() {
+		d.StartsAt, d.ResetsAt = stamp(m.Starts), stamp(m.Ends)
+	}
+	return Emit(ctx, tx, Event{AccountID: b.AccountID, Type: BudgetThreshold, Data: d})
 }

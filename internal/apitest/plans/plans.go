@@ -31,7 +31,6 @@ var planned = map[string]string{
 	`SUM(written_off), 0) AS BIGINT)`:                   "usage: a report",
 	`AND 1 = 1`:                                         "the check of the books: a report",
 	`WHERE 1 = 1 GROUP BY`:                              "the check of the books: a report",
-	`AS book, CAST(SUM(c.amount)`:                       "once for each account of a process: what its keys have spent today",
 	`FROM nodes WHERE alive = 1`:                        "the nodes that live are few, those that have lived one for each start",
 	`FROM requests WHERE created_at >= $1 AND account_`: "requests_by_account has them; without rows PostgreSQL takes the index by time",
 	`s.external_id = $`:                                 "at most one row",

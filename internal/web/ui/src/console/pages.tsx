@@ -6,6 +6,7 @@ import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
 import { ToolCalls } from "./pages/calls";
 import { Audit } from "./pages/audit";
+import { Budgets } from "./pages/budgets";
 import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
@@ -41,6 +42,7 @@ export const pages: Page[] = [
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
   { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
+  { path: "budgets", title: "Budgets", icon: "credits", needs: "listBudgets", scope: "account:read", what: "read the budgets", show: Budgets },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
   { path: "members", title: "Members", icon: "members", needs: "listMembers", scope: "account:read", what: "read the members", show: Members },
   { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator:read", what: "run the service", show: Accounts },

@@ -212,6 +212,47 @@ export interface AuthorizationStart {
   tokenOrigin?: string;
 }
 
+export interface Budget {
+  atCap: "shorten" | "refuse";
+  createdAt: string;
+  effectiveAt: string;
+  heldMicro: number | null;
+  id: string;
+  limitMicro: number;
+  notifyAt: number[];
+  openingMicro: number | null;
+  period: "day" | "week" | "month" | "total";
+  resetsAt: string | null;
+  scope: "account" | "member" | "key" | "agent" | "embed" | "end_user";
+  spentMicro: number | null;
+  startsAt: string | null;
+  subject: string | null;
+  timeZone: string;
+  updatedAt: string;
+}
+
+export interface BudgetList {
+  data: Budget[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface BudgetWindow {
+  heldMicro: number;
+  limitMicro: number;
+  openingMicro: number;
+  resetsAt: string | null;
+  spentMicro: number;
+  startsAt: string | null;
+  subject: string | null;
+}
+
+export interface BudgetWindowList {
+  data: BudgetWindow[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface ChatChoice {
   finish_reason: "stop" | "length" | "content_filter" | "tool_calls";
   index: 0;
@@ -563,6 +604,16 @@ export interface CreateAgent {
   visitorDrive?: "none" | "read" | "write" | null;
 }
 
+export interface CreateBudget {
+  atCap?: "shorten" | "refuse" | null;
+  limitMicro: number;
+  notifyAt?: number[] | null;
+  period: "day" | "week" | "month" | "total";
+  scope: "account" | "member" | "key" | "agent" | "embed" | "end_user";
+  subject?: string | null;
+  timeZone?: string | null;
+}
+
 export interface CreateChatCompletion {
   max_completion_tokens?: number | null;
   max_tokens?: number | null;
@@ -647,8 +698,11 @@ export interface CreateGrant {
 export interface CreateKey {
   expiresAt?: string | null;
   maxCreditsMicroPerDay?: number | null;
+  models?: string[] | null;
   name: string;
+  networks?: string[] | null;
   requestsPerMinute?: number | null;
+  requireEndUser?: boolean | null;
   scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator:read" | "operator:billing" | "operator" | "*")[] | null;
 }
 
@@ -772,7 +826,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "webhook.disabled" | "connection.review_needed")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[];
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -1444,8 +1498,11 @@ export interface Key {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  models: string[] | null;
   name: string;
+  networks: string[] | null;
   requestsPerMinute: number | null;
+  requireEndUser: boolean;
   revokedAt: string | null;
   scopes: string[];
   status: "active" | "expired" | "revoked";
@@ -1474,12 +1531,15 @@ export interface KeyWithSecret {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  models: string[] | null;
   name: string;
+  networks: string[] | null;
   replaces: {
     endsAt: string;
     id: string;
   } | null;
   requestsPerMinute: number | null;
+  requireEndUser: boolean;
   revokedAt: string | null;
   scopes: string[];
   secret: string;
@@ -2034,11 +2094,13 @@ export interface Receipt {
   createdAt: string;
   creditsMicro: number;
   durationMilliseconds: number;
+  embedId: string | null;
   endUser: string | null;
   estimated: boolean;
   id: string;
   ignored?: string[];
   keyId: string;
+  memberId: string | null;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
     requested: string;
@@ -3056,6 +3118,12 @@ export interface UpdateAgent {
   visitorDrive?: "none" | "read" | "write" | null;
 }
 
+export interface UpdateBudget {
+  atCap?: "shorten" | "refuse" | null;
+  limitMicro?: number;
+  notifyAt?: number[] | null;
+}
+
 export interface UpdateConnection {
   auth?: ConnectionAuth;
   credentialsPerSession?: "off" | "optional" | "required" | null;
@@ -3089,8 +3157,11 @@ export interface UpdateEmbedTag {
 export interface UpdateKey {
   expiresAt?: string | null;
   maxCreditsMicroPerDay?: number | null;
+  models?: string[] | null;
   name?: string;
+  networks?: string[] | null;
   requestsPerMinute?: number | null;
+  requireEndUser?: boolean | null;
   scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "account:read" | "account:write" | "operator:read" | "operator:billing" | "operator" | "*")[];
 }
 
@@ -3133,7 +3204,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "webhook.disabled" | "connection.review_needed")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }

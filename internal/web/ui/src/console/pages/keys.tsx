@@ -103,6 +103,9 @@ function limits(k: Key): string {
   const out = [];
   if (k.requestsPerMinute !== null) out.push(`${count(k.requestsPerMinute)} a minute`);
   if (k.maxCreditsMicroPerDay !== null) out.push(`${count(k.maxCreditsMicroPerDay / 1e6)} credits a day`);
+  if (k.models !== null) out.push(k.models.join(", "));
+  if (k.networks !== null) out.push(`from ${k.networks.join(", ")}`);
+  if (k.requireEndUser) out.push("end user required");
   if (k.expiresAt !== null) out.push(`until ${k.expiresAt.slice(0, 10)}`);
   return out.join(", ") || "Plan default";
 }
@@ -129,8 +132,8 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "secrets:write": "store secrets",
   "keys:write": "manage keys",
   "usage:read": "read usage, receipts and requests",
-  "account:read": "read members and the audit log",
-  "account:write": "manage members",
+  "account:read": "read members, budgets and the audit log",
+  "account:write": "manage members and budgets",
   "operator:read": "read the service and all accounts",
   "operator:billing": "grant credits, change plans, invite to all accounts",
   operator: "run the service",
@@ -152,8 +155,15 @@ function useLimits(k?: Key) {
   const [perMinute, setPerMinute] = useState(k?.requestsPerMinute?.toString() ?? "");
   const [perDay, setPerDay] = useState(k?.maxCreditsMicroPerDay ? String(k.maxCreditsMicroPerDay / 1e6) : "");
   const [expires, setExpires] = useState(k?.expiresAt ? inputTime(k.expiresAt) : "");
+  const [models, setModels] = useState(k?.models?.join(", ") ?? "");
+  const [networks, setNetworks] = useState(k?.networks?.join(", ") ?? "");
+  const [endUser, setEndUser] = useState(k?.requireEndUser ?? false);
+  const words = (text: string) => text.split(/[\s,]+/).filter(Boolean);
   return {
     values: {
+      models: words(models),
+      networks: words(networks),
+      requireEndUser: endUser,
       requestsPerMinute: perMinute ? Number(perMinute) : null,
       maxCreditsMicroPerDay: perDay ? Math.round(Number(perDay) * 1e6) : null,
       expiresAt: expires ? new Date(expires).toISOString() : null,
@@ -163,6 +173,11 @@ function useLimits(k?: Key) {
         <TextField id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`} type="datetime-local" value={expires} onChange={setExpires} />
         <TextField id="key-rate" label="Requests per minute" hint="Empty: the plan's limit." type="number" min={1} step={1} value={perMinute} onChange={setPerMinute} />
         <TextField id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC." type="number" min="0.000001" step="any" value={perDay} onChange={setPerDay} />
+        <TextField id="key-models" label="Models" hint="Ids or patterns such as alpha-*, with commas between. Empty: all." code value={models} onChange={setModels} />
+        <TextField id="key-networks" label="Networks" hint="Blocks of addresses such as 203.0.113.0/24, with commas between. Empty: all." code value={networks} onChange={setNetworks} />
+        <label class="check">
+          <input type="checkbox" checked={endUser} onChange={(e) => setEndUser(e.currentTarget.checked)} /> Refuse calls that name no end user
+        </label>
       </>
     ),
   };
@@ -222,7 +237,8 @@ function Edit({ of, onDone, onClose }: { of: Key } & Ends) {
   const action = useAction();
   const submit = () =>
     action.run(async () => {
-      const body: UpdateKey = { name: name.trim(), requestsPerMinute: limits.values.requestsPerMinute, maxCreditsMicroPerDay: limits.values.maxCreditsMicroPerDay };
+      const { expiresAt: _, ...kept } = limits.values;
+      const body: UpdateKey = { name: name.trim(), ...kept };
       // A past time is rejected, so an unchanged one is not sent.
       if (limits.values.expiresAt !== (of.expiresAt && new Date(inputTime(of.expiresAt)).toISOString())) body.expiresAt = limits.values.expiresAt;
       await api.patch("/keys/" + of.id, body);

@@ -59,6 +59,7 @@ const eventWords: Record<EventType, string> = {
   "scheduled_task.paused": "scheduled task paused",
   "credits.low": "credits are low",
   "credits.exhausted": "credits are used up",
+  "budget.threshold": "budget reached a mark",
   "key.expiring": "key expires soon",
   "webhook.disabled": "webhook disabled",
   "connection.review_needed": "approved tool changed",

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+func viewBudget() view {
+	return view{"Budget", []column{
+		{"Id", "id", plain},
+		{"Scope", "scope", plain},
+		{"Subject", "subject", flexible},
+		{"Period", "period", plain},
+		{"Time zone", "timeZone", plain},
+		{"Limit", "limitMicro", credits},
+		{"Spent", "spentMicro", credits},
+		{"Held", "heldMicro", credits},
+		{"At the limit", "atCap", plain},
+		{"Notices at %", "notifyAt", plain},
+		{"Begins again", "resetsAt", when},
+		{"In effect since", "effectiveAt", when},
+	}}
+}
+
+const budgetsPath = "/budgets"
+
+func (e *env) budgets() *cobra.Command {
+	c := group("budgets", "Limit what calls spend", "Limit what the calls of the account, a member, a key, an agent, an embed or an end user spend in a period.\nReading requires a key with the scope account:read, changing account:write; operator includes both.")
+	c.AddCommand(e.verbs(
+		verb{
+			use: "list", short: "List the budgets",
+			long:    "List the budgets of the account, newest first, with the state of their current periods.",
+			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
+			op:      "GET /budgets", rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), none: "There are no budgets. Create one with \"stoa budgets set\".",
+		},
+		verb{
+			use: "get BUDGET", short: "Show a budget",
+			long: "Show a budget with the state of its current period.", example: "  stoa budgets get bud_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /budgets/{BUDGET}", show: viewBudget(),
+		},
+		verb{
+			use: "subjects BUDGET", short: "List what the subjects of a budget have spent",
+			long: "List the current periods of the subjects of a budget, newest first.", example: "  stoa budgets subjects bud_01k9zqd3m8w5x7y2c4b6n8p0ra",
+			op: "GET /budgets/{BUDGET}/windows", none: "No call has counted in the current period.",
+			rows: view{"BudgetWindow", []column{
+				{"Subject", "subject", flexible},
+				{"Spent", "spentMicro", credits},
+				{"Held", "heldMicro", credits},
+				{"Limit", "limitMicro", credits},
+				{"Begins again", "resetsAt", when},
+			}},
+		},
+		verb{
+			use: "remove BUDGET...", short: "Delete budgets", suggest: []string{"delete", "rm"},
+			long: "Delete budgets. They limit no call any more.", example: "  stoa budgets remove bud_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /budgets/{BUDGET}", ask: asks("Delete %s? Nothing else limits these calls.", "the budget", "budgets"),
+		},
+	)...)
+	c.AddCommand(e.budgetsSet())
+	return c
+}
+
+// budgetsSet creates a budget, or changes the one with the same scope, subject and period.
+func (e *env) budgetsSet() *cobra.Command {
+	c := &cobra.Command{
+		Use: "set", Short: "Create or change a budget", Args: noArgs, SuggestFor: []string{"create", "add", "new", "update"},
+		Long: `Create a budget, or change the one with the same scope, subject and period. The time zone of a budget cannot be
+changed; remove it and create another one.`,
+		Example: "  stoa budgets set --scope account --period month --limit 500 --time-zone Europe/Vienna\n  stoa budgets set --scope end_user --subject '*' --period day --limit 0.5 --notify-at 80,100",
+	}
+	settings := e.flags(c,
+		field{"scope", "scope", asChoice, "`account`, member, key, agent, embed or end_user"},
+		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
+		field{"period", "period", asText, "`day`, week, month or total"},
+		field{"time-zone", "timeZone", asText, "the `zone` at whose midnights periods begin, such as Europe/Vienna; default: UTC"},
+		field{"limit", "limitMicro", asCredits, "what may be spent in a period, in `credits`"},
+		field{"at-cap", "atCap", asText, "`shorten` (the default: calls may write less output) or refuse"},
+	)
+	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
+	sends(c, "notify-at", "notifyAt")
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		body := map[string]any{}
+		if err := settings(body); err != nil {
+			return err
+		}
+		if c.Flags().Changed("notify-at") {
+			body["notifyAt"] = *marks
+		}
+		for _, member := range []string{"scope", "period", "limitMicro"} {
+			if body[member] == nil {
+				return usagef("--scope, --period and --limit are required")
+			}
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		method, path := http.MethodPost, budgetsPath
+		for row, err := range call.All(c.Context(), budgetsPath, nil, 0) {
+			if err != nil {
+				return err
+			}
+			var b struct{ ID, Scope, Subject, Period string }
+			if err := json.Unmarshal(row, &b); err != nil {
+				return err
+			}
+			subject, _ := body["subject"].(string)
+			if b.Scope == body["scope"] && b.Period == body["period"] && b.Subject == subject {
+				method, path = http.MethodPatch, budgetsPath+"/"+url.PathEscape(b.ID)
+				maps.DeleteFunc(body, func(member string, _ any) bool { return member == "scope" || member == "period" || member == "subject" })
+				break
+			}
+		}
+		raw, err := call.JSON(c.Context(), method, path, nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewBudget(), raw)
+	}
+	return c
+}

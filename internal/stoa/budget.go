@@ -1,0 +1,146 @@
+package stoa
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Budget limits the credits that the calls of a scope may spend in each of its periods.
+type Budget struct {
+	ID          string       `db:"id"`
+	AccountID   string       `db:"account_id"`
+	Scope       BudgetScope  `db:"scope"`
+	Subject     string       `db:"subject"` // the id that it limits, or [EachSubject]; empty for the scope account
+	Period      BudgetPeriod `db:"period"`
+	TimeZone    string       `db:"time_zone"` // IANA name of the zone whose midnights divide the periods
+	Limit       Credits      `db:"limit_micro"`
+	AtCap       AtCap        `db:"at_cap"`
+	NotifyAt    []int        `db:"notify_at,optional"` // marks in percent of the limit, ascending
+	EffectiveAt time.Time    `db:"effective_at"`       // calls that began earlier are not limited
+	Revision    int64        `db:"revision"`
+	CreatedAt   time.Time    `db:"created_at"`
+	UpdatedAt   time.Time    `db:"updated_at"`
+}
+
+// EachSubject is the subject of a budget that limits each subject of its scope separately. A
+// budget that names a subject replaces it for that subject.
+const EachSubject = "*"
+
+// A BudgetScope selects the calls that count for a budget.
+type BudgetScope string
+
+// The scopes of budgets. A key counts together with the keys of its family; see [Key.Root].
+const (
+	BudgetOfAccount BudgetScope = "account"
+	BudgetOfMember  BudgetScope = "member"
+	BudgetOfKey     BudgetScope = "key"
+	BudgetOfAgent   BudgetScope = "agent"
+	BudgetOfEmbed   BudgetScope = "embed"
+	BudgetOfEndUser BudgetScope = "end_user"
+)
+
+// A BudgetPeriod is the time after which a budget begins again.
+type BudgetPeriod string
+
+// The periods of budgets. A week begins on Monday; a total never ends.
+const (
+	BudgetDay   BudgetPeriod = "day"
+	BudgetWeek  BudgetPeriod = "week"
+	BudgetMonth BudgetPeriod = "month"
+	BudgetTotal BudgetPeriod = "total"
+)
+
+// AtCap is what happens to a call for which a budget has too little left.
+type AtCap string
+
+// The ways to treat such a call.
+const (
+	CapShortens AtCap = "shorten" // it may write less output, and is refused below a minimum
+	CapRefuses  AtCap = "refuse"  // it is refused
+)
+
+// Limits of budgets.
+const (
+	MaxBudgets       = 200     // of an account
+	MaxCallBudgets   = 8       // that apply to one call: pairs of scope and period of an account
+	MaxBudgetWindows = 100_000 // of an account, that have not ended
+	MaxBudgetMarks   = 8       // of one budget
+)
+
+// Spenders are the subjects of a call, for which budgets count it. Empty members do not apply.
+type Spenders struct {
+	Member, Key, Agent, Embed, EndUser string
+}
+
+// Of returns the subject of a scope, and whether the call has one.
+func (s Spenders) Of(scope BudgetScope) (subject string, ok bool) {
+	switch scope {
+	case BudgetOfAccount:
+		return "", true
+	case BudgetOfMember:
+		subject = s.Member
+	case BudgetOfKey:
+		subject = s.Key
+	case BudgetOfAgent:
+		subject = s.Agent
+	case BudgetOfEmbed:
+		subject = s.Embed
+	case BudgetOfEndUser:
+		subject = s.EndUser
+	}
+	return subject, subject != ""
+}
+
+// Window returns the begin and the end of the period that contains a time, at midnights of
+// the zone. A total has neither: both are zero.
+func (p BudgetPeriod) Window(at time.Time, zone *time.Location) (begin, end time.Time) {
+	y, m, d := at.In(zone).Date()
+	switch p {
+	case BudgetDay:
+		return midnight(y, m, d, zone), midnight(y, m, d+1, zone)
+	case BudgetWeek:
+		d -= (int(at.In(zone).Weekday()) + 6) % 7
+		return midnight(y, m, d, zone), midnight(y, m, d+7, zone)
+	case BudgetMonth:
+		return midnight(y, m, 1, zone), midnight(y, m+1, 1, zone)
+	}
+	return time.Time{}, time.Time{}
+}
+
+// midnight returns the first instant of a date in a zone. Where clocks are set forward at
+// midnight this is later than 00:00; where 00:00 occurs twice it is the first of both.
+func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
+	date := time.Date(y, m, d, 12, 0, 0, 0, time.UTC) // d may be outside the month
+	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, zone)
+	start, end := t.ZoneBounds()
+	if t.Day() != date.Day() { // 00:00 does not exist; t is before the change of the clocks, or after a skipped day
+		if y, m, d := t.Date(); time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Before(date) {
+			return end.UTC()
+		}
+		return start.UTC()
+	}
+	if start.IsZero() {
+		return t.UTC()
+	}
+	last := start.Add(-1).In(zone) // the last instant with the offset before
+	if y2, m2, d2 := last.Date(); y2 == date.Year() && m2 == date.Month() && d2 == date.Day() {
+		h, minute, s := last.Clock()
+		first := last.Add(-time.Duration(h)*time.Hour - time.Duration(minute)*time.Minute - time.Duration(s)*time.Second).Truncate(time.Second)
+		if first.Before(t) {
+			return first.UTC()
+		}
+	}
+	return t.UTC()
+}
+
+// String describes the budget in an error.
+func (b *Budget) String() string {
+	of := string(b.Scope)
+	if b.Scope == BudgetOfEndUser {
+		of = "end user"
+	}
+	if b.Period == BudgetTotal {
+		return fmt.Sprintf("%s (%s credits in total for each %s)", b.ID, b.Limit, of)
+	}
+	return fmt.Sprintf("%s (%s credits a %s for the %s)", b.ID, b.Limit, b.Period, of)
+}

@@ -1,0 +1,165 @@
+// Budgets: what subjects may spend in a period, with the state of their current periods.
+import { useState } from "preact/hooks";
+import type { Budget, BudgetWindow, CreateBudget, UpdateBudget } from "../../lib/contract";
+import { credits, local } from "../../lib/format";
+import { Amount, Notice } from "../parts/basic";
+import { Dialog } from "../parts/dialog";
+import { SelectField, TextField } from "../parts/fields";
+import { ConfirmAction, FormDialog, useAction } from "../parts/form";
+import { type Ends, ResourcePage, ResourcePanel } from "../parts/resource";
+import { useSession } from "../parts/session";
+
+const scopes: [Budget["scope"], string][] = [
+  ["account", "The whole account"],
+  ["member", "Member"],
+  ["key", "Key"],
+  ["agent", "Agent"],
+  ["embed", "Embed"],
+  ["end_user", "End user"],
+];
+
+const periods: [Budget["period"], string][] = [
+  ["day", "Day"],
+  ["week", "Week, from Monday"],
+  ["month", "Month"],
+  ["total", "In total"],
+];
+
+const caps: [Budget["atCap"], string][] = [
+  ["shorten", "Calls may write less output"],
+  ["refuse", "Calls are refused"],
+];
+
+const word = <V extends string>(list: [V, string][], value: V) => list.find(([v]) => v === value)![1];
+
+export function Budgets() {
+  const { may } = useSession();
+  const writes = may("account:write");
+  return (
+    <ResourcePage<Budget>
+      title="Budgets"
+      path="/budgets"
+      limit={50}
+      label="Budgets"
+      create={writes && { title: "Create budget", dialog: (ends) => <BudgetForm {...ends} /> }}
+      empty={{
+        title: "No budgets",
+        text: (
+          <>
+            A budget limits what the account, a key, an agent or an end user spends in a period. See <a href="/docs/budgets">the guide</a>.
+          </>
+        ),
+      }}
+      columns={[
+        {
+          title: "Limits",
+          show: (b) => (
+            <>
+              <div>{b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : word(scopes, b.scope)}</div>
+              {b.subject && b.subject !== "*" && <div class="small muted breaks">{b.subject}</div>}
+            </>
+          ),
+        },
+        { title: "Period", show: (b) => word(periods, b.period).split(",")[0] },
+        {
+          title: "Used",
+          show: (b) => (b.spentMicro === null ? <span class="muted">by subject</span> : <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} />),
+        },
+        { title: "Limit", number: true, show: (b) => <Amount of={b.limitMicro} as="column" /> },
+        { title: "Begins again", show: (b) => (b.resetsAt ? <time dateTime={b.resetsAt}>{local(b.resetsAt)}</time> : <span class="muted">never</span>) },
+      ]}
+      actions={[
+        { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
+        { title: "Edit", when: () => writes, dialog: (ends, b) => <BudgetForm of={b} {...ends} /> },
+        { title: "Delete", kind: "danger", when: () => writes, dialog: (ends, b) => <Remove of={b} {...ends} /> },
+      ]}
+    />
+  );
+}
+
+// Used shows how much of a limit is spent or held.
+function Used({ spent, held, limit }: { spent: number; held: number; limit: number }) {
+  const text = `${credits(spent)} of ${credits(limit)} credits spent` + (held > 0 ? `, ${credits(held)} held` : "");
+  return (
+    <div title={text}>
+      <progress max={limit} value={Math.min(spent + held, limit)} aria-label={text} />
+      <div class="small nowrap">
+        <Amount of={spent} />
+        {held > 0 && (
+          <span class="muted">
+            {" "}
+            + <Amount of={held} /> held
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Subjects({ of, onClose }: { of: Budget; onClose: () => void }) {
+  return (
+    <Dialog title="Subjects in the current period" wide onClose={onClose}>
+      <ResourcePanel<BudgetWindow>
+        title=""
+        path={`/budgets/${of.id}/windows`}
+        limit={50}
+        label="Subjects"
+        empty={{ title: "No call has counted in this period" }}
+        columns={[
+          { title: "Subject", show: (w) => <span class="breaks">{w.subject}</span> },
+          { title: "Used", show: (w) => <Used spent={w.spentMicro} held={w.heldMicro} limit={w.limitMicro} /> },
+        ]}
+      />
+    </Dialog>
+  );
+}
+
+// BudgetForm creates a budget, or changes the limit, the cap and the marks of one.
+function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
+  const { api } = useSession();
+  const [scope, setScope] = useState<Budget["scope"]>(of?.scope ?? "account");
+  const [subject, setSubject] = useState(of?.subject ?? "*");
+  const [period, setPeriod] = useState<Budget["period"]>(of?.period ?? "month");
+  const [zone, setZone] = useState(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const [limit, setLimit] = useState(of ? String(of.limitMicro / 1e6) : "");
+  const [atCap, setAtCap] = useState<Budget["atCap"]>(of?.atCap ?? "shorten");
+  const [marks, setMarks] = useState((of?.notifyAt ?? [80, 100]).join(", "));
+  const action = useAction();
+  const submit = () =>
+    action.run(async (once) => {
+      const body: UpdateBudget = { limitMicro: Math.round(Number(limit) * 1e6), atCap, notifyAt: marks.split(/[\s,]+/).filter(Boolean).map(Number) };
+      if (of) {
+        await api.patch("/budgets/" + of.id, body);
+        onDone("The budget is changed");
+        return;
+      }
+      const made: CreateBudget = { ...body, limitMicro: body.limitMicro!, scope, period, timeZone: zone.trim() || null, subject: scope === "account" ? null : subject.trim() };
+      await api.create<Budget>("/budgets", made, once);
+      onDone("The budget is created");
+    });
+  return (
+    <FormDialog id="budget" title={of ? "Edit the budget" : "Create a budget"} submit={of ? "Save" : "Create"} ready={Number(limit) > 0} action={action} onSubmit={submit} onClose={onClose}>
+      {!of && (
+        <>
+          <SelectField id="budget-scope" label="Limits" options={scopes} value={scope} onChange={setScope} />
+          {scope !== "account" && <TextField id="budget-subject" label="Subject" hint="An id, or the name of an end user; * limits each one separately." maxLength={512} value={subject} onChange={setSubject} />}
+          <SelectField id="budget-period" label="Period" options={periods} value={period} onChange={setPeriod} />
+          {period !== "total" && <TextField id="budget-zone" label="Time zone" hint="Periods begin at its midnights." maxLength={64} value={zone} onChange={setZone} />}
+        </>
+      )}
+      <TextField id="budget-limit" label="Limit, in credits" type="number" min="0.000001" step="any" value={limit} onChange={setLimit} />
+      <SelectField id="budget-cap" label="At the limit" options={caps} value={atCap} onChange={setAtCap} />
+      <TextField id="budget-marks" label="Notices" hint="Percent of the limit at which webhooks receive budget.threshold, such as 80, 100." value={marks} onChange={setMarks} />
+      {of && <Notice>A lower limit immediately binds what calls in progress have not reserved.</Notice>}
+    </FormDialog>
+  );
+}
+
+function Remove({ of, ...ends }: { of: Budget } & Ends) {
+  const { api } = useSession();
+  return (
+    <ConfirmAction title="Delete the budget?" action="Delete the budget" work={() => api.remove("/budgets/" + of.id)} said="The budget is deleted" {...ends}>
+      <p>It limits no call any more, and what its subjects have spent in the current period is forgotten.</p>
+    </ConfirmAction>
+  );
+}
