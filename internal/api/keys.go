@@ -249,7 +249,7 @@ func contractKey(k stoa.Key) contract.Key {
 		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
 		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
 		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
-		CreatedAt: contract.Time(k.CreatedAt),
+		CreatedAt: contract.Time(k.CreatedAt), MemberID: nullIfZero(k.MemberID),
 	}
 }
 

@@ -31,6 +31,7 @@ func viewKey() view {
 		{"Credits per day", "maxCreditsMicroPerDay", credits},
 		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
+		{"Member", "memberId", plain},
 		{"Expires", "expiresAt", when},
 		{"Revoked", "revokedAt", when},
 	}}

@@ -2108,7 +2108,10 @@ type Key struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// MemberID The member who created it; null if it belongs to the account.
+	MemberID nullable.Nullable[string] `json:"memberId"`
+	Name     string                    `json:"name"`
 
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
@@ -2167,7 +2170,10 @@ type KeyWithSecret struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
-	Name                  string                   `json:"name"`
+
+	// MemberID The member who created it; null if it belongs to the account.
+	MemberID nullable.Nullable[string] `json:"memberId"`
+	Name     string                    `json:"name"`
 
 	// Replaces After a rotation, the old key.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`

@@ -1444,6 +1444,7 @@ export interface Key {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  memberId: string | null;
   name: string;
   requestsPerMinute: number | null;
   revokedAt: string | null;
@@ -1474,6 +1475,7 @@ export interface KeyWithSecret {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  memberId: string | null;
   name: string;
   replaces: {
     endsAt: string;
