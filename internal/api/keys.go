@@ -275,7 +275,7 @@ func contractKey(k stoa.Key) contract.Key {
 		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
 		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
 		Models: nullIfEmpty(k.Models), Networks: nullIfEmpty(k.Networks), RequireEndUser: k.RequireEndUser,
-		CreatedAt: contract.Time(k.CreatedAt),
+		CreatedAt: contract.Time(k.CreatedAt), MemberID: nullIfZero(k.MemberID),
 	}
 }
 

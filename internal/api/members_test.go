@@ -221,7 +221,7 @@ func TestMembersManageTheirOwnKeys(t *testing.T) {
 	var list contract.KeyList
 	for who, c := range map[string]*apitest.Client{"the member": as, "a key of the member": made} {
 		c.Want(200, "GET", "/api/v1/keys", nil).JSON(&list)
-		if len(list.Data) != 2 || list.Data[0].ID != child.ID || list.Data[1].ID != own.ID {
+		if len(list.Data) != 2 || list.Data[0].ID != child.ID || list.Data[1].ID != own.ID || orNone(list.Data[0].MemberID) != m.PersonID {
 			t.Errorf("%s sees the keys %+v", who, list.Data)
 		}
 		for _, request := range []struct {

@@ -34,6 +34,7 @@ func viewKey() view {
 		{"Requires end users", "requireEndUser", plain},
 		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
+		{"Member", "memberId", plain},
 		{"Expires", "expiresAt", when},
 		{"Revoked", "revokedAt", when},
 	}}

@@ -2207,6 +2207,9 @@ type Key struct {
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
 
+	// MemberID The member who created it; null if it belongs to the account.
+	MemberID nullable.Nullable[string] `json:"memberId"`
+
 	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
 	Models nullable.Nullable[[]string] `json:"models"`
 	Name   string                      `json:"name"`
@@ -2274,6 +2277,9 @@ type KeyWithSecret struct {
 
 	// MaxCreditsMicroPerDay The key's daily cap (UTC); null means no cap.
 	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
+
+	// MemberID The member who created it; null if it belongs to the account.
+	MemberID nullable.Nullable[string] `json:"memberId"`
 
 	// Models The models that the key may use, by id, or as patterns such as `alpha-*`; `auto` chooses among them. Null means all.
 	Models nullable.Nullable[[]string] `json:"models"`

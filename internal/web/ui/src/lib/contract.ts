@@ -1498,6 +1498,7 @@ export interface Key {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  memberId: string | null;
   models: string[] | null;
   name: string;
   networks: string[] | null;
@@ -1531,6 +1532,7 @@ export interface KeyWithSecret {
   id: string;
   lastUsedAt: string | null;
   maxCreditsMicroPerDay: number | null;
+  memberId: string | null;
   models: string[] | null;
   name: string;
   networks: string[] | null;
