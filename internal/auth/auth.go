@@ -97,6 +97,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	hash := sha256.Sum256([]byte(secret))
 	e := k.cached(hash)
 	if e == nil {
+		hash := hash // only this copy escapes
 		var err error
 		e, err = k.load(ctx, hash, func(ctx context.Context, tx *store.Tx, e *known) (found bool, err error) {
 			e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))

@@ -44,6 +44,7 @@ func (k *Keys) VerifySession(ctx context.Context, secret, accountID string) (sto
 	hash := sha256.Sum256(append(of[:], accountID...)) // a person has an entry for each account
 	e := k.cached(hash)
 	if e == nil {
+		of := of // only this copy escapes
 		var err error
 		e, err = k.load(ctx, hash, func(ctx context.Context, tx *store.Tx, e *known) (bool, error) {
 			session, found, err := tx.ConsoleSession(ctx, hex.EncodeToString(of[:]))

@@ -27,6 +27,7 @@ func TestNoKeyIsStoredInTheBrowser(t *testing.T) {
 	}
 	p.do(chromedp.Reload())
 	p.says("Credits by day and model")
+	p.allow("401") // of a request that the service reads after the end of the session
 	p.press("Sign out")
 	p.says("Sign in with a key")
 	p.do(chromedp.Reload())
@@ -38,6 +39,7 @@ func TestSigningOutEndsTheOtherTabs(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[0])
+	p.allow("401")
 	other := p.openTab("/console#/credits")
 	other.allow("401")
 	other.says("End user")
