@@ -5,7 +5,8 @@
 // It never computes a price and does not depend on models or HTTP. A charge is durable before
 // it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle]; settle.go contains the one
 // goroutine that collects charges, commit.go writes a group in one transaction, uncovered.go
-// charges what a lease does not cover, verify.go checks the books.
+// charges what a lease does not cover, budget.go counts what budgets limit, verify.go checks the
+// books.
 //
 // The node leases the balance of an account from the store and reserves holds from that lease
 // without a query: the whole balance if it is the only node, otherwise a part of it
