@@ -39,7 +39,7 @@ type account struct {
 
 	windows map[windowKey]*window      // of budgets
 	budgets atomic.Pointer[budgetList] // nil before the first call
-	// loading is held while windows are read. It guards live, the number of windows that have not
+	// loading is held while budgets or windows are read. It guards live, the number of windows that have not
 	// ended, as of counted, and those that were created since.
 	loading turn
 	live    int

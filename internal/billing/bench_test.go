@@ -190,3 +190,60 @@ func BenchmarkSettleAlone(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBudgets measures a call, from the hold to its charge, of an account without budgets and
+// with three of them.
+func BenchmarkBudgets(b *testing.B) {
+	for _, budgets := range []int{0, 3} {
+		b.Run(fmt.Sprintf("budgets=%d", budgets), func(b *testing.B) {
+			st := storetest.New(b).Open()
+			l, _ := start(b, st, billing.Config{})
+			var accounts []stoa.Account
+			for range 16 {
+				a := storetest.Account(b, st, 1_000_000*stoa.Credit)
+				accounts = append(accounts, a)
+				for _, scope := range []stoa.BudgetScope{stoa.BudgetOfAccount, stoa.BudgetOfAgent, stoa.BudgetOfEndUser}[:budgets] {
+					each := stoa.EachSubject
+					if scope == stoa.BudgetOfAccount {
+						each = ""
+					}
+					if err := st.Write(context.Background(), func(tx *store.Tx) error {
+						_, err := tx.InsertBudget(context.Background(), stoa.Budget{
+							AccountID: a.ID, Scope: scope, Subject: each, Period: stoa.BudgetMonth, TimeZone: "Europe/Vienna",
+							AtCap: stoa.CapShortens, Limit: 1_000_000 * stoa.Credit, NotifyAt: []int{80, 100},
+						})
+						return err
+					}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			used := cpu()
+			var wg sync.WaitGroup
+			for i := range 16 {
+				wg.Go(func() {
+					for n := left.Add(-1); n >= 0; n = left.Add(-1) {
+						of := billing.Source{AgentID: "agt_1", EndUser: fmt.Sprint("user ", n%4)}
+						h, err := l.HoldFor(context.Background(), caller(accounts[i]), of, 5, 50)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						c := charge(fmt.Sprintf("resp_%026d", n), 5)
+						c.AgentID, c.EndUser = of.AgentID, of.EndUser
+						if _, err := h.Settle(context.Background(), c); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64((cpu()-used).Nanoseconds())/float64(b.N)/1000, "cpu-µs/call")
+		})
+	}
+}

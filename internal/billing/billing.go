@@ -5,7 +5,8 @@
 // It never computes a price and does not depend on models or HTTP. A charge is durable before
 // it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle]; settle.go contains the one
 // goroutine that collects charges, commit.go writes a group in one transaction, uncovered.go
-// charges what a lease does not cover, verify.go checks the books.
+// charges what a lease does not cover, budget.go counts what budgets limit, verify.go checks the
+// books.
 //
 // The node leases the balance of an account from the store and reserves holds from that lease
 // without a query: the whole balance if it is the only node, otherwise a part of it
@@ -63,6 +64,7 @@ type Ledger struct {
 	began   time.Time    // of the clock of polled
 	polled  atomic.Int64 // when other nodes were last asked for changes of budgets, since began
 	changes atomic.Int64 // of budgets by all nodes, as of then
+	polling turn         // held while a call polls
 
 	accounts sync.Map       // account id → *account
 	entries  sync.Pool      // of *entry
@@ -82,7 +84,7 @@ type Ledger struct {
 // New returns a ledger over an open store. Nothing is charged before [Ledger.Run]
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
-	l := &Ledger{st: st, log: cfg.Logger, metrics: cfg.Metrics, linger: cfg.Linger, reached: cfg.Reached, now: time.Now, began: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Ledger{st: st, log: cfg.Logger, metrics: cfg.Metrics, linger: cfg.Linger, reached: cfg.Reached, now: time.Now, began: time.Now(), polling: make(turn, 1), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.polled.Store(-int64(time.Hour))
 	l.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	if l.log == nil {

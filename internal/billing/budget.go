@@ -59,6 +59,7 @@ type window struct {
 	ends       time.Time
 	used, held stoa.Credits // only of a node that is alone
 	stale      bool         // used may differ from the row
+	notified   int          // the highest mark that is known to be announced
 	refs       int          // open holds
 }
 
@@ -69,6 +70,7 @@ type windowKey struct {
 
 // A claim is a window that counts a call.
 type claim struct {
+	a            *account
 	w            *window
 	budget       *budget // nil means the daily limit of a key
 	limit        stoa.Credits
@@ -95,15 +97,43 @@ func (c *claim) scope() (scope stoa.BudgetScope, id string) {
 // budgetsOf returns the budgets of an account: the cached list, unless budgets have changed since
 // it was read. Other nodes are polled for changes once a second, or here if that is overdue.
 func (l *Ledger) budgetsOf(ctx context.Context, a *account) (*budgetList, error) {
-	if l.shared != nil && time.Since(l.began)-time.Duration(l.polled.Load()) > pollBudgets {
-		if err := l.pollBudgets(ctx); err != nil {
+	if l.mustPoll() {
+		if err := l.polling.lockWithin(ctx); err != nil { // one call polls for all that wait
+			return nil, err
+		}
+		var err error
+		if l.mustPoll() {
+			err = l.pollBudgets(ctx)
+		}
+		l.polling.unlock()
+		if err != nil {
 			return nil, err
 		}
 	}
-	if list := a.budgets.Load(); list != nil && list.local == l.st.BudgetChanges() && list.global >= l.changes.Load() {
+	if list := l.knownBudgets(a); list != nil {
+		return list, nil
+	}
+	if err := a.loading.lockWithin(ctx); err != nil {
+		return nil, err
+	}
+	defer a.loading.unlock()
+	if list := l.knownBudgets(a); list != nil {
 		return list, nil
 	}
 	return l.loadBudgets(ctx, a)
+}
+
+// mustPoll reports whether it is too long ago that other nodes were polled for changes.
+func (l *Ledger) mustPoll() bool {
+	return l.shared != nil && time.Since(l.began)-time.Duration(l.polled.Load()) > pollBudgets
+}
+
+// knownBudgets returns the cached list of an account, or nil if it is out of date.
+func (l *Ledger) knownBudgets(a *account) *budgetList {
+	if list := a.budgets.Load(); list != nil && list.local == l.st.BudgetChanges() && list.global >= l.changes.Load() {
+		return list
+	}
+	return nil
 }
 
 // pollBudgets reads the number of changes of budgets by all nodes.
@@ -122,7 +152,7 @@ func (l *Ledger) pollBudgets(ctx context.Context) error {
 	return nil
 }
 
-// loadBudgets reads the budgets of an account.
+// loadBudgets reads the budgets of an account. The caller must hold a.loading.
 func (l *Ledger) loadBudgets(ctx context.Context, a *account) (*budgetList, error) {
 	list := &budgetList{local: l.st.BudgetChanges()}
 	err := l.st.Read(store.Promptly(ctx), func(tx *store.Tx) error {
@@ -182,6 +212,7 @@ func (l *Ledger) attach(ctx context.Context, h *Hold) error {
 		a.mu.Lock()
 		for i := range h.claims {
 			if c := &h.claims[i]; c.w == nil {
+				c.a = a
 				if c.w = a.windows[c.key()]; c.w == nil {
 					missing = append(missing, c)
 					continue
@@ -255,7 +286,7 @@ func (l *Ledger) loadWindows(ctx context.Context, a *account, missing []*claim) 
 	}
 	for i, c := range missing {
 		if key := c.key(); a.windows[key] == nil {
-			a.windows[key] = &window{id: rows[i].ID, ends: rows[i].EndsAt, used: rows[i].Used()}
+			a.windows[key] = &window{id: rows[i].ID, ends: rows[i].EndsAt, used: rows[i].Used(), notified: rows[i].Notified}
 		}
 	}
 	return nil
@@ -385,6 +416,12 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) { // all transactions lock them in the same order
+		if l.shared == nil && !of[id].mayReach(sums[id]) {
+			if err := tx.AddToBudgetWindow(ctx, id, sums[id]); err != nil {
+				return err
+			}
+			continue
+		}
 		used, notified, found, err := tx.SpendBudgetWindow(ctx, id, sums[id])
 		if err != nil {
 			return err
@@ -396,6 +433,27 @@ func (l *Ledger) spendWindows(ctx context.Context, tx *store.Tx, entries ...*ent
 		}
 	}
 	return tx.ReleaseBudgetHolds(ctx, ended)
+}
+
+// mayReach reports whether a mark may have to be announced after a charge of a window that this
+// node counts in memory.
+func (c *claim) mayReach(amount stoa.Credits) bool {
+	if c.budget == nil {
+		return false
+	}
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	for _, mark := range c.budget.NotifyAt {
+		if c.w.stale || mark > c.w.notified && c.w.used+amount >= markAt(c.limit, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// markAt returns the use at which a mark, in percent, is reached.
+func markAt(limit stoa.Credits, mark int) stoa.Credits {
+	return limit/100*stoa.Credits(mark) + limit%100*stoa.Credits(mark)/100
 }
 
 // A Mark is a mark of a budget that the use of a window has reached.
@@ -413,9 +471,12 @@ func (l *Ledger) announce(ctx context.Context, tx *store.Tx, c *claim, used stoa
 	if c.budget == nil {
 		return nil
 	}
+	c.a.mu.Lock()
+	c.w.notified = max(c.w.notified, notified)
+	c.a.mu.Unlock()
 	reached := notified
 	for _, mark := range c.budget.NotifyAt {
-		if mark <= notified || used < c.limit/100*stoa.Credits(mark)+c.limit%100*stoa.Credits(mark)/100 {
+		if mark <= notified || used < markAt(c.limit, mark) {
 			continue
 		}
 		reached = max(reached, mark)

@@ -140,7 +140,7 @@ func TestAHoldTakesFromAllOrNone(t *testing.T) {
 		a := storetest.Account(t, st, 100)
 		agent := budget(t, st, stoa.Budget{AccountID: a.ID, Scope: stoa.BudgetOfAgent, Subject: "agt_1", Limit: 1000})
 		user := budget(t, st, stoa.Budget{AccountID: a.ID, Scope: stoa.BudgetOfEndUser, Subject: "ann", Limit: 20})
-		embed := budget(t, st, stoa.Budget{AccountID: a.ID, Scope: stoa.BudgetOfEmbed, Subject: "tag_1", Limit: 500, AtCap: stoa.CapRefuses})
+		embed := budget(t, st, stoa.Budget{AccountID: a.ID, Scope: stoa.BudgetOfEmbed, Subject: "tag_1", Limit: 350, AtCap: stoa.CapRefuses})
 		forget(first, second)
 		of := billing.Source{AgentID: "agt_1", EndUser: "ann", EmbedID: "tag_1"}
 		clean := func(what string, spent stoa.Credits) {

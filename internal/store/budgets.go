@@ -170,6 +170,12 @@ func (tx *Tx) SpentIn(ctx context.Context, accountID string, scope stoa.BudgetSc
 	return sum, err
 }
 
+// AddToBudgetWindow adds to the spent amount of a window; see [Tx.SpendBudgetWindow].
+func (tx *Tx) AddToBudgetWindow(ctx context.Context, id string, amount stoa.Credits) error {
+	_, err := tx.Exec(ctx, `UPDATE budget_windows SET spent = spent + $2 WHERE id = $1`, id, int64(amount))
+	return err
+}
+
 // SpendBudgetWindow adds to the spent amount of a window. It returns the window's use and its
 // highest announced mark, and whether it exists.
 func (tx *Tx) SpendBudgetWindow(ctx context.Context, id string, amount stoa.Credits) (used stoa.Credits, notified int, found bool, err error) {
