@@ -86,7 +86,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 			return slices.Insert(l, 5, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`)
 		}, 6},
 		{"a checkpoint in place of entries", func(l []string) []string {
-			return append(l[:2], append([]string{`{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[3].Hash+`"}}`}, l[4:]...)...)
+			return append(l[:2], append([]string{`{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"` + entries[3].Hash + `"}}`}, l[4:]...)...)
 		}, 3},
 		{"a late checkpoint with another hash", func(l []string) []string {
 			return slices.Insert(l, 4, `{"checkpoint":{"accountId":"acc_1","seq":4,"hash":"`+entries[4].Hash+`"}}`)
