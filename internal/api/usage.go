@@ -28,8 +28,8 @@ const (
 	csvType        = "csv"
 )
 
-// usageZones caches the time zones of reports.
-var usageZones schedule.Zones
+// zones caches the time zones of reports and budgets.
+var zones schedule.Zones
 
 // getUsage serves GET /api/v1/usage, as JSON or as CSV.
 func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUsageParams, rest.None]) error {
@@ -38,7 +38,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if len(by) == 0 {
 		by = []string{"day"}
 	}
-	zone, err := usageZones.Load(cmp.Or(q.Timezone, "UTC"))
+	zone, err := zones.Load(cmp.Or(q.Timezone, "UTC"))
 	if err != nil {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%s", stoa.AsError(err).Message).At("timezone")
 	}

@@ -1,12 +1,14 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"stoa/internal/schedule"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -164,7 +166,7 @@ func (l *Ledger) loadBudgets(ctx context.Context, a *account) (*budgetList, erro
 		list.global = n
 		all, err := tx.BudgetsOf(ctx, a.id)
 		for _, b := range all {
-			zone, err := time.LoadLocation(b.TimeZone)
+			zone, err := zoneOf(b)
 			if err != nil {
 				return fmt.Errorf("billing: the time zone of the budget %s: %w", b.ID, err)
 			}
@@ -182,7 +184,7 @@ func (l *Ledger) loadBudgets(ctx context.Context, a *account) (*budgetList, erro
 // claims returns the windows that count a call, without their state.
 func (list *budgetList) claims(of stoa.Spenders, dayLimit stoa.Credits, at time.Time) (claims []claim) {
 	if dayLimit > 0 {
-		begin, end := stoa.BudgetDay.Window(at, time.UTC)
+		begin, end := period(stoa.BudgetDay, at, time.UTC)
 		claims = append(claims, claim{limit: dayLimit, subject: of.Key, starts: begin, ends: end})
 	}
 	for _, b := range list.list {
@@ -190,10 +192,32 @@ func (list *budgetList) claims(of stoa.Spenders, dayLimit stoa.Credits, at time.
 		if !ok || at.Before(b.EffectiveAt) || b.Subject != subject && (b.Subject != stoa.EachSubject || list.names(b, subject, at)) {
 			continue
 		}
-		begin, end := b.Period.Window(at, b.zone)
+		begin, end := period(b.Period, at, b.zone)
 		claims = append(claims, claim{budget: b, limit: b.Limit, subject: subject, starts: begin, ends: end})
 	}
 	return claims
+}
+
+// zones caches the time zones of budgets.
+var zones schedule.Zones
+
+// zoneOf returns the time zone of a budget; empty means UTC.
+func zoneOf(b stoa.Budget) (*time.Location, error) { return zones.Load(cmp.Or(b.TimeZone, "UTC")) }
+
+// period returns the begin and the end of the period that contains a time, at midnights of the
+// zone. A total has neither: both are zero.
+func period(p stoa.BudgetPeriod, at time.Time, zone *time.Location) (begin, end time.Time) {
+	y, m, d := at.In(zone).Date()
+	switch p {
+	case stoa.BudgetDay:
+		return schedule.Midnight(y, m, d, zone), schedule.Midnight(y, m, d+1, zone)
+	case stoa.BudgetWeek:
+		d -= (int(at.In(zone).Weekday()) + 6) % 7
+		return schedule.Midnight(y, m, d, zone), schedule.Midnight(y, m, d+7, zone)
+	case stoa.BudgetMonth:
+		return schedule.Midnight(y, m, 1, zone), schedule.Midnight(y, m+1, 1, zone)
+	}
+	return time.Time{}, time.Time{}
 }
 
 // names reports whether a budget that names a subject replaces the budget each of every subject.
@@ -587,11 +611,11 @@ func (l *Ledger) BudgetUse(ctx context.Context, tx *store.Tx, b stoa.Budget, sub
 // CurrentWindow returns the begin and the end of the period of a budget that contains a time; both
 // are zero for a total.
 func CurrentWindow(b stoa.Budget, at time.Time) (starts, ends time.Time, err error) {
-	zone, err := time.LoadLocation(b.TimeZone)
+	zone, err := zoneOf(b)
 	if err != nil {
 		return starts, ends, err
 	}
-	starts, ends = b.Period.Window(at, zone)
+	starts, ends = period(b.Period, at, zone)
 	return starts, ends, nil
 }
 

@@ -113,7 +113,7 @@ func TestManyCallersCannotExceedABudget(t *testing.T) {
 				t.Errorf("user %d: %+v", i, u)
 			}
 		}
-		// The rest goes to whoever needs no more than that.
+		// The rest goes to calls that need at most that.
 		_, err := spend(first, a, billing.Source{EndUser: "user 5"}, "resp_rest", 1, 50, 7)
 		if err != nil {
 			t.Errorf("the last 7: %v", err)

@@ -41,3 +41,6 @@ func (l *Ledger) SetLiveWindows(account string, n int) {
 	defer a.loading.unlock()
 	a.live, a.counted = n, time.Now()
 }
+
+// Period is [period].
+var Period = period

@@ -15,15 +15,13 @@ import (
 	"stoa/internal/auth"
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
+	"stoa/internal/member"
 	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
-const (
-	maxBody     = 4 << 10 // bytes
-	maxAccounts = 500     // of a person, in a reply
-)
+const maxBody = 4 << 10 // bytes
 
 // A Server serves the sign-in of the console. Its fields are set before its first use.
 type Server struct {
@@ -70,8 +68,8 @@ func (s *Server) SetCookie(w http.ResponseWriter, secret string) {
 	http.SetCookie(w, c)
 }
 
-// ClearCookie removes the cookie of a session from the browser.
-func (s *Server) ClearCookie(w http.ResponseWriter) {
+// clearCookie removes the cookie of a session from the browser.
+func (s *Server) clearCookie(w http.ResponseWriter) {
 	c := s.Base.SessionCookie("")
 	c.MaxAge = -1
 	http.SetCookie(w, c)
@@ -166,7 +164,7 @@ func (s *Server) end(x *rest.Exchange) error {
 	if err != nil {
 		return err
 	}
-	s.ClearCookie(x)
+	s.clearCookie(x)
 	return rest.Answer(x, rest.NoContent(), nil)
 }
 
@@ -190,7 +188,7 @@ func (s *Server) stateOf(ctx context.Context, tx *store.Tx, session stoa.Console
 			return out, err
 		}
 		out.Person = &person{ID: p.ID, Name: p.Name, Email: p.Email}
-		accounts, err := tx.ConsoleAccounts(ctx, p.ID, maxAccounts)
+		accounts, err := tx.ConsoleAccounts(ctx, p.ID, member.MaxMemberships)
 		if err != nil {
 			return out, err
 		}

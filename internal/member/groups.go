@@ -34,7 +34,7 @@ func (m *Members) Sync(ctx context.Context, tx *store.Tx, p stoa.Person, grants 
 		want[g.AccountID] = Grant{g.AccountID, higher(stoa.Roles, g.Role, w.Role), higher(stoa.OperatorRoles, g.OperatorRole, w.OperatorRole)}
 	}
 	have := map[string]stoa.Member{}
-	memberships, err := tx.MembershipsOf(ctx, p.ID, maxMemberships)
+	memberships, err := tx.MembershipsOf(ctx, p.ID, MaxMemberships)
 	if err != nil {
 		return nil, err
 	}

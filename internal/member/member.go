@@ -21,10 +21,11 @@ import (
 const (
 	invitationLife = 7 * 24 * time.Hour
 	linkLife       = 15 * time.Minute
-	maxMemberships = 500 // of a person whose groups decide them
+	// MaxMemberships is the maximum number of memberships of a person that are read.
+	MaxMemberships = 500
 )
 
-// Members manages members. It has no state of its own.
+// Members manages members. It has no state.
 type Members struct {
 	Keys *auth.Keys
 }

@@ -85,6 +85,14 @@ func (c *clock) instant(wall int64) int64 {
 	return at
 }
 
+// Midnight returns the first instant of a date in a zone, in UTC; the day may be outside of the
+// month. Where clocks are set forward at midnight this is later than 00:00; where 00:00 occurs
+// twice it is the first of both.
+func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
+	c := clock{zone: zone}
+	return time.Unix(c.instant(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()), 0).UTC()
+}
+
 // The ways in which a wall time does not have exactly one instant.
 const (
 	shiftGap  = "gap"  // it does not exist

@@ -60,7 +60,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 // begin begins a session for a person in tx, and records the sign-in in the audit log of each
 // account. It returns the secret of the session.
 func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, requestID, personID, by string) (secret string, err error) {
-	memberships, err := tx.MembershipsOf(ctx, personID, maxMemberships)
+	memberships, err := tx.MembershipsOf(ctx, personID, member.MaxMemberships)
 	if err != nil {
 		return "", err
 	}
@@ -76,9 +76,6 @@ func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, reque
 	}
 	return s.Keys.BeginSession(ctx, tx, stoa.ConsoleSession{PersonID: personID})
 }
-
-// maxMemberships is the maximum number of accounts whose audit log records a sign-in.
-const maxMemberships = 500
 
 var errNotMember = stoa.Errorf(stoa.CodeScope, "You have signed in, but you are not a member of any account of this service. Ask an owner of an account to invite you.")
 

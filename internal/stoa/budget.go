@@ -91,48 +91,6 @@ func (s Spenders) Of(scope BudgetScope) (subject string, ok bool) {
 	return subject, subject != ""
 }
 
-// Window returns the begin and the end of the period that contains a time, at midnights of
-// the zone. A total has neither: both are zero.
-func (p BudgetPeriod) Window(at time.Time, zone *time.Location) (begin, end time.Time) {
-	y, m, d := at.In(zone).Date()
-	switch p {
-	case BudgetDay:
-		return midnight(y, m, d, zone), midnight(y, m, d+1, zone)
-	case BudgetWeek:
-		d -= (int(at.In(zone).Weekday()) + 6) % 7
-		return midnight(y, m, d, zone), midnight(y, m, d+7, zone)
-	case BudgetMonth:
-		return midnight(y, m, 1, zone), midnight(y, m+1, 1, zone)
-	}
-	return time.Time{}, time.Time{}
-}
-
-// midnight returns the first instant of a date in a zone. Where clocks are set forward at
-// midnight this is later than 00:00; where 00:00 occurs twice it is the first of both.
-func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
-	date := time.Date(y, m, d, 12, 0, 0, 0, time.UTC) // d may be outside the month
-	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, zone)
-	start, end := t.ZoneBounds()
-	if t.Day() != date.Day() { // 00:00 does not exist; t is before the change of the clocks, or after a skipped day
-		if y, m, d := t.Date(); time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Before(date) {
-			return end.UTC()
-		}
-		return start.UTC()
-	}
-	if start.IsZero() {
-		return t.UTC()
-	}
-	last := start.Add(-1).In(zone) // the last instant with the offset before
-	if y2, m2, d2 := last.Date(); y2 == date.Year() && m2 == date.Month() && d2 == date.Day() {
-		h, minute, s := last.Clock()
-		first := last.Add(-time.Duration(h)*time.Hour - time.Duration(minute)*time.Minute - time.Duration(s)*time.Second).Truncate(time.Second)
-		if first.Before(t) {
-			return first.UTC()
-		}
-	}
-	return t.UTC()
-}
-
 // String describes the budget in an error.
 func (b *Budget) String() string {
 	of := string(b.Scope)

@@ -1,10 +1,10 @@
-package stoa_test
+package billing_test
 
 import (
 	"testing"
 	"time"
-	_ "time/tzdata"
 
+	"stoa/internal/billing"
 	"stoa/internal/stoa"
 )
 
@@ -41,12 +41,12 @@ func TestPeriodsBeginAtLocalMidnight(t *testing.T) {
 			t.Fatal(err)
 		}
 		for period, want := range map[stoa.BudgetPeriod]string{stoa.BudgetDay: c.day, stoa.BudgetWeek: c.week, stoa.BudgetMonth: c.month} {
-			begin, end := period.Window(at, zone)
+			begin, end := billing.Period(period, at, zone)
 			if got := begin.Format(time.RFC3339) + " " + end.Format(time.RFC3339); got != want {
 				t.Errorf("the %s of %s in %s is %s, want %s", period, c.at, c.zone, got, want)
 			}
 		}
-		if begin, end := stoa.BudgetTotal.Window(at, zone); !begin.IsZero() || !end.IsZero() {
+		if begin, end := billing.Period(stoa.BudgetTotal, at, zone); !begin.IsZero() || !end.IsZero() {
 			t.Error("a total has a begin or an end")
 		}
 	}
@@ -64,7 +64,7 @@ func TestPeriodsFollowEachOther(t *testing.T) {
 		for _, period := range []stoa.BudgetPeriod{stoa.BudgetDay, stoa.BudgetWeek, stoa.BudgetMonth} {
 			var last time.Time
 			for at := time.Date(2011, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2013; at = at.Add(time.Hour) {
-				begin, end := period.Window(at, zone)
+				begin, end := billing.Period(period, at, zone)
 				if at.Before(begin) || !at.Before(end) {
 					t.Fatalf("%s: %s is not in its %s, %s to %s", name, at, period, begin, end)
 				}
