@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"time"
 
 	"stoa/internal/agent"
 	"stoa/internal/api"
@@ -97,6 +98,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		t.Fatalf("make the catalog: %v", err)
 	}
 	st := home.Open()
+	cfg.Drive.SearchTime = cmp.Or(cfg.Drive.SearchTime, time.Hour) // a busy machine cuts no search short
 	drives, err := drive.Open(context.Background(), db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}, cfg.Drive)
 	if err != nil {
 		t.Fatalf("open the drives: %v", err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/backup"
 	"stoa/internal/db"
@@ -170,7 +171,7 @@ func copyStore(t *testing.T, from, to store.Config) backup.Copied {
 // found returns in which files searches find something.
 func found(t *testing.T, cfg store.Config) (hits []string) {
 	t.Helper()
-	drives, err := drive.Open(ctx, db.Config{Dir: cfg.Dir, PostgresURL: cfg.PostgresURL}, drive.Limits{})
+	drives, err := drive.Open(ctx, db.Config{Dir: cfg.Dir, PostgresURL: cfg.PostgresURL}, drive.Limits{SearchTime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

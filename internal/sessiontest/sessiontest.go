@@ -158,7 +158,7 @@ func Open(cfg store.Config, pool gateway.Pool) (*Fixture, error) {
 	if err != nil {
 		return nil, err
 	}
-	drives, err := drive.Open(ctx, db.Config{Dir: cfg.Dir, PostgresURL: cfg.PostgresURL, Durability: cfg.Durability, Observe: cfg.Observe}, drive.Limits{})
+	drives, err := drive.Open(ctx, db.Config{Dir: cfg.Dir, PostgresURL: cfg.PostgresURL, Durability: cfg.Durability, Observe: cfg.Observe}, drive.Limits{SearchTime: time.Hour}) // a busy machine cuts no search short
 	if err != nil {
 		return nil, err
 	}
