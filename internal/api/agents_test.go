@@ -25,6 +25,13 @@ func newCustomer(t *testing.T, h *apitest.Service) *apitest.Client {
 	return h.ClientWith(t, made.Key.Secret)
 }
 
+// accountOf returns the id of the account of a client.
+func accountOf(c *apitest.Client) string {
+	var me contract.User
+	c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)
+	return me.ID
+}
+
 func newSpace(t *testing.T, c *apitest.Client, body object) (space contract.Space) {
 	t.Helper()
 	c.Want(201, "POST", "/api/v1/spaces", body).JSON(&space)

@@ -436,6 +436,42 @@ func TestSecretsAreNotAudited(t *testing.T) {
 	}
 }
 
+// TestTheAuditLogHasNoPeople: neither the log nor the keys have the name of a person, so that a
+// removed person is forgotten and the log stays valid.
+func TestTheAuditLogHasNoPeople(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	c := h.Client(t)
+	const planted = "Ada the viewer"
+	customer := accountOf(newCustomer(t, h))
+	for _, path := range []string{membersPath, "/api/v1/accounts/" + customer + "/members"} {
+		c.Want(201, "POST", path, object{"role": "viewer", "name": planted})
+	}
+	var invited contract.InvitationWithLink
+	c.Want(201, "POST", membersPath, object{"role": "viewer", "name": planted}).JSON(&invited)
+	c.Want(204, "DELETE", "/api/v1/invitations/"+invited.ID, nil)
+	m := h.NewMember(h.Account.ID, "viewer", "")
+	c.Want(200, "PATCH", membersPath+"/"+m.PersonID, object{"role": "member"})
+	c.Want(201, "POST", membersPath+"/"+m.PersonID+"/link", nil)
+	c.Want(204, "DELETE", membersPath+"/"+m.PersonID, nil)
+	entries := append(auditLog(t, h, h.Account.ID), auditLog(t, h, customer)...)
+	if len(entries) < 7 {
+		t.Errorf("%d entries", len(entries))
+	}
+	if text := fmt.Sprintf("%+v", entries); strings.Contains(text, planted) {
+		t.Errorf("the audit log contains the name:\n%s", text)
+	}
+	if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+		k, err := tx.Key(t.Context(), h.Account.ID, m.KeyID)
+		if k.Name != m.PersonID {
+			t.Errorf("the key of a removed member is named %q", k.Name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMembersOfChangesAreMasked: each text of a change whose name suggests a secret is in one of
 // the lists of package audit.
 func TestMembersOfChangesAreMasked(t *testing.T) {

@@ -165,6 +165,9 @@ func (s *Server) audited() map[string]*rest.Audited {
 	records("id", func(body []byte) any { return json.RawMessage(body) }, "POST /api/v1/connections/{id}/tools/review", "POST /api/v1/tool-calls/{id}/resolve")
 	records("id", func([]byte) any { return struct{}{} }, "POST /api/v1/connections/{id}/authorize")
 	records("sessionId", decisions, "POST /api/v1/api-agents/{id}/sessions/{sessionId}/input")
+	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}"} {
+		rules[p].Personal = []string{"name"}
+	}
 	return rules
 }
 

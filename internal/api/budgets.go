@@ -164,7 +164,7 @@ func (s *Server) deleteBudget(ctx context.Context, in rest.Request[byID, rest.No
 	}
 	for n := int64(windowBatch); n == windowBatch; {
 		err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-			n, err = tx.DeleteBudgetWindows(ctx, accountID, id, windowBatch)
+			n, err = tx.PurgeDeletedBudgets(ctx, accountID, windowBatch)
 			return err
 		})
 		if err != nil {

@@ -156,20 +156,22 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 // account without further permissions; an operator's key can also revoke keys of other
 // accounts.
 func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams, rest.None]) (rest.Reply[rest.None], error) {
-	var accountID string
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged, Keys: in.Params.RevokeMade == "all"}
+	accountID, err := write(ctx, s, func(tx *store.Tx) (string, error) {
 		k, err := keyOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
-		if accountID = k.AccountID; err == nil {
-			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
+		if err == nil {
+			_, err = s.Keys.Revoke(ctx, tx, in.Caller.Key, k.AccountID, k.ID)
 		}
 		if err == nil {
-			err = tx.KeepMade(ctx, accountID, in.Params.ID, in.Params.RevokeMade == "false")
+			err = tx.KeepMade(ctx, k.AccountID, k.ID, !which.Made)
 		}
-		return err
+		if err == nil {
+			err = tx.SetEnding(ctx, k.AccountID, k.ID, which)
+		}
+		return k.AccountID, err
 	})
-	which := store.KeyObjects{Made: in.Params.RevokeMade != "false", Changed: in.Params.PauseChanged}
-	if err == nil && which != (store.KeyObjects{}) {
-		err = s.endObjects(ctx, in.Caller.Key, accountID, in.Params.ID, which, in.Params.RevokeMade == "all")
+	if err == nil {
+		err = s.EndObjects(ctx, accountID, in.Params.ID)
 	}
 	return rest.NoContent(), err
 }
@@ -182,15 +184,18 @@ type revokeKeyParams struct {
 // endBatch is the maximum number of objects of a revoked key that one transaction ends.
 const endBatch = 100
 
-// endObjects ends the objects of a revoked key that which selects: it revokes its embeds, disables
-// its script tags and webhooks, and pauses its tasks. If keys is set, it also revokes the keys that
-// the key created, and ends their objects. Of the connections it switches off the changed ones. Each
-// part runs in batches, and everything can be repeated.
-func (s *Server) endObjects(ctx context.Context, by stoa.Key, accountID, keyID string, which store.KeyObjects, keys bool) error {
+// EndObjects ends the objects of a revoked key that [store.Tx.SetEnding] recorded: it revokes its
+// embeds, disables its script tags and webhooks, pauses its tasks, and switches off connections that
+// it changed. Of the keys that it created and that end too, it ends the objects as well. Each part
+// runs in batches, and everything can be repeated; [Server.RunEnds] continues after a crash.
+func (s *Server) EndObjects(ctx context.Context, accountID, keyID string) error {
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
+		var which store.KeyObjects
 		for n := endBatch; n == endBatch; {
 			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
-				n, made, err = s.endSome(ctx, tx, by, accountID, ids[0], which, keys)
+				if which, err = tx.Ending(ctx, accountID, ids[0]); err == nil {
+					n, made, err = s.endSome(ctx, tx, accountID, ids[0], which)
+				}
 				return made, err
 			})
 			if err != nil {
@@ -198,16 +203,62 @@ func (s *Server) endObjects(ctx context.Context, by stoa.Key, accountID, keyID s
 			}
 			ids = append(ids, made...)
 		}
+		if which == (store.KeyObjects{}) {
+			continue
+		}
 		if err := s.Scheduler.PauseOf(ctx, accountID, ids[0], which); err != nil {
+			return err
+		}
+		if err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.Ended(ctx, accountID, ids[0], which) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endSome ends up to endBatch objects of each kind. It returns the largest number of one kind, and
-// the keys that it revoked.
-func (s *Server) endSome(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, keyID string, which store.KeyObjects, keys bool) (most int, made []string, err error) {
+// endEvery is the interval of the searches of [Server.RunEnds].
+const endEvery = time.Minute
+
+// RunEnds calls [Server.EndRest] at the start and each minute until ctx ends.
+func (s *Server) RunEnds(ctx context.Context) error {
+	again := time.NewTicker(endEvery)
+	defer again.Stop()
+	for {
+		if err := s.EndRest(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.Error("objects of a revoked key could not be ended; it is tried again", "error", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// EndRest ends what remains of the objects of revoked keys because a process died or an end failed.
+func (s *Server) EndRest(ctx context.Context) error {
+	var failed error
+	for after, n := "", endBatch; n == endBatch; {
+		var keys []store.Ref
+		err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			keys, err = tx.KeysEnding(ctx, after, endBatch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			after = k.ID
+			failed = cmp.Or(failed, s.EndObjects(ctx, k.AccountID, k.ID))
+		}
+		n = len(keys)
+	}
+	return failed
+}
+
+// endSome ends up to endBatch objects of each kind that which selects. It returns the largest number
+// of one kind, and the keys that it revoked: the right to revoke a key includes those that it created.
+func (s *Server) endSome(ctx context.Context, tx *store.Tx, accountID, keyID string, which store.KeyObjects) (most int, made []string, err error) {
 	count := func(n int, e error) {
 		most, err = max(most, n), cmp.Or(err, e)
 	}
@@ -217,15 +268,21 @@ func (s *Server) endSome(ctx context.Context, tx *store.Tx, by stoa.Key, account
 	if which.Changed {
 		count(tx.DisableConnectionsChangedBy(ctx, accountID, keyID, endBatch))
 	}
-	count(tx.DisableTagsOf(ctx, accountID, keyID, which, endBatch))
-	count(tx.DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
-	if err != nil || !keys {
+	if which.Made || which.Changed {
+		count(tx.DisableTagsOf(ctx, accountID, keyID, which, endBatch))
+		count(tx.DisableWebhooksOf(ctx, accountID, keyID, which, endBatch))
+	}
+	if err != nil || !which.Keys {
 		return most, nil, err
 	}
+	everything := stoa.Key{Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}
 	made, err = tx.KeysMadeBy(ctx, accountID, keyID, endBatch)
 	for _, id := range made {
 		if err == nil {
-			_, err = s.Keys.Revoke(ctx, tx, by, accountID, id)
+			_, err = s.Keys.Revoke(ctx, tx, everything, accountID, id)
+		}
+		if err == nil {
+			err = tx.SetEnding(ctx, accountID, id, which)
 		}
 		tx.AuditAutomatic(accountID, "key.revoked", id, "key_revoked")
 	}

@@ -7,6 +7,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // made is what a key created: an embed with a visitor's token, a task, a key, and
@@ -156,4 +157,48 @@ func TestWhatARevokedKeyChangedIsPaused(t *testing.T) {
 		check("after pauseChanged", true)
 	}
 	a.WantError(stoa.CodeInvalidType, "DELETE", "/api/v1/keys/"+leaked.ID+"?pauseChanged=some", nil)
+}
+
+// TestEndsContinueAfterACrash: the process dies between the revocation and the end of what the keys
+// made, or before the end of what a revoked child made.
+func TestEndsContinueAfterACrash(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, newCustomer(t, h), nil)
+	everything := stoa.Key{Scopes: []string{stoa.ScopeAll}}
+	for _, childToo := range []bool{false, true} {
+		m := makeThings(t, a)
+		err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+			revoked := map[string]store.KeyObjects{m.key.ID: {Made: true, Keys: true}}
+			if childToo {
+				revoked[m.child.ID] = store.KeyObjects{Made: true, Keys: true}
+			}
+			for id, which := range revoked {
+				k, err := h.Keys.Revoke(t.Context(), tx, everything, accountOf(a.Client), id)
+				if err == nil {
+					err = tx.SetEnding(t.Context(), k.AccountID, k.ID, which)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Server.EndRest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m.check(t, fmt.Sprint("child too: ", childToo), false, false, false)
+		if err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+			left, err := tx.KeysEnding(t.Context(), "", 10)
+			if len(left) > 0 {
+				t.Errorf("%v are not marked as ended", left)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

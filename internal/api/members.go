@@ -94,17 +94,10 @@ func (s *Server) removeMember(ctx context.Context, in rest.Request[removeMemberP
 	})
 	for _, id := range keys {
 		if err == nil {
-			err = s.EndMade(ctx, accountID, id)
+			err = s.EndObjects(ctx, accountID, id)
 		}
 	}
 	return rest.NoContent(), err
-}
-
-// EndMade ends everything that a key created, with the keys that it created and what they
-// created. It can be repeated.
-func (s *Server) EndMade(ctx context.Context, accountID, keyID string) error {
-	everything := stoa.Key{Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}
-	return s.endObjects(ctx, everything, accountID, keyID, store.KeyObjects{Made: true}, true)
 }
 
 // createSignInLink serves POST /api/v1/members/{id}/link.

@@ -271,7 +271,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 	}
 	s.SignIn = &signin.Server{
 		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
-		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
+		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndObjects: s.API.EndObjects,
 		Begin: s.Console.SetCookie,
 	}
 	s.Console.Failed = s.SignIn.Failed

@@ -43,8 +43,9 @@ func Suspect(name string) bool {
 // Mask returns an object as the audit log stores it: its JSON without secrets. The texts of
 // members that [Suspect] names are replaced unless they are [Shown]. Of an address only
 // scheme and host remain, with a digest that shows whether the rest changed: the path of a
-// receiver can be a secret too. The text is empty for null.
-func Mask(object []byte) (string, error) {
+// receiver can be a secret too. The members of the object in personal are masked like secrets.
+// The text is empty for null.
+func Mask(object []byte, personal ...string) (string, error) {
 	reader := json.NewDecoder(bytes.NewReader(object))
 	reader.UseNumber()
 	var v any
@@ -53,6 +54,13 @@ func Mask(object []byte) (string, error) {
 	}
 	if v == nil {
 		return "", nil
+	}
+	if members, ok := v.(map[string]any); ok {
+		for _, name := range personal {
+			if text, ok := members[name]; ok {
+				members[name] = mask(text, true)
+			}
+		}
 	}
 	var out bytes.Buffer
 	w := json.NewEncoder(&out)

@@ -321,13 +321,18 @@ func (m *Members) remove(ctx context.Context, tx *store.Tx, of stoa.Member, keep
 	}
 	for _, k := range keys {
 		k.RevokedAt = tx.Now
+		if k.Kind == "" {
+			tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, "member_removed")
+		} else {
+			k.Name = of.PersonID // it was the person's name or address
+		}
 		if err := tx.UpdateKey(ctx, k); err != nil {
 			return nil, err
 		}
-		if k.Kind == "" {
-			tx.AuditAutomatic(k.AccountID, "key.revoked", k.ID, "member_removed")
-		}
 		if !keep {
+			if err := tx.SetEnding(ctx, k.AccountID, k.ID, store.KeyObjects{Made: true, Keys: true}); err != nil {
+				return nil, err
+			}
 			endedKeys = append(endedKeys, k.ID)
 		}
 	}

@@ -26,6 +26,9 @@ type Audited struct {
 	// Body returns the part of a body that the log has instead, for a change that the object
 	// does not show; nil if the request is not recorded.
 	Body func(body []byte) any
+	// Personal are members with the name or address of a person, which the log does not have,
+	// so that it can outlive the person's removal.
+	Personal []string
 }
 
 // A change is the audit record of a running request. It implements [store.Auditor].
@@ -67,7 +70,7 @@ func (c *change) read(ctx context.Context, tx *store.Tx) (accountID, text string
 	if err != nil {
 		return "", "", fmt.Errorf("audit log: %w", err)
 	}
-	text, err = audit.Mask(raw)
+	text, err = audit.Mask(raw, c.rule.Personal...)
 	return accountID, text, err
 }
 
@@ -87,7 +90,7 @@ func (c *change) After(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if e.After, err = audit.Mask(raw); err != nil {
+		if e.After, err = audit.Mask(raw, c.rule.Personal...); err != nil {
 			return err
 		}
 		tx.AfterCommit(func() { c.done = true })
@@ -99,7 +102,7 @@ func (c *change) After(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if e.After, err = audit.Mask(c.reply); err != nil {
+		if e.After, err = audit.Mask(c.reply, c.rule.Personal...); err != nil {
 			return err
 		}
 		if c.rule.Param == "" {

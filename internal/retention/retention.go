@@ -146,6 +146,16 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeBudgetWindows(ctx, purgeBatch) }); err != nil {
 		return fmt.Errorf("windows of budgets: %w", err)
 	}
+	_, err = p.each(ctx,
+		func(tx *store.Tx, after string) ([]string, error) {
+			return tx.AccountsWithDeletedBudgets(ctx, after, purgePage)
+		},
+		func(tx *store.Tx, account string) (int64, error) {
+			return tx.PurgeDeletedBudgets(ctx, account, purgeBatch)
+		})
+	if err != nil {
+		return fmt.Errorf("windows of deleted budgets: %w", err)
+	}
 	hooks, err := p.each(ctx,
 		func(tx *store.Tx, after string) ([]string, error) {
 			return tx.AccountsWithDeliveries(ctx, after, purgePage)

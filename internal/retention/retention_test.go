@@ -28,6 +28,60 @@ func TestSettingsAndStoreAgreeOnTheShortest(t *testing.T) {
 	}
 }
 
+// TestWindowsOfDeletedBudgetsGo: also those that never end, if the process dies before the deletion
+// removes them.
+func TestWindowsOfDeletedBudgetsGo(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		ctx := context.Background()
+		st := db.Open()
+		var kept, gone stoa.Budget
+		const subjects = purgeBatch + 3
+		windows := func() (n [2]int) {
+			if err := st.Read(ctx, func(tx *store.Tx) error {
+				for i, b := range []stoa.Budget{kept, gone} {
+					list, _, err := tx.BudgetWindows(ctx, b.AccountID, b.ID, tx.Now, store.Page{Limit: 2 * subjects})
+					if n[i] = len(list); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if err := st.Write(ctx, func(tx *store.Tx) error {
+			a, err := tx.InsertAccount(ctx, stoa.Account{Name: "a", Plan: "p"})
+			for scope, b := range map[stoa.BudgetScope]*stoa.Budget{stoa.BudgetOfAgent: &kept, stoa.BudgetOfEndUser: &gone} {
+				if err == nil {
+					*b, err = tx.InsertBudget(ctx, stoa.Budget{AccountID: a.ID, Scope: scope, Subject: "*", Period: stoa.BudgetTotal, Limit: 1})
+				}
+				for i := 0; i < subjects && err == nil; i++ {
+					_, err = tx.AddBudgetWindow(ctx, store.BudgetWindow{AccountID: a.ID, BudgetID: b.ID, Subject: fmt.Sprint(i)}, b.Scope)
+				}
+			}
+			if err == nil {
+				err = tx.DeleteBudget(ctx, a.ID, gone.ID)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := windows(); got != [2]int{subjects, subjects} {
+			t.Fatalf("%v windows before", got)
+		}
+		p := New(st, func() config.Retention { return config.Retention{} }, func() (time.Duration, int) { return 0, 0 }, nil, slog.New(slog.DiscardHandler))
+		p.pause = 0
+		if err := p.sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := windows(); got != [2]int{subjects, 0} {
+			t.Errorf("%v windows of the kept and the deleted budget", got)
+		}
+	})
+}
+
 // TestOldAuditEntriesGo: only if a retention is set, and the rest of the chain is still valid.
 func TestOldAuditEntriesGo(t *testing.T) {
 	t.Parallel()

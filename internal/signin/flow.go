@@ -181,7 +181,7 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, accepts invi
 	})
 	for _, key := range ended {
 		if err == nil {
-			err = s.EndMade(ctx, key.AccountID, key.ID)
+			err = s.EndObjects(ctx, key.AccountID, key.ID)
 		}
 	}
 	if err == nil && removed {

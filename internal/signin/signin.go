@@ -39,8 +39,8 @@ type Server struct {
 	Page func(w http.ResponseWriter, status int, title, text string)
 	// Begin sets the cookie of a session of the console.
 	Begin func(w http.ResponseWriter, secret string)
-	// EndMade ends everything that a key created.
-	EndMade func(ctx context.Context, accountID, keyID string) error
+	// EndObjects ends what a revoked key created.
+	EndObjects func(ctx context.Context, accountID, keyID string) error
 
 	providers map[string]*provider
 	failures  failures

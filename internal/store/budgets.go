@@ -91,7 +91,7 @@ func (tx *Tx) EditBudget(ctx context.Context, accountID, id string, fn func(*sto
 	return b, budgets.update(ctx, tx, accountID, id, &b)
 }
 
-// DeleteBudget removes a budget, or fails with CodeNotFound. [Tx.DeleteBudgetWindows] removes
+// DeleteBudget removes a budget, or fails with CodeNotFound. [Tx.PurgeDeletedBudgets] removes
 // its windows.
 func (tx *Tx) DeleteBudget(ctx context.Context, accountID, id string) error {
 	if err := tx.changeBudgets(ctx); err != nil {
@@ -209,9 +209,17 @@ func (tx *Tx) PurgeBudgetWindows(ctx context.Context, limit int) (int64, error) 
 		db.Micros(tx.Now.Add(-endedWindowKept)), limit)
 }
 
-// DeleteBudgetWindows removes up to limit windows of a budget that was deleted.
-func (tx *Tx) DeleteBudgetWindows(ctx context.Context, accountID, budgetID string, limit int) (int64, error) {
-	return tx.Exec(ctx, `DELETE FROM budget_windows WHERE id IN (SELECT id FROM budget_windows WHERE account_id = $1 AND budget_id = $2 LIMIT $3)`, accountID, budgetID, limit)
+// AccountsWithDeletedBudgets lists the accounts with windows of deleted budgets, by id and after the
+// given one.
+func (tx *Tx) AccountsWithDeletedBudgets(ctx context.Context, after string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT DISTINCT account_id FROM budget_windows w WHERE account_id > $1 AND NOT EXISTS (SELECT 1 FROM budgets b WHERE b.id = w.budget_id)
+		ORDER BY account_id LIMIT $2`, after, limit)
+}
+
+// PurgeDeletedBudgets removes up to limit windows of the deleted budgets of an account.
+func (tx *Tx) PurgeDeletedBudgets(ctx context.Context, accountID string, limit int) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM budget_windows WHERE id IN (SELECT id FROM budget_windows w WHERE account_id = $1
+		AND NOT EXISTS (SELECT 1 FROM budgets b WHERE b.id = w.budget_id) LIMIT $2)`, accountID, limit)
 }
 
 // array returns a list of ids or numbers as an array of PostgreSQL.

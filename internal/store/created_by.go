@@ -7,8 +7,37 @@ import (
 )
 
 // KeyObjects selects objects of a key: those that it created, those of others that it changed
-// according to the audit log, or both.
-type KeyObjects struct{ Made, Changed bool }
+// according to the audit log, or both, and the keys that it created.
+type KeyObjects struct{ Made, Changed, Keys bool }
+
+// bits returns the form in which the selection is stored.
+func (o KeyObjects) bits() int64 {
+	return db.Bit(o.Made) | db.Bit(o.Changed)<<1 | db.Bit(o.Keys)<<2
+}
+
+// SetEnding records the objects of a revoked key that are to be ended; see [Tx.Ended].
+func (tx *Tx) SetEnding(ctx context.Context, accountID, keyID string, o KeyObjects) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET ending = ending | $3 WHERE account_id = $1 AND id = $2`, accountID, keyID, o.bits())
+	return err
+}
+
+// Ending returns the objects of a revoked key that remain to be ended.
+func (tx *Tx) Ending(ctx context.Context, accountID, keyID string) (KeyObjects, error) {
+	var bits int64
+	_, err := tx.Get(ctx, `SELECT ending FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, keyID}, &bits)
+	return KeyObjects{Made: bits&1 > 0, Changed: bits&2 > 0, Keys: bits&4 > 0}, err
+}
+
+// Ended records that the objects of a revoked key have ended, those that o selects.
+func (tx *Tx) Ended(ctx context.Context, accountID, keyID string, o KeyObjects) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET ending = ending & ~CAST($3 AS BIGINT) WHERE account_id = $1 AND id = $2`, accountID, keyID, o.bits())
+	return err
+}
+
+// KeysEnding lists revoked keys of whose objects some remain to be ended, after the given one.
+func (tx *Tx) KeysEnding(ctx context.Context, after string, limit int) ([]Ref, error) {
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM keys WHERE ending <> 0 AND id > $1 ORDER BY id LIMIT $2`, after, limit)
+}
 
 // of returns the condition for objects in table, in a query whose first arguments are the account
 // and the key.
