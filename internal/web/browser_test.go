@@ -363,9 +363,16 @@ const lookForBarriers = `(async (n) => {
 	return found.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n");
 })`
 
+// hugePage is the size of a page, in bytes of HTML, of which axe-core needs many seconds.
+const hugePage = 1 << 19
+
+// hugeLooked are the themes of huge pages that axe-core has checked.
+var hugeLooked sync.Map
+
 // axe fails the test if axe-core finds a barrier on the current page, unless the last look of the
-// tab was at the same elements, of which only the scroll position changed. While the explorer's form
-// for a request is open, it checks only our own part.
+// tab was at the same elements, of which only the scroll position changed. A huge page is checked
+// once in each theme, but each time if all looks are. While the explorer's form for a request is
+// open, it checks only our own part.
 func (p *tab) axe() {
 	p.t.Helper()
 	elements, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
@@ -376,6 +383,15 @@ func (p *tab) axe() {
 		return
 	}
 	p.looked = elements
+	if len(elements) > hugePage && !inAllLooks() {
+		page, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`location.pathname + matchMedia("(prefers-color-scheme: dark)").matches`))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if _, before := hugeLooked.LoadOrStore(page, true); before {
+			return
+		}
+	}
 	loaded, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`"axe" in window`))
 	if err != nil {
 		p.t.Fatal(err)
