@@ -1243,7 +1243,7 @@ type CreateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones.
+	// Events Types of events, or `*` alone for all, including future ones, but without `audit.recorded`.
 	Events []string `json:"events"`
 
 	// SpaceIds Spaces whose events it receives; all by default.
@@ -4873,7 +4873,7 @@ type UpdateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones.
+	// Events Types of events, or `*` alone for all, including future ones, but without `audit.recorded`.
 	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
 
 	// SpaceIds Spaces whose events it receives; all by default.

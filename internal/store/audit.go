@@ -108,7 +108,33 @@ func (tx *Tx) appendAudit(ctx context.Context, e audit.Entry) error {
 		e.AccountID, e.Seq, at, e.Actor, e.Action, e.Object, e.RequestID, e.Address, e.Before, e.After, e.Prev, e.Hash); err != nil {
 		return err
 	}
-	return tx.Later(ctx, `UPDATE audit_heads SET hash = $2 WHERE account_id = $1`, e.AccountID, e.Hash)
+	if err := tx.Later(ctx, `UPDATE audit_heads SET hash = $2 WHERE account_id = $1`, e.AccountID, e.Hash); err != nil {
+		return err
+	}
+	return tx.announceAudit(ctx, e)
+}
+
+// AuditRecorded is the type of the event of a new audit row.
+const AuditRecorded = "audit.recorded"
+
+// announceAudit emits the event of a new row, without the object. The rows of the service go to the
+// operator's account.
+func (tx *Tx) announceAudit(ctx context.Context, e audit.Entry) (err error) {
+	to := e.AccountID
+	if to == audit.Service {
+		if to, err = tx.OwnerAccount(ctx); err != nil {
+			return err
+		}
+	}
+	return tx.InsertEvent(ctx, NewEvent{ID: stoa.NewID("evt"), AccountID: to, Type: AuditRecorded, Data: struct {
+		AccountID string `json:"accountId"`
+		AuditID   string `json:"auditId"`
+		Seq       int64  `json:"seq"`
+		Actor     string `json:"actor"`
+		Action    string `json:"action"`
+		Object    string `json:"object"`
+		Hash      string `json:"hash"`
+	}{to, e.AccountID, e.Seq, e.Actor, e.Action, e.Object, e.Hash}})
 }
 
 const auditColumns = `account_id, seq, at, actor, action, object, request_id, address, before, after, prev, hash`

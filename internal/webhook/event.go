@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
@@ -28,9 +26,9 @@ const (
 	NeedsAuth         = "connection.needs_authorization"
 	AttachmentCreated = "attachment.created"
 	AuditAnchor       = "audit.anchor"
+	AuditRecorded     = store.AuditRecorded
 	BudgetThreshold   = "budget.threshold"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
-	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
 
 // An Event is an event of an account.
@@ -45,14 +43,6 @@ type Event struct {
 	once       bool
 }
 
-// envelope is the body of an event.
-type envelope struct {
-	ID        string `json:"id"`
-	Type      string `json:"type"`
-	Timestamp string `json:"timestamp"`
-	Data      any    `json:"data"`
-}
-
 // Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of
 // its cause. Nothing is sent before the commit. For an account without webhooks the cost is
 // one index lookup.
@@ -64,16 +54,10 @@ func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 // emit is [Emit], and returns the id of the event.
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
-	body, err := json.Marshal(envelope{ID: id, Type: e.Type, Timestamp: stamp(tx.Now), Data: e.Data})
-	if err != nil {
-		return "", err
-	}
 	return id, tx.InsertEvent(ctx, store.NewEvent{
-		ID: id, AccountID: e.AccountID, Type: e.Type, Body: string(body), SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once,
+		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once,
 	})
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(timestampTemplate) }
 
 // sessionData is the data of the events of a session.
 type sessionData struct {
@@ -129,7 +113,7 @@ func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	case stoa.SessionWaiting:
 		e.Type = SessionWaiting
 		if in := s.Pending; in != nil {
-			d.PendingInput = &inputData{ID: in.ID, Kind: in.Kind, ExpiresAt: stamp(in.ExpiresAt)}
+			d.PendingInput = &inputData{ID: in.ID, Kind: in.Kind, ExpiresAt: store.EventTime(in.ExpiresAt)}
 			for _, c := range in.Calls {
 				d.PendingInput.Tools = append(d.PendingInput.Tools, c.Tool)
 			}
@@ -205,7 +189,7 @@ func ofTask(t stoa.ScheduledTask, kind string, d runData) Event {
 // TaskRunFinished emits the event of a run that has ended.
 func TaskRunFinished(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, r stoa.TaskRun) error {
 	return Emit(ctx, tx, ofTask(t, RunFinished, runData{
-		RunID: r.ID, ScheduledFor: stamp(r.ScheduledFor), Status: r.Status, SessionID: r.SessionID,
+		RunID: r.ID, ScheduledFor: store.EventTime(r.ScheduledFor), Status: r.Status, SessionID: r.SessionID,
 	}))
 }
 
@@ -219,11 +203,11 @@ func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, ru
 		d, seen := of[r.SkipReason]
 		if !seen {
 			reasons = append(reasons, r.SkipReason)
-			d = runData{ScheduledFor: stamp(r.ScheduledFor), Status: stoa.RunSkipped, SkipReason: r.SkipReason}
+			d = runData{ScheduledFor: store.EventTime(r.ScheduledFor), Status: stoa.RunSkipped, SkipReason: r.SkipReason}
 		}
-		d.RunID, d.ScheduledThrough = r.ID, stamp(r.ScheduledFor)
+		d.RunID, d.ScheduledThrough = r.ID, store.EventTime(r.ScheduledFor)
 		if !r.Through.IsZero() {
-			d.ScheduledThrough = stamp(r.Through)
+			d.ScheduledThrough = store.EventTime(r.Through)
 		}
 		d.Instants += max(1, int64(r.Instants))
 		of[r.SkipReason] = d
@@ -272,7 +256,7 @@ func BudgetReached(ctx context.Context, tx *store.Tx, m billing.Mark) error {
 		SpentMicro: int64(m.Used), LimitMicro: int64(b.Limit),
 	}
 	if !m.Ends.IsZero() {
-		d.StartsAt, d.ResetsAt = stamp(m.Starts), stamp(m.Ends)
+		d.StartsAt, d.ResetsAt = store.EventTime(m.Starts), store.EventTime(m.Ends)
 	}
 	return Emit(ctx, tx, Event{AccountID: b.AccountID, Type: BudgetThreshold, Data: d})
 }

@@ -184,7 +184,7 @@ func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) er
 		if isNew, err := tx.Notice(ctx, k.AccountID, name); err != nil || !isNew {
 			return err
 		}
-		return Emit(ctx, tx, Event{AccountID: k.AccountID, Type: KeyExpiring, Data: keyData{k.AccountID, k.ID, stamp(k.ExpiresAt)}})
+		return Emit(ctx, tx, Event{AccountID: k.AccountID, Type: KeyExpiring, Data: keyData{k.AccountID, k.ID, store.EventTime(k.ExpiresAt)}})
 	})
 }
 
@@ -229,11 +229,9 @@ func anchor(ctx context.Context, tx *store.Tx, auditID string, now time.Time) er
 	}
 	to := auditID
 	if auditID == audit.Service {
-		oldest, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
-		if err != nil || len(oldest) == 0 {
+		if to, err = tx.OwnerAccount(ctx); err != nil {
 			return err
 		}
-		to = oldest[0].ID
 	}
 	return Emit(ctx, tx, Event{AccountID: to, Type: AuditAnchor, Data: anchorData{to, auditID, c.Seq, c.Hash}})
 }

@@ -3,7 +3,9 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +102,52 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 	}
 	if len(told) != 2 || told[long.ID] != 2 || told[short.ID] != 1 {
 		t.Errorf("%v, want 2 of %s and 1 of %s", told, long.ID, short.ID)
+	}
+}
+
+// TestAuditEntriesAreAnnounced: to the account of the chain, without the object; those of the service
+// to the oldest account; those of a transaction that is rolled back never.
+func TestAuditEntriesAreAnnounced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{Events: []string{AuditRecorded}})
+	everything, _ := b.hook(stoa.Webhook{Events: []string{"*"}})
+	var owner string
+	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		for _, id := range []string{b.account.ID, "acc_other", audit.Service} {
+			tx.Audit(audit.Entry{AccountID: id, Actor: "key_1", Action: "updateWebhook", Object: "whk_1", Before: `"secret"`})
+		}
+		owner, err = tx.OwnerAccount(ctx)
+		return err
+	})
+	err := b.store.Write(t.Context(), func(tx *store.Tx) error {
+		tx.Audit(audit.Entry{AccountID: b.account.ID, Action: "deleteWebhook"})
+		return context.Canceled
+	})
+	if err == nil {
+		t.Fatal("the transaction was committed")
+	}
+	var got []string
+	for _, d := range b.all(b.account.ID, w.ID) {
+		var body struct{ Data map[string]any }
+		if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		hash, _ := body.Data["hash"].(string)
+		if delete(body.Data, "hash"); len(hash) != 64 {
+			t.Errorf("%s has no hash", d.Body)
+		}
+		got = append(got, fmt.Sprint(body.Data))
+	}
+	want := []string{fmt.Sprintf("map[accountId:%s action:updateWebhook actor:key_1 auditId:%s object:whk_1 seq:1]", b.account.ID, b.account.ID)}
+	if owner == b.account.ID {
+		want = append(want, fmt.Sprintf("map[accountId:%s action:updateWebhook actor:key_1 auditId:service object:whk_1 seq:1]", owner))
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if all := b.all(b.account.ID, everything.ID); len(all) > 0 {
+		t.Errorf("* receives %v", all)
 	}
 }
 
@@ -217,7 +265,7 @@ func TestSkippedRunsShareEvents(t *testing.T) {
 		}
 		switch r := body.Data; r.SkipReason {
 		case "missed":
-			if r.Instants != 1049 || r.RunID != runs[999].ID || r.ScheduledThrough != stamp(runs[999].ScheduledFor) || r.ScheduledFor != stamp(at) || r.TaskID != "tsk_1" {
+			if r.Instants != 1049 || r.RunID != runs[999].ID || r.ScheduledThrough != store.EventTime(runs[999].ScheduledFor) || r.ScheduledFor != store.EventTime(at) || r.TaskID != "tsk_1" {
 				t.Errorf("%+v", r)
 			}
 		case "overlap":

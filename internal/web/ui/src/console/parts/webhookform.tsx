@@ -67,6 +67,7 @@ const eventWords: Record<EventType, string> = {
   "tool_call.unknown": "tool call outcome unknown",
   "attachment.created": "visitor uploaded a file",
   "audit.anchor": "daily hash of the audit log",
+  "audit.recorded": "new entry in the audit log",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];
