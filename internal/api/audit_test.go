@@ -442,7 +442,7 @@ func TestTheAuditLogHasNoPeople(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{Idle: true})
 	c := h.Client(t)
-	const planted = "Ada the viewer"
+	const planted = "ada.viewer"
 	customer := accountOf(newCustomer(t, h))
 	for _, path := range []string{membersPath, "/api/v1/accounts/" + customer + "/members"} {
 		c.Want(201, "POST", path, object{"role": "viewer", "name": planted})

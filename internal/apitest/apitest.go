@@ -230,7 +230,7 @@ func (s *Service) NewMember(accountID, role, operatorRole string) store.MemberRo
 		if err != nil {
 			return err
 		}
-		p, err := tx.PersonOf(ctx, stoa.Person{Name: "Ada the " + role})
+		p, err := tx.PersonOf(ctx, stoa.Person{Name: "ada." + role})
 		if err != nil {
 			return err
 		}

@@ -33,16 +33,16 @@ func TestMembersByCommands(t *testing.T) {
 
 	h.NewMember(h.Account.ID, "owner", "")
 	viewer := h.NewMember(h.Account.ID, "viewer", "")
-	isLink(p.runs(0, "", "members", "link", "viewer")) // the name of the person
-	if said := p.runs(0, "", "members", "set", "viewer", "--role", "member", "--operator", "support", "--json"); !strings.Contains(said, `"role": "member"`) && !strings.Contains(said, `"role":"member"`) {
+	isLink(p.runs(0, "", "members", "link", "ada.viewer")) // the name of the person
+	if said := p.runs(0, "", "members", "set", "ada.viewer", "--role", "member", "--operator", "support", "--json"); !strings.Contains(said, `"role": "member"`) && !strings.Contains(said, `"role":"member"`) {
 		t.Errorf("set: %s", said)
 	}
-	p.runs(0, "", "members", "set", "viewer", "--operator", "")
+	p.runs(0, "", "members", "set", "ada.viewer", "--operator", "")
 	if said := p.runs(0, "", "members", "get", viewer.PersonID); strings.Contains(said, "support") || !strings.Contains(said, "member") {
 		t.Errorf("get: %s", said)
 	}
-	p.runs(1, "", "members", "remove", "owner", "--yes") // the last one
-	p.runs(0, "", "members", "remove", "viewer", "--keys", "keep", "--yes")
+	p.runs(1, "", "members", "remove", "ada.owner", "--yes") // the last one
+	p.runs(0, "", "members", "remove", "ada.viewer", "--keys", "keep", "--yes")
 	if list := p.runs(0, "", "members", "list"); strings.Contains(list, viewer.PersonID) {
 		t.Errorf("the members are %s", list)
 	}
