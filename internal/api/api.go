@@ -22,6 +22,7 @@ import (
 	"stoa/internal/embed"
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
+	"stoa/internal/managed"
 	"stoa/internal/media"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
@@ -55,6 +56,11 @@ type Server struct {
 	Pool func() upstream.Stats // of the calls to providers; nil if there are none
 	// Try sends a small call to a provider; nil if providers cannot be tested.
 	Try func(ctx context.Context, account, model string, r stoa.Route) (upstream.Tried, error)
+	// Managed changes the managed settings. Prepare returns providers for a test of the draft,
+	// and Applied makes the nodes take the newest version.
+	Managed *managed.Manager
+	Prepare func([]stoa.Provider) *upstream.Set
+	Applied func()
 	// Listings returns the providers whose models are not all offered; nil means none.
 	Listings func() []store.Finding
 

@@ -201,6 +201,13 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do("deleteSession", 204, "DELETE", path, nil)
 	do("deleteAgent", 204, "DELETE", agent, nil)
 
+	provider := object{"name": "gpu", "wire": "chat", "baseURL": "https://gpu.example.com/v1", "apiKey": "correct-horse"}
+	for _, settings := range []object{{"providers": []object{provider}}, {"plans": object{"team": object{}}}} {
+		c.Want(200, "PUT", configPath+"/draft", object{"settings": settings})
+		step(audit.Service, "applyConfigDraft", 201, "POST", configPath+"/draft/apply", nil)
+	}
+	step(audit.Service, "restoreConfigVersion", 201, "POST", configPath+"/versions/1/restore", nil)
+
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)

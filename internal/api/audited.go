@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"stoa/internal/audit"
 	"stoa/internal/billing"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
@@ -20,6 +21,7 @@ const (
 	isDrive     = "It writes an agent's files, whose versions record it."
 	isDelivery  = "It sends events again and changes no settings; the deliveries record it."
 	isVisitor   = "It is a request of a visitor, in a chat whose session records it."
+	isDraft     = "It changes nothing in force: the row of the version that is applied records it."
 	isTrial     = "It calls a server to test it; the tool calls record it."
 )
 
@@ -32,6 +34,10 @@ var notAudited = map[string]string{
 	"POST /api/v1/messages":                                        isModelCall,
 	"POST /api/v1/messages/count_tokens":                           readsOnly,
 	"POST /api/v1/providers/{name}/test":                           isModelCall,
+	"PUT /api/v1/config/draft":                                     isDraft,
+	"DELETE /api/v1/config/draft":                                  isDraft,
+	"POST /api/v1/config/draft/check":                              readsOnly,
+	"POST /api/v1/config/draft/test":                               isModelCall,
 	"POST /api/v1/connections/{id}/refresh":                        "It reads the server's tools, of which none works before a review, which is recorded.",
 	"POST /api/v1/connections/{id}/tools/test":                     isTrial,
 	"PUT /api/v1/api-agents/{id}/drive/files":                      isDrive,
@@ -87,6 +93,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
 		"POST /api/v1/members", "POST /api/v1/members/{id}/link")
+	creates(func(*rest.Exchange, string) string { return audit.Service }, "POST /api/v1/config/draft/apply", "POST /api/v1/config/versions/{version}/restore")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
 	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/keys", "POST /api/v1/accounts/{id}/members")
 

@@ -22,7 +22,7 @@ func (s *Server) listNodes(ctx context.Context, _ rest.Request[rest.None, rest.N
 	for _, n := range nodes {
 		c := contract.Node{
 			ID: n.ID, Version: n.Version, Address: n.Address, StartedAt: contract.Time(n.StartedAt), SeenAt: contract.Time(n.SeenAt),
-			Calls: n.Calls, Sessions: n.Sessions, ConfigHash: n.ConfigHash, Self: n.ID == s.Store.Node(),
+			Calls: n.Calls, Sessions: n.Sessions, ConfigHash: n.ConfigHash, ConfigVersion: n.ConfigVersion, ConfigProblem: nullIfZero(n.ConfigProblem), Self: n.ID == s.Store.Node(),
 		}
 		if c.Self && s.Gateway != nil {
 			c.Calls = s.Gateway.Active()

@@ -151,24 +151,30 @@ func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.
 	if !known || s.Try == nil {
 		return reply, stoa.Errorf(stoa.CodeNotFound, "There is no provider %q. GET /api/v1/providers lists them.", rest.ShortName(name))
 	}
+	out, err := s.tryProvider(ctx, in.Caller.Account.ID, s.Catalog.Load(), name)
+	return rest.Reply[contract.ProviderTest]{Body: out}, err
+}
+
+// tryProvider makes a call to the cheapest model that a catalog routes to a provider.
+func (s *Server) tryProvider(ctx context.Context, accountID string, cat *catalog.Catalog, name string) (contract.ProviderTest, error) {
 	out := contract.ProviderTest{
 		Provider: name, Model: nullIfZero(""), Status: nullIfZero(0), ErrorCode: nullIfZero(""), TimeToFirstTokenMilliseconds: nullIfZero(int64(0)),
 		Text: "No model is routed to this provider, so nothing was sent. Add it to a family or a model in the configuration.",
 	}
-	model, route, found := cheapest(s.Catalog.Load(), name)
+	model, route, found := cheapest(cat, name)
 	if !found {
-		return rest.Reply[contract.ProviderTest]{Body: out}, nil
+		return out, nil
 	}
-	t, err := s.Try(ctx, in.Caller.Account.ID, model, route)
+	t, err := s.Try(ctx, accountID, model, route)
 	if err != nil {
-		return reply, err
+		return out, err
 	}
 	out.Model, out.Ok, out.Text, out.Attempts = nullIfZero(route.Model), t.Failed == "", "It responded.", t.Attempts
 	out.TimeToFirstTokenMilliseconds, out.DurationMilliseconds = nullIfZero(milliseconds(t.FirstToken)), milliseconds(t.Duration)
 	if !out.Ok {
 		out.Status, out.ErrorCode, out.Text = nullIfZero(t.Status), nullIfZero(string(t.Failed)), explain(t)
 	}
-	return rest.Reply[contract.ProviderTest]{Body: out}, nil
+	return out, nil
 }
 
 // cheapest returns the model with the lowest output price that is routed to a provider,

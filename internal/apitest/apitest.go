@@ -68,6 +68,7 @@ type Config struct {
 	Idle      bool                    // sessions are accepted but not run
 	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
 	SignIn    []config.OIDC           // identity providers
+	File      *config.Config          // the configuration file; nil means none
 	PublicURL string                  // empty means the address of the service
 	Version1  bool                    // without extensions; otherwise all are enabled
 	Recorder  *Recorder               // nil disables recording
@@ -113,6 +114,9 @@ func Start(t testing.TB, cfg Config) *Service {
 		}
 	}
 	settings := config.Defaults()
+	if cfg.File != nil {
+		settings = *cfg.File
+	}
 	if !cfg.Version1 {
 		settings.Extensions = config.AllExtensions()
 	}
@@ -146,6 +150,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	s := &Service{Service: wired, Server: wired.API, HTTP: server, t: t, recorder: cfg.Recorder}
 	s.run("settle charges", s.Ledger.Run)
 	s.run("keep the request log", s.Requests.Run)
+	s.run("follow the managed settings", s.FollowConfig)
 	s.Account = storetest.Account(t, st, cmp.Or(cfg.Grant, 100*stoa.Credit))
 	s.Key, _ = s.NewKey(s.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
 	if !cfg.Idle {

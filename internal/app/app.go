@@ -22,6 +22,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/listen"
+	"stoa/internal/managed"
 	"stoa/internal/rest"
 	"stoa/internal/store"
 )
@@ -58,7 +59,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg := opts.Config
-	cat, err := newCatalog(cfg)
+	cat, err := managed.Catalog(cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -142,10 +143,13 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
-	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.warmDocuments, s.SignIn.Run, s.API.RunEnds} {
+	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.warmDocuments, s.SignIn.Run, s.API.RunEnds, s.FollowConfig} {
 		group.Go(func() error { return run(settling) })
 	}
 	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted
+	if err == nil {
+		err = s.takeConfig(ctx)
+	}
 	var listener net.Listener
 	if err == nil {
 		listener, err = listening()
@@ -223,7 +227,7 @@ func (s *Service) wait(ctx, working context.Context, opts Options) error {
 		case <-s.Store.Lost():
 			return store.ErrLost
 		case <-opts.Hangup:
-			s.reload(opts.Reload)
+			s.reload(ctx, opts.Reload)
 		}
 	}
 }

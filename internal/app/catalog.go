@@ -4,24 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	"stoa/internal/catalog"
 	"stoa/internal/config"
+	"stoa/internal/managed"
 	"stoa/internal/stoa"
 )
-
-// newCatalog builds the catalog of a configuration. Its errors name the setting and its
-// source.
-func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
-	opts := catalog.Options{
-		Providers: cfg.Upstreams(), Families: cfg.Families, Models: cfg.Models, Auto: cfg.Auto, Sandbox: cfg.Sandbox,
-		Aliases: cfg.Aliases, AliasSets: cfg.AliasSets,
-	}
-	cat, err := catalog.New(opts)
-	if err != nil {
-		return nil, cfg.Explain(err)
-	}
-	return cat, nil
-}
 
 // planList returns every plan in a stable order.
 func (s *Service) planList() []stoa.Plan {
@@ -36,6 +22,6 @@ func (s *Service) planList() []stoa.Plan {
 // Check returns errors of a configuration that reading it does not find: models, routes and
 // prices that are inconsistent.
 func Check(cfg config.Config) error {
-	_, err := newCatalog(cfg)
+	_, err := managed.Catalog(cfg, nil)
 	return err
 }

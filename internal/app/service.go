@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 
 	"stoa/internal/agent"
 	"stoa/internal/api"
-	"stoa/internal/audit"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
+	"stoa/internal/cluster"
 	"stoa/internal/config"
 	"stoa/internal/console"
 	"stoa/internal/contract"
@@ -22,6 +23,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/managed"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
@@ -104,6 +106,9 @@ type Service struct {
 	admin    *admin
 	listener atomic.Pointer[listen.Listener] // nil if tests listen themselves
 	pool     *upstream.Pool
+	applying sync.Mutex                    // held while a configuration is put in force
+	state    atomic.Pointer[managed.State] // in force, with the managed settings
+	newer    chan struct{}                 // there may be a newer version of them
 	network  *outbound.Network
 	catalog  atomic.Pointer[catalog.Catalog]
 	plans    atomic.Pointer[map[string]stoa.Plan]
@@ -121,6 +126,9 @@ func New(p Parts) (*Service, error) {
 		p.Plans = p.Config.AccountPlans()
 	}
 	s := &Service{Store: p.Store, Drives: p.Drives, Extract: p.Extract, config: p.Config, log: p.Logger, metrics: p.Metrics}
+	s.newer = make(chan struct{}, 1)
+	s.state.Store(&managed.State{Base: p.Config, Config: p.Config})
+	s.Store.OnHint(cluster.HintConfig, func(string) { s.kickConfig() })
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
 	s.keep.Store(&p.Config.Retention)
@@ -248,6 +256,7 @@ func (s *Service) buildAPI(p Parts) error {
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
+		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	if err := s.buildSignIn(p, site); err != nil {
@@ -286,51 +295,6 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 func adjust[T any](change func(*T), settings *T) {
 	if change != nil {
 		change(settings)
-	}
-}
-
-// reload applies a configuration that was read again. Parts that are not created per call
-// (address, data, database) stay unchanged; a call keeps its original settings. A
-// configuration with an error changes nothing.
-func (s *Service) reload(read func() (config.Config, error)) {
-	if read == nil {
-		return
-	}
-	cfg, err := read()
-	if err == nil {
-		var cat *catalog.Catalog
-		if cat, err = newCatalog(cfg); err == nil {
-			s.apply(cfg, cat)
-			return
-		}
-	}
-	s.log.Error("the configuration could not be reloaded; the old one stays in force", "error", err)
-}
-
-func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
-	s.pool.Update(cfg.Upstreams())
-	s.Discovery.rebase(cat)
-	s.plans.Store(new(cfg.AccountPlans()))
-	s.limited.Store(cfg.RateLimited())
-	s.keep.Store(&cfg.Retention)
-	s.Store.SetConfigHash(cfg.Hash())
-	s.logs.Store(&cfg.Requests)
-	s.Keys.Forget() // callers include their plan
-	for _, w := range cfg.Warnings {
-		s.log.Warn("the configuration may not have the intended effect", "warning", w)
-	}
-	s.auditReload(cfg.Hash())
-	s.log.Info("configuration reloaded")
-}
-
-// auditReload records that a configuration is in force, in the audit log of the service.
-func (s *Service) auditReload(hash string) {
-	err := s.Store.Write(context.Background(), func(tx *store.Tx) error {
-		tx.Audit(audit.Entry{AccountID: audit.Service, Actor: audit.Service, Action: "configuration.reloaded", Object: s.Store.Node(), After: `{"configHash":"` + hash + `"}`})
-		return nil
-	})
-	if err != nil {
-		s.log.Error("the reload of the configuration could not be recorded in the audit log", "error", err)
 	}
 }
 

@@ -133,6 +133,9 @@ func (s *Service) Readiness(ctx context.Context) telemetry.Readiness {
 			return telemetry.Readiness{Status: "unavailable", Reason: fmt.Sprintf("The database %s: %s", part.name, reason)}
 		}
 	}
+	if problem := s.state.Load().Problem; problem != "" {
+		return telemetry.Readiness{Status: "unavailable", Reason: problem}
+	}
 	return telemetry.Readiness{Status: "ok"}
 }
 

@@ -43,6 +43,8 @@ type Options struct {
 	Aliases   []stoa.AliasRule            // in order
 	AliasSets []string                    // names of shipped lists of rules, which follow Aliases
 	Sandbox   string                      // auto (also ""), always or off
+	// Handle returns the handle of a provider for its routes; nil means that routes have none.
+	Handle func(provider string) any
 }
 
 // A Problem is an invalid setting. Its path is that of the configuration file: "auto[1]",
@@ -74,8 +76,9 @@ type Catalog struct {
 	created   time.Time
 	upstream  map[string]known // by upstream name
 	ownAuto   bool             // auto is the operator's list
-	discover  []string         // providers whose servers list their models, in order
-	unread    []string         // of these, without a list; see [Catalog.WithListings]
+	handle    func(provider string) any
+	discover  []string // providers whose servers list their models, in order
+	unread    []string // of these, without a list; see [Catalog.WithListings]
 
 	priceVersion string // of the shipped prices
 }

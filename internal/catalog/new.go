@@ -35,7 +35,11 @@ func New(opts Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Handle == nil {
+		opts.Handle = func(string) any { return nil }
+	}
 	b := &builder{opts: opts, Catalog: &Catalog{
+		handle:   opts.Handle,
 		upstream: map[string]known{}, ownAuto: len(opts.Auto) > 0,
 		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
 		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
@@ -318,7 +322,7 @@ func (b *builder) addRoutes() {
 			}
 		}
 		if b.sandbox {
-			m.Routes = []stoa.Route{{Provider: SandboxProvider, Model: m.ID, Wire: SandboxWire, Traits: sandboxTraits}}
+			m.Routes = []stoa.Route{{Provider: SandboxProvider, Model: m.ID, Wire: SandboxWire, Traits: sandboxTraits, Handle: b.handle(SandboxProvider)}}
 			continue
 		}
 		m.ownRoutes = len(o.Routes) > 0
@@ -357,7 +361,7 @@ func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) 
 		b.problem(path+".model", "set the model of %s that serves %s, for instance model: llama3.2", r.Provider, m.ID)
 		return stoa.Route{}, false
 	}
-	route := stoa.Route{Provider: p.Name, Model: name, Weight: r.Weight, Wire: p.Wire, Dialect: p.Dialect}
+	route := stoa.Route{Provider: p.Name, Model: name, Weight: r.Weight, Wire: p.Wire, Dialect: p.Dialect, Handle: b.handle(p.Name)}
 	switch k, isKnown := b.upstream[name]; {
 	case r.Override != nil:
 		route.Traits = *r.Override

@@ -18,6 +18,7 @@ func viewNodes() view {
 		{"Calls", "calls", count},
 		{"Sessions", "sessions", count},
 		{"Settings", "configHash", plain},
+		{"Version of managed settings", "configVersion", count},
 		{"Self", "self", plain},
 	}}
 }
@@ -45,6 +46,18 @@ Requires a key with the scope operator.`,
 		}
 		if !list.SameConfig {
 			fmt.Fprintln(e.err, "The nodes have different settings.")
+		}
+		for _, n := range list.Data {
+			var node struct {
+				Address string  `json:"address"`
+				Problem *string `json:"configProblem"`
+			}
+			if err := jsonx.Unmarshal(n, &node); err != nil {
+				return err
+			}
+			if node.Problem != nil {
+				fmt.Fprintf(e.err, "The node at %s is not ready. %s\n", clean(node.Address), clean(*node.Problem))
+			}
 		}
 		return o.list(viewNodes(), sequence(list.Data), 0, "There are no nodes.")
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -118,18 +117,6 @@ that is routed to it, and show the result. No account is charged; you pay the ve
 seconds. The exit code is 1 if the provider did not answer.`,
 		example: "  stoa providers test claude",
 		op:      "POST /providers/{PROVIDER}/test",
-		print: func(o *output, raw jsonx.Value) error {
-			var test struct {
-				OK bool `json:"ok"`
-			}
-			err := jsonx.Unmarshal(raw, &test)
-			if err == nil {
-				err = o.object(viewProviderTest(), raw)
-			}
-			if err != nil || test.OK {
-				return err
-			}
-			return errors.New("the provider did not answer")
-		},
+		print:   printTest,
 	})
 }

@@ -78,7 +78,7 @@ finish (30 s by default).`,
 }
 
 func (e *env) config() *cobra.Command {
-	c := group("config", "Inspect the configuration", "Inspect the configuration that \"stoa serve\" would use with the same flags and environment.")
+	c := group("config", "Inspect and change the configuration", "Inspect the configuration that \"stoa serve\" would use with the same flags and environment (check, print), and read and change\nthe settings of a running service (list, draft, history, restore).")
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration", Args: noArgs,
 		Long:    "Read the configuration and check it as a start would, without starting. Every error is printed with its location, one per line, and the exit code is then 1.",
@@ -116,5 +116,6 @@ func (e *env) config() *cobra.Command {
 		return cfg.Print(e.out)
 	}
 	c.AddCommand(check, print, e.configInit())
+	c.AddCommand(e.configLive()...)
 	return c
 }

@@ -21,6 +21,7 @@ const (
 	HintKeys     HintKind = "keys"     // a key, an account or a plan has changed; no text
 	HintSession  HintKind = "session"  // a session has new events: its id and the number of the newest
 	HintAsked    HintKind = "asked"    // another node needs credits of an account: its id
+	HintConfig   HintKind = "config"   // a version of the managed settings was applied; no text
 	HintReturned HintKind = "returned" // credits of an account have been returned: its id
 )
 

@@ -90,8 +90,9 @@ type Config struct {
 	// Warnings are about settings that are valid but probably not intended.
 	Warnings []string `yaml:"-"`
 
-	sources map[string]string // the source of each setting, by its path
-	excused map[string]bool   // paths that were probably intended by unknown names
+	sources   map[string]string // the source of each setting, by its path
+	managedAt map[string]string // the paths of managed list items; see [Config.ManagedPath]
+	excused   map[string]bool   // paths that were probably intended by unknown names
 }
 
 // Secrets are the master keys of stored secrets, such as those that sign webhooks.

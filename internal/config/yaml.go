@@ -23,11 +23,15 @@ type reader struct {
 	errs    []error
 }
 
+func newReader(file string, sources map[string]string) *reader {
+	return &reader{file: file, sources: sources, excused: map[string]bool{}, anchors: map[string]ast.Node{}}
+}
+
 // readYAML applies the text of a file to c and records the position of each setting. It
 // reports whether the whole file could be read.
 func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
-	c.excused = map[string]bool{}
-	r := &reader{file: file, sources: c.sources, excused: c.excused, anchors: map[string]ast.Node{}}
+	r := newReader(file, c.sources)
+	c.excused = r.excused
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return false, []error{r.syntax(err)}

@@ -77,6 +77,7 @@ func Codes() []CodeInfo {
 			Meaning: "The body did not arrive in time; nothing was done.",
 		},
 		invalid(stoa.CodeConflict, 409, "An object with that name or reference already exists."),
+		invalid(stoa.CodeSetInFile, 409, "The configuration file or a variable sets this name, and takes precedence; the message names the line."),
 		invalid(stoa.CodeSpaceNotEmpty, 409, "The space still has agents."),
 		invalid(stoa.CodeLimitReached, 409, "The maximum number of objects of this kind is reached; see `limits` of GET /api/v1/meta."),
 		invalid(stoa.CodeTooManyTasks, 409, "The agent has reached its maximum number of scheduled tasks."),

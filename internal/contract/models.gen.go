@@ -396,6 +396,12 @@ type AnswerInput struct {
 	Outputs nullable.Nullable[[]ToolOutput] `json:"outputs,omitempty,omitzero"`
 }
 
+// ApplyConfig defines model for ApplyConfig.
+type ApplyConfig struct {
+	// Note What was changed and why, for the list of versions.
+	Note nullable.Nullable[string] `json:"note,omitempty,omitzero"`
+}
+
 // Attachment A file of a message.
 type Attachment struct {
 	// ID Example: upl_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -561,6 +567,154 @@ type ClaimInput struct {
 
 	// LeaseSeconds The maximum duration of the calls.
 	LeaseSeconds int64 `json:"leaseSeconds"`
+}
+
+// Config defines model for Config.
+type Config struct {
+	Data []ConfigItem `json:"data"`
+
+	// LatestVersion The newest version. It differs from `version` for about a second after it was applied, and if this node could not take it.
+	LatestVersion int64 `json:"latestVersion"`
+
+	// Problem Why this node could not take the newest version; null if it could.
+	Problem nullable.Nullable[string] `json:"problem"`
+
+	// Version The version of the managed settings in force on the node that answers; 0 if there is none.
+	Version int64 `json:"version"`
+}
+
+// ConfigChange defines model for ConfigChange.
+type ConfigChange struct {
+	// After A setting as in `ConfigItem`; null if there is none. A new key of a provider looks like the former one.
+	After nullable.Nullable[ConfigValue] `json:"after"`
+
+	// Before A setting as in `ConfigItem`; null if there is none. A new key of a provider looks like the former one.
+	Before nullable.Nullable[ConfigValue] `json:"before"`
+
+	// Path Example: providers.claude
+	Path string `json:"path"`
+}
+
+// ConfigCheck defines model for ConfigCheck.
+type ConfigCheck struct {
+	BaseVersion int64 `json:"baseVersion"`
+
+	// Changes The differences from the version in force.
+	Changes []ConfigChange `json:"changes"`
+
+	// Ok Whether the draft can be applied.
+	Ok bool `json:"ok"`
+
+	// Prices The models whose prices the draft changes.
+	Prices   []PriceChange   `json:"prices"`
+	Problems []ConfigProblem `json:"problems"`
+	Warnings []string        `json:"warnings"`
+}
+
+// ConfigDraft defines model for ConfigDraft.
+type ConfigDraft struct {
+	// Author The id of the key that wrote it last; null if there is no draft.
+	Author nullable.Nullable[string] `json:"author"`
+
+	// BaseVersion The version that it was begun from; 0 if there was none.
+	BaseVersion int64 `json:"baseVersion"`
+
+	// Exists Whether a draft was begun. If not, `settings` are those of `baseVersion`.
+	Exists bool `json:"exists"`
+
+	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+	Settings  ManagedSettings         `json:"settings"`
+	UpdatedAt nullable.Nullable[Time] `json:"updatedAt"`
+}
+
+// ConfigItem defines model for ConfigItem.
+type ConfigItem struct {
+	Kind string `json:"kind"`
+
+	// Name For `alias` its pattern; `auto` for the list of that name.
+	Name string `json:"name"`
+
+	// Shadowed There are managed settings with this name too, without effect.
+	Shadowed bool `json:"shadowed"`
+
+	// Source `managed` can be changed with the draft; a name of the shipped list can be added to it. The others are changed where they are set.
+	Source string `json:"source"`
+
+	// Value As in the configuration file, with a member `routes` for a family and `models` for `auto`. A model has its price in force. Keys are masked.
+	Value map[string]interface{} `json:"value"`
+
+	// Where The line of the file, or the variable; null for the others.
+	//
+	// Example: stoa.yaml:14:5
+	Where nullable.Nullable[string] `json:"where"`
+}
+
+// ConfigPrice Rates in micro-credits per million tokens; null if there is no such model.
+type ConfigPrice struct {
+	CacheWrite     int64 `json:"cacheWrite"`
+	CacheWriteLong int64 `json:"cacheWriteLong"`
+	CachedInput    int64 `json:"cachedInput"`
+	Input          int64 `json:"input"`
+	Output         int64 `json:"output"`
+}
+
+// ConfigProblem defines model for ConfigProblem.
+type ConfigProblem struct {
+	// Message What is wrong, and what to do.
+	Message string `json:"message"`
+
+	// Path The setting, as in `providers[0].baseURL`; empty if it concerns the draft as a whole.
+	Path string `json:"path"`
+
+	// Where The line of the file, if that is at fault.
+	Where nullable.Nullable[string] `json:"where"`
+}
+
+// ConfigValue A setting as in `ConfigItem`; null if there is none. A new key of a provider looks like the former one.
+type ConfigValue = json.RawMessage
+
+// ConfigVersion defines model for ConfigVersion.
+type ConfigVersion struct {
+	// Author The id of the key that applied it.
+	Author string `json:"author"`
+
+	// Changes The differences from the version before.
+	//
+	// Example: ["providers.claude added"]
+	Changes   []string `json:"changes"`
+	CreatedAt Time     `json:"createdAt"`
+
+	// ID Example: cfg_7
+	ID      string                    `json:"id"`
+	Note    nullable.Nullable[string] `json:"note"`
+	Version int64                     `json:"version"`
+}
+
+// ConfigVersionDetail defines model for ConfigVersionDetail.
+type ConfigVersionDetail struct {
+	// Author The id of the key that applied it.
+	Author string `json:"author"`
+
+	// Changes The differences from the version before.
+	Changes   []string `json:"changes"`
+	CreatedAt Time     `json:"createdAt"`
+
+	// ID Example: cfg_7
+	ID   string                    `json:"id"`
+	Note nullable.Nullable[string] `json:"note"`
+
+	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+	Settings ManagedSettings `json:"settings"`
+	Version  int64           `json:"version"`
+}
+
+// ConfigVersionList defines model for ConfigVersionList.
+type ConfigVersionList struct {
+	Data    []ConfigVersion `json:"data"`
+	HasMore bool            `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Connection defines model for Connection.
@@ -2703,6 +2857,9 @@ type Limits struct {
 	ServerSessionIdleSeconds int64 `json:"serverSessionIdleSeconds"`
 }
 
+// ManagedSettings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+type ManagedSettings = json.RawMessage
+
 // Member A person who can sign in to the account.
 type Member struct {
 	CreatedAt Time `json:"createdAt"`
@@ -2997,6 +3154,12 @@ type Node struct {
 	// Example: 5f2d8e0c9a41
 	ConfigHash string `json:"configHash"`
 
+	// ConfigProblem Why it could not take the newest version; null if it could. Such a node is not ready.
+	ConfigProblem nullable.Nullable[string] `json:"configProblem"`
+
+	// ConfigVersion The version of the managed settings that it uses; 0 if there is none.
+	ConfigVersion int64 `json:"configVersion"`
+
 	// ID The id of one start of a process; each start has a new one.
 	//
 	// Example: node_01JQ8Z6W5T3S9K2M4N6P8R0V1X
@@ -3198,6 +3361,16 @@ type Price struct {
 
 	// Version Names the price list.
 	Version string `json:"version"`
+}
+
+// PriceChange defines model for PriceChange.
+type PriceChange struct {
+	// After Rates in micro-credits per million tokens; null if there is no such model.
+	After nullable.Nullable[ConfigPrice] `json:"after"`
+
+	// Before Rates in micro-credits per million tokens; null if there is no such model.
+	Before nullable.Nullable[ConfigPrice] `json:"before"`
+	Model  string                         `json:"model"`
 }
 
 // Provider defines model for Provider.
@@ -4205,6 +4378,12 @@ type SetAgentTool struct {
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
+// SetConfigDraft defines model for SetConfigDraft.
+type SetConfigDraft struct {
+	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+	Settings ManagedSettings `json:"settings"`
+}
+
 // SetConnectionLimits The limits of calls of its tools. Absent members are unchanged.
 type SetConnectionLimits struct {
 	// CallsPerMinute 60 by default.
@@ -4404,6 +4583,12 @@ type TaskRunList struct {
 
 	// NextCursor For the next page; null on the last page.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// TestConfigDraft defines model for TestConfigDraft.
+type TestConfigDraft struct {
+	// Provider The name of a provider of the draft.
+	Provider string `json:"provider"`
 }
 
 // TestConnectionTool defines model for TestConnectionTool.
@@ -5972,6 +6157,42 @@ type ListBudgetWindowsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// DeleteConfigDraftParams defines parameters for DeleteConfigDraft.
+type DeleteConfigDraftParams struct {
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// SetConfigDraftParams defines parameters for SetConfigDraft.
+type SetConfigDraftParams struct {
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ApplyConfigDraftParams defines parameters for ApplyConfigDraft.
+type ApplyConfigDraftParams struct {
+	// IfMatch Succeeds only if the object still has this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListConfigVersionsParams defines parameters for ListConfigVersions.
+type ListConfigVersionsParams struct {
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// RestoreConfigVersionParams defines parameters for RestoreConfigVersion.
+type RestoreConfigVersionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
 	// SpaceID Only steps of agents in this space.
@@ -6577,6 +6798,18 @@ type CreateBudgetJSONRequestBody = CreateBudget
 
 // UpdateBudgetJSONRequestBody defines body for UpdateBudget for application/json ContentType.
 type UpdateBudgetJSONRequestBody = UpdateBudget
+
+// SetConfigDraftJSONRequestBody defines body for SetConfigDraft for application/json ContentType.
+type SetConfigDraftJSONRequestBody = SetConfigDraft
+
+// ApplyConfigDraftJSONRequestBody defines body for ApplyConfigDraft for application/json ContentType.
+type ApplyConfigDraftJSONRequestBody = ApplyConfig
+
+// TestConfigDraftJSONRequestBody defines body for TestConfigDraft for application/json ContentType.
+type TestConfigDraftJSONRequestBody = TestConfigDraft
+
+// RestoreConfigVersionJSONRequestBody defines body for RestoreConfigVersion for application/json ContentType.
+type RestoreConfigVersionJSONRequestBody = ApplyConfig
 
 // CreateConnectionJSONRequestBody defines body for CreateConnection for application/json ContentType.
 type CreateConnectionJSONRequestBody = CreateConnection

@@ -42,6 +42,7 @@ const (
 	CodeMethodNotAllowed     Code = "method_not_allowed"
 	CodeRequestTimeout       Code = "request_timeout"
 	CodeConflict             Code = "already_exists"
+	CodeSetInFile            Code = "set_in_file" // a setting that the configuration file has
 	CodePathConflict         Code = "path_conflict"
 	CodeNoText               Code = "text_not_available"
 	CodePrecondition         Code = "precondition_failed"

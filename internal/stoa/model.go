@@ -63,6 +63,10 @@ type Route struct {
 	// Fingerprint identifies the provider's address and credential. A state belongs to one
 	// of them; see [State.Fits].
 	Fingerprint string `yaml:"-"`
+	// Handle is the provider in package upstream with the settings that the route was made
+	// with, so that a call keeps them while others are applied. Nil means the provider that has
+	// the name when the call is made.
+	Handle any `yaml:"-"`
 }
 
 // Traits are the properties of an upstream model that a codec needs. The zero value is a

@@ -19,6 +19,10 @@ type Node struct {
 	SeenAt     time.Time // when it last said that it lives; by the clock of the database
 	Calls      int64     // model calls under way, as it said then
 	Sessions   int64     // that it runs
+	// ConfigVersion is the version of the managed settings that it uses. ConfigProblem is the
+	// reason why it could not take the newest one; empty if it could.
+	ConfigVersion int64
+	ConfigProblem string
 }
 
 // maxNodes limits a list of nodes. Each has a pool of connections to the same
@@ -29,10 +33,10 @@ const maxNodes = 1000
 func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (n Node, err error) {
 		var started, seen int64
-		err = rows.Scan(&n.ID, &n.Version, &n.ConfigHash, &n.Address, &started, &seen, &n.Calls, &n.Sessions)
+		err = rows.Scan(&n.ID, &n.Version, &n.ConfigHash, &n.Address, &started, &seen, &n.Calls, &n.ConfigVersion, &n.ConfigProblem, &n.Sessions)
 		n.StartedAt, n.SeenAt = db.Time(started), db.Time(seen)
 		return n, err
-	}, `SELECT id, version, config_hash, address, started_at, seen_at, calls,
+	}, `SELECT id, version, config_hash, address, started_at, seen_at, calls, config_version, config_problem,
 			(SELECT COUNT(*) FROM sessions s JOIN runners r ON r.id = s.owner WHERE s.status = 'running' AND r.node_id = nodes.id)
 		FROM nodes WHERE alive = 1 ORDER BY started_at, id LIMIT $1`, maxNodes)
 }

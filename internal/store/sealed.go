@@ -23,6 +23,10 @@ var sealedTables = map[string]struct{ list, update string }{
 		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 AND deleted_at = 0 ORDER BY id LIMIT $2`,
 		update: `UPDATE secrets SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
+	"config_secrets": {
+		list:   `SELECT 'service', id, 'provider ' || provider, origin, 1, sealed FROM config_secrets WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE config_secrets SET sealed = $3 WHERE $1 = 'service' AND id = $2 AND sealed = $4`,
+	},
 	"connection_tokens": {
 		list:   `SELECT account_id, id, 'oauth', issuer || ' ' || resource, version, sealed FROM connection_tokens WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE connection_tokens SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,

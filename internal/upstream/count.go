@@ -19,7 +19,7 @@ const CountTime = 2 * time.Second
 // the caller's fault: the call cannot be expressed for the vendor.
 func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens int64, ok bool, err error) {
 	for _, r := range m.Routes {
-		pr := p.provider(r.Provider)
+		pr := p.provider(&r)
 		if pr == nil {
 			continue
 		}

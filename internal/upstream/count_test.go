@@ -35,7 +35,7 @@ func TestACounterIsGivenTwoSeconds(t *testing.T) {
 			t.Error("a failure counted")
 		}
 		synctest.Wait()
-		if n := pool.provider("messages").inFlight.Load(); n != 0 {
+		if n := pool.provider(&stoa.Route{Provider: "messages"}).inFlight.Load(); n != 0 {
 			t.Errorf("%d calls are in flight", n)
 		}
 	})

@@ -34,7 +34,7 @@ func (p *Pool) order(routes []stoa.Route, call *stoa.Call) ([]stoa.Route, stoa.R
 	}
 	if made := call.Prefer; made != nil {
 		for i, r := range routes {
-			pr := p.provider(r.Provider)
+			pr := p.provider(&r)
 			if pr == nil {
 				continue
 			}

@@ -155,7 +155,7 @@ func TestOrderOfRoutes(t *testing.T) {
 	} {
 		call := stoa.Call{}
 		if test.made != "" {
-			call.Prefer = &stoa.State{Wire: "messages", Model: "m", Provider: p.provider(test.made).fingerprint}
+			call.Prefer = &stoa.State{Wire: "messages", Model: "m", Provider: p.provider(&stoa.Route{Provider: test.made}).fingerprint}
 		}
 		if names, reason := order(test.m, call); names != test.names || reason != test.by {
 			t.Errorf("made by %q: %s by %s, want %s by %s", test.made, names, reason, test.names, test.by)

@@ -93,7 +93,7 @@ func (c *exchange) run(routes []stoa.Route, reason stoa.RouteReason) {
 // tryRoute makes one attempt, with its retries, on one route. It returns nil and nil if the
 // route served the call or the reader stopped, and err only if ctx ended.
 func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
-	pr := c.pool.provider(r.Provider)
+	pr := c.pool.provider(r)
 	if pr == nil {
 		return absent(), nil
 	}

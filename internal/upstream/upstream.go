@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +115,6 @@ type Pool struct {
 	userAgent []string // one value; shared by all requests
 
 	providers atomic.Pointer[map[string]*provider]
-	updating  sync.Mutex
 
 	active   atomic.Int64 // calls in progress
 	retrying atomic.Int64 // of these, waiting for or making a retry
@@ -131,12 +129,27 @@ func New(cfg Config) *Pool {
 	return p
 }
 
-// Update replaces the providers. Calls in progress finish with their original settings. An
-// unchanged provider keeps its breakers and counters; a changed one gets new ones, but still
-// counts its calls in flight.
-func (p *Pool) Update(providers []stoa.Provider) {
-	p.updating.Lock()
-	defer p.updating.Unlock()
+// A Set is the providers of one configuration; see [Pool.Prepare].
+type Set struct{ providers map[string]*provider }
+
+// Handle returns the provider with a name for [stoa.Route], or nil if it is not in the set.
+func (s *Set) Handle(name string) any {
+	if pr := s.providers[name]; pr != nil {
+		return pr
+	}
+	return nil
+}
+
+// Use makes a set the current one. Calls in progress finish with their original settings.
+func (p *Pool) Use(s *Set) { p.providers.Store(&s.providers) }
+
+// Update prepares the providers and uses them.
+func (p *Pool) Update(providers []stoa.Provider) { p.Use(p.Prepare(providers)) }
+
+// Prepare returns the providers without using them, so that routes can be made with their
+// handles first. An unchanged provider keeps its breakers and counters; a changed one gets
+// new ones, but still counts its calls in flight.
+func (p *Pool) Prepare(providers []stoa.Provider) *Set {
 	var old map[string]*provider
 	if m := p.providers.Load(); m != nil {
 		old = *m
@@ -154,7 +167,7 @@ func (p *Pool) Update(providers []stoa.Provider) {
 		}
 		next[s.Name] = made
 	}
-	p.providers.Store(&next)
+	return &Set{next}
 }
 
 // identity is the encoding requested for replies.
@@ -170,13 +183,19 @@ func (p *Pool) complete(h http.Header, to *url.URL) {
 	}
 }
 
-func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
+// provider returns the provider of a route, or nil if there is none.
+func (p *Pool) provider(r *stoa.Route) *provider {
+	if pr, ok := r.Handle.(*provider); ok {
+		return pr
+	}
+	return (*p.providers.Load())[r.Provider]
+}
 
 // Healthy reports whether an account's call of the model would be sent now: the provider of
 // one of its routes is below its maxInFlight, and that route's circuit is not open.
 func (p *Pool) Healthy(account string, m stoa.Model) bool {
 	for _, r := range m.Routes {
-		pr := p.provider(r.Provider)
+		pr := p.provider(&r)
 		if pr == nil || pr.inFlight.Load() >= pr.maxInFlight {
 			continue
 		}

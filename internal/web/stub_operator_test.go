@@ -12,7 +12,7 @@ import (
 func operatorReplies() map[string]string {
 	at := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format("2006-01-02T15:04:05.000Z") }
 	node := func(id, version, address, hash string, self bool) string {
-		return fmt.Sprintf(`{"id":%q,"version":%q,"address":%q,"startedAt":%q,"seenAt":%q,"calls":12,"sessions":3,"configHash":%q,"self":%v}`,
+		return fmt.Sprintf(`{"id":%q,"version":%q,"address":%q,"startedAt":%q,"seenAt":%q,"calls":12,"sessions":3,"configHash":%q,"configVersion":7,"configProblem":null,"self":%v}`,
 			id, version, address, at(26*time.Hour), at(time.Second), hash, self)
 	}
 	calls := func(calls, errors int, took string) string {
@@ -23,6 +23,19 @@ func operatorReplies() map[string]string {
 			at(5*time.Hour), calls(412, 7, "1834"), calls(19_571, 31, "1702"), at(time.Minute), calls(400, 2, "1600"), calls(19_000, 4, "1650"), calls(0, 0, "null"), calls(3, 0, "900")),
 		"POST /providers/{name}/test of openai": `{"provider":"openai","model":"gpt-5.2","ok":true,"status":null,"errorCode":null,"text":"It responded.","attempts":1,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":641}`,
 		"POST /providers/{name}/test of claude": `{"provider":"claude","model":"claude-haiku-4-5","ok":false,"status":401,"errorCode":"upstream_error","text":"The provider rejects the key or its permissions.","attempts":1,"timeToFirstTokenMilliseconds":null,"durationMilliseconds":93}`,
+		"GET /config": `{"version":7,"latestVersion":7,"problem":null,"data":[` + strings.Join([]string{
+			`{"kind":"provider","name":"claude","source":"managed","where":null,"shadowed":false,"value":{"name":"claude","wire":"messages","baseURL":"https://api.anthropic.com","apiKey":"********"}}`,
+			`{"kind":"provider","name":"gpu","source":"file","where":"/etc/stoa/stoa.yaml:14:5","shadowed":false,"value":{"name":"gpu","wire":"chat","dialect":"compatible","baseURL":"http://gpu.internal:8000/v1"}}`,
+			`{"kind":"model","name":"alpha-sonnet-5-5","source":"shipped","where":null,"shadowed":false,"value":{"family":"alpha","price":{"input":3000000,"cachedInput":300000,"cacheWrite":3750000,"cacheWriteLong":6000000,"output":15000000}}}`,
+			`{"kind":"plan","name":"free","source":"shipped","where":null,"shadowed":false,"value":{"name":"Free","gatedModels":false,"requestsPerMinute":60,"activeSessions":20}}`,
+		}, ",") + `]}`,
+		"GET /config/draft":                       stubDraft,
+		"PUT /config/draft":                       stubDraft,
+		"POST /config/draft/check":                `{"ok":true,"baseVersion":7,"problems":[],"warnings":[],"changes":[{"path":"providers.claude","before":{"apiKey":"********","name":"claude","wire":"messages"},"after":{"apiKey":"********","maxInFlight":64,"name":"claude","wire":"messages"}},{"path":"models.alpha-sonnet-5-5","before":null,"after":{"price":{"input":4000000,"output":16000000}}}],"prices":[{"model":"alpha-sonnet-5-5","before":{"input":3000000,"cachedInput":300000,"cacheWrite":3750000,"cacheWriteLong":6000000,"output":15000000},"after":{"input":4000000,"cachedInput":4000000,"cacheWrite":5000000,"cacheWriteLong":8000000,"output":16000000}}]}`,
+		"POST /config/draft/test":                 `{"provider":"claude","model":"claude-haiku-4-5","ok":true,"status":null,"errorCode":null,"text":"It responded.","attempts":1,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":641}`,
+		"POST /config/draft/apply":                stubVersion(8, `["models.alpha-sonnet-5-5 added","providers.claude changed"]`),
+		"POST /config/versions/{version}/restore": stubVersion(9, `["providers.claude changed"]`),
+		"GET /config/versions":                    `{"data":[` + stubVersion(7, `["plans.team added"]`) + "," + stubVersion(6, `["providers.claude added","families.alpha added"]`) + `],"nextCursor":null,"hasMore":false}`,
 		"GET /nodes": `{"data":[` + strings.Join([]string{
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V1X", "1.4.0", "10.0.0.7:8080", "5f2d8e0c9a41", true),
 			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V2X", "1.4.0", "10.0.0.8:8080", "5f2d8e0c9a41", false),
@@ -43,6 +56,14 @@ func operatorReplies() map[string]string {
 		"POST /budgets":             stubBudget("3", "account", "null", "0", "0"),
 		"GET /requests/{id}":        stubRequest("found", 404, "model_not_found"),
 	}
+}
+
+// stubDraft is a draft of the managed settings.
+const stubDraft = `{"settings":{"providers":[{"apiKey":"********","maxInFlight":64,"name":"claude","wire":"messages"}],"models":{"alpha-sonnet-5-5":{"price":{"input":4000000,"output":16000000}}}},"exists":true,"baseVersion":7,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","updatedAt":"2026-11-20T11:57:00.000Z"}`
+
+// stubVersion is a version of the managed settings.
+func stubVersion(n int, changes string) string {
+	return fmt.Sprintf(`{"id":"cfg_%d","version":%d,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","note":"A note","changes":%s,"createdAt":"2026-11-20T11:57:00.000Z"}`, n, n, changes)
 }
 
 // stubBudget is a budget of 5 credits a month.

@@ -174,6 +174,10 @@ export interface AnswerInput {
   outputs?: ToolOutput[] | null;
 }
 
+export interface ApplyConfig {
+  note?: string | null;
+}
+
 export interface Attachment {
   id: string;
   mimeType: string;
@@ -416,6 +420,86 @@ export interface Compaction {
   encrypted_content: string;
   id: string;
   type: "compaction";
+}
+
+export interface Config {
+  data: ConfigItem[];
+  latestVersion: number;
+  problem: string | null;
+  version: number;
+}
+
+export interface ConfigChange {
+  after: ConfigValue;
+  before: ConfigValue;
+  path: string;
+}
+
+export interface ConfigCheck {
+  baseVersion: number;
+  changes: ConfigChange[];
+  ok: boolean;
+  prices: PriceChange[];
+  problems: ConfigProblem[];
+  warnings: string[];
+}
+
+export interface ConfigDraft {
+  author: string | null;
+  baseVersion: number;
+  exists: boolean;
+  settings: ManagedSettings;
+  updatedAt: string | null;
+}
+
+export interface ConfigItem {
+  kind: "provider" | "family" | "model" | "auto" | "alias" | "plan";
+  name: string;
+  shadowed: boolean;
+  source: "file" | "environment" | "managed" | "shipped";
+  value: Record<string, unknown>;
+  where: string | null;
+}
+
+export type ConfigPrice = {
+  cacheWrite: number;
+  cacheWriteLong: number;
+  cachedInput: number;
+  input: number;
+  output: number;
+} | null;
+
+export interface ConfigProblem {
+  message: string;
+  path: string;
+  where: string | null;
+}
+
+export type ConfigValue = Record<string, unknown> | null;
+
+export interface ConfigVersion {
+  author: string;
+  changes: string[];
+  createdAt: string;
+  id: string;
+  note: string | null;
+  version: number;
+}
+
+export interface ConfigVersionDetail {
+  author: string;
+  changes: string[];
+  createdAt: string;
+  id: string;
+  note: string | null;
+  settings: ManagedSettings;
+  version: number;
+}
+
+export interface ConfigVersionList {
+  data: ConfigVersion[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface Connection {
@@ -1639,6 +1723,8 @@ export interface Limits {
   serverSessionIdleSeconds: number;
 }
 
+export type ManagedSettings = Record<string, unknown>;
+
 export interface Member {
   createdAt: string;
   email: string | null;
@@ -1878,6 +1964,8 @@ export interface Node {
   address: string;
   calls: number;
   configHash: string;
+  configProblem: string | null;
+  configVersion: number;
   id: string;
   seenAt: string;
   self: boolean;
@@ -2033,6 +2121,12 @@ export interface Price {
   inputMicroPerMillion: number;
   outputMicroPerMillion: number;
   version: string;
+}
+
+export interface PriceChange {
+  after: ConfigPrice;
+  before: ConfigPrice;
+  model: string;
 }
 
 export interface Provider {
@@ -2827,6 +2921,10 @@ export interface SetAgentTool {
   visitors?: "no" | "yes" | null;
 }
 
+export interface SetConfigDraft {
+  settings: ManagedSettings;
+}
+
 export type SetConnectionLimits = {
   callsPerMinute?: number | null;
   maxConcurrent?: number | null;
@@ -2944,6 +3042,10 @@ export interface TaskRunList {
   data: TaskRun[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface TestConfigDraft {
+  provider: string;
 }
 
 export interface TestConnectionTool {

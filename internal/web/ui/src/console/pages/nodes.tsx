@@ -25,6 +25,16 @@ function Living({ of: l }: { of: NodeList }) {
           </p>
         </Notice>
       )}
+      {l.data.map(
+        (n) =>
+          n.configProblem && (
+            <Notice meaning="failed" key={n.id}>
+              <p class="breaks">
+                <b>{n.address} is not ready.</b> {n.configProblem}
+              </p>
+            </Notice>
+          ),
+      )}
       {versions.size > 1 && (
         <Notice>
           <p>They run {of(versions.size, "version")} of the program, as they do while a new one is rolled out.</p>
@@ -58,7 +68,7 @@ function Living({ of: l }: { of: NodeList }) {
                   <code class="nowrap" title={n.configHash}>
                     {n.configHash.slice(0, 12)}
                   </code>{" "}
-                  {!l.sameConfig && n.configHash !== usual && <Badge meaning="waiting">differs</Badge>}
+                  {n.configVersion > 0 && <span class="small muted nowrap">version {n.configVersion}</span>} {!l.sameConfig && n.configHash !== usual && <Badge meaning="waiting">differs</Badge>}
                 </div>
               ),
             },

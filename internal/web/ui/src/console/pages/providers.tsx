@@ -3,13 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 import type { Provider, ProviderFailure, ProviderList, ProviderRoute, ProviderTest, RecentCalls, RecentProvider, RecentProviderList } from "../../lib/contract";
 import { count, duration, local, moment, of } from "../../lib/format";
 import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
-import { Code } from "../parts/code";
 import { useAction } from "../parts/form";
 import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
 import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
 import { withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
+import { Tested, Vendors } from "./vendors";
 
 export const ProvidersPage = () => (
   <PolledPage<ProviderList> title="Providers" path="/providers" every={10_000}>
@@ -27,6 +27,7 @@ function All({ of: p }: { of: ProviderList }) {
   }, [recent.reload]);
   return (
     <>
+      {offers("getConfig") && <Vendors />}
       <p class="muted small">
         {of(p.active, "call")} in progress, {count(p.retrying)} of them retrying. Totals count since the last restart or change of a provider's settings. The tables cover the last 24 hours; steps of agents are not included.
       </p>
@@ -41,34 +42,14 @@ function All({ of: p }: { of: ProviderList }) {
       {p.data.length === 0 && (
         <section class="panel">
           <Empty title="No providers">
-            <p>A provider is a vendor's address and key in the configuration.</p>
+            <p>A provider is a vendor's address and key. Add one above.</p>
           </Empty>
         </section>
       )}
       {p.data.map((one) => (
         <One key={one.name} of={one} recent={recent} />
       ))}
-      <Add />
     </>
-  );
-}
-
-// Add shows how to configure a provider.
-function Add() {
-  return (
-    <section class="panel" aria-labelledby="add">
-      <header>
-        <h2 id="add">Add a provider</h2>
-      </header>
-      <div class="body stack">
-        <p>
-          Add it to <code>stoa.yaml</code> with the families that it serves and its key in a file (<code>apiKeyFile</code>). Then reload with <code>kill -HUP</code> or <code>systemctl reload stoa</code>; a service that was started without a file has to be started with <code>--config stoa.yaml</code> once. <a href="/docs/connect-a-vendor">The guide</a> has the formats and the vendors.
-        </p>
-        <Code text={'providers:\n  - {name: claude, wire: messages, apiKeyFile: /etc/stoa/anthropic.key}\n  - {name: gpu, wire: chat, baseURL: "http://gpu.internal:8000/v1"}\nfamilies:\n  alpha: [{provider: claude}, {provider: gpu, model: qwen3}]   # the second serves when the first cannot'} />
-        <p>Check the file first:</p>
-        <Code text="stoa config check --config stoa.yaml" />
-      </div>
-    </section>
   );
 }
 
@@ -139,23 +120,6 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         />
       )}
     </section>
-  );
-}
-
-function Tested({ of: t }: { of: ProviderTest }) {
-  return (
-    <Notice meaning={t.ok ? "ok" : "failed"}>
-      <p>
-        <b>{t.ok ? "Healthy." : "The test failed."}</b> {t.text}
-      </p>
-      {t.model !== null && (
-        <p class="small muted breaks">
-          {t.model}, {of(t.attempts, "request")}, {duration(t.durationMilliseconds)}
-          {t.status !== null && `, HTTP ${t.status}`}
-          {t.errorCode !== null && <>, <code>{t.errorCode}</code></>}
-        </p>
-      )}
-    </Notice>
   );
 }
 

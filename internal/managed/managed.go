@@ -1,0 +1,176 @@
+// Package managed has the settings that operators change while the service runs: providers,
+// families, models, auto, aliases and plans. They are stored as versions and one shared draft,
+// in the form of the configuration file, which takes precedence over them name by name.
+//
+// The package decodes, checks and combines settings with the code that reads the file. It
+// puts nothing in force: package app builds catalog and pool from a [State]. A key of a
+// provider is encrypted for the origin of its server, and never returned. Start at [Load] and
+// [Manager].
+package managed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"stoa/internal/catalog"
+	"stoa/internal/config"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/vault"
+)
+
+// A State is the configuration of a node: the file, the environment and the flags, with a
+// version of the managed settings.
+type State struct {
+	Version  int64 // 0: no managed settings
+	Base     config.Config
+	Config   config.Config // Base with the managed settings
+	Shadowed []config.Shadowed
+	// Invalid are the problems of the managed settings; see [State.Build].
+	Invalid error
+	// Refused is a newer version that the node could not take, and Problem the reason.
+	Refused int64
+	Problem string
+}
+
+// Load reads a version and returns the state with it, which [State.Build] checks. Its error is
+// one of the database.
+func Load(ctx context.Context, st *store.Store, v *vault.Vault, base config.Config, n int64) (*State, error) {
+	s := &State{Version: n, Base: base, Config: base}
+	if n == 0 {
+		return s, nil
+	}
+	err := st.Read(ctx, func(tx *store.Tx) error {
+		version, err := tx.ConfigVersion(ctx, n)
+		if err != nil {
+			return err
+		}
+		s.Config, s.Shadowed, s.Invalid, err = combine(ctx, tx, v, base, version.Body)
+		return err
+	})
+	return s, err
+}
+
+// Build checks the settings and returns their catalog; handle as in [catalog.Options]. Its error
+// joins all problems.
+func (s *State) Build(handle func(provider string) any) (*catalog.Catalog, error) {
+	cat, err := build(s.Config, handle)
+	return cat, s.Config.Together(s.Invalid, s.Config.Confirm(err))
+}
+
+// Latest returns the number of the newest version.
+func Latest(ctx context.Context, st *store.Store) (n int64, err error) {
+	err = st.Read(ctx, func(tx *store.Tx) error {
+		n, err = tx.LatestConfig(ctx)
+		return err
+	})
+	return n, err
+}
+
+// Catalog checks a configuration and returns its catalog. Its errors name the setting and its
+// source. handle may be nil; see [catalog.Options].
+func Catalog(cfg config.Config, handle func(provider string) any) (*catalog.Catalog, error) {
+	cat, err := build(cfg, handle)
+	if err != nil {
+		return nil, cfg.Explain(err)
+	}
+	return cat, nil
+}
+
+func build(cfg config.Config, handle func(provider string) any) (*catalog.Catalog, error) {
+	return catalog.New(catalog.Options{
+		Providers: cfg.Upstreams(), Families: cfg.Families, Models: cfg.Models, Auto: cfg.Auto, Sandbox: cfg.Sandbox,
+		Aliases: cfg.Aliases, AliasSets: cfg.AliasSets, Handle: handle,
+	})
+}
+
+// combine returns the settings of a node with a document of managed ones, and the problems of
+// the document. err is an error of the database.
+func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Config, body string) (cfg config.Config, shadowed []config.Shadowed, invalid, err error) {
+	m, invalid := config.ParseManaged([]byte(body))
+	if invalid != nil {
+		return base, nil, invalid, nil
+	}
+	cfg, shadowed, invalid = base.With(m, func(p config.Provider) (string, error) {
+		if p.APIKey == "" {
+			return "", nil
+		}
+		s, failed := tx.ConfigSecret(ctx, string(p.APIKey))
+		if stoa.CodeOf(failed) == stoa.CodeNotFound {
+			return "", errors.New("its stored key is missing; enter the key again")
+		}
+		if failed != nil {
+			err = failed
+			return "", nil
+		}
+		key, failed := v.Open(ref(s.ID, p), s.Sealed)
+		if failed != nil {
+			return "", errors.New("its stored key cannot be decrypted; check secrets.keys, or enter the key again")
+		}
+		return string(key), nil
+	})
+	return cfg, shadowed, invalid, err
+}
+
+// ref is what a key of a provider is bound to.
+func ref(id string, p config.Provider) vault.Ref {
+	return vault.Ref{AccountID: "service", ID: id, Kind: "provider " + p.Name, Origin: p.Origin(), Version: 1}
+}
+
+// decode reads a document, with its numbers as they are written.
+func decode(body []byte) (map[string]any, error) {
+	var doc map[string]any
+	r := json.NewDecoder(bytes.NewReader(body))
+	r.UseNumber()
+	if err := r.Decode(&doc); err != nil || doc == nil {
+		return nil, stoa.Errorf(stoa.CodeInvalidType, "The settings must be an object.").At("settings")
+	}
+	return doc, nil
+}
+
+// encode writes a document with sorted members, so that equal documents have equal texts.
+func encode(doc any) []byte {
+	var b bytes.Buffer
+	w := json.NewEncoder(&b)
+	w.SetEscapeHTML(false)
+	if err := w.Encode(doc); err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// providersOf calls fn with the providers of a document.
+func providersOf(doc map[string]any, fn func(i int, name string, provider map[string]any) error) error {
+	list, _ := doc["providers"].([]any)
+	for i, item := range list {
+		if p, ok := item.(map[string]any); ok {
+			name, _ := p["name"].(string)
+			if err := fn(i, name, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Masked returns a stored document without the ids of keys.
+func Masked(body string) (json.RawMessage, error) {
+	doc, err := decode([]byte(body))
+	if err != nil {
+		return nil, fmt.Errorf("read stored settings: %w", err)
+	}
+	maskKeys(doc)
+	return encode(doc), nil
+}
+
+func maskKeys(doc map[string]any) {
+	_ = providersOf(doc, func(_ int, _ string, p map[string]any) error {
+		if key, _ := p["apiKey"].(string); key != "" {
+			p["apiKey"] = config.Masked
+		}
+		return nil
+	})
+}
