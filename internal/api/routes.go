@@ -46,6 +46,8 @@ func table() []rest.Route[*Server] {
 		rest.Stream("GET /api/v1/usage", "usage:read", (*Server).getUsage),
 		rest.Get("GET /api/v1/usage/reconcile", "usage:read", (*Server).reconcileUsage),
 
+		rest.Stream("GET /api/v1/statements/{month}", "usage:read", (*Server).getStatements),
+
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 

@@ -4299,6 +4299,60 @@ type SpaceList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// Statement An account's month: closing = opening + granted − withdrawn − charged, exactly.
+type Statement struct {
+	AccountID    string            `json:"accountId"`
+	AccountName  string            `json:"accountName"`
+	ChargedMicro int64             `json:"chargedMicro"`
+	Charges      []StatementCharge `json:"charges"`
+	ClosingMicro int64             `json:"closingMicro"`
+
+	// Final The statement will not change any more.
+	Final        bool              `json:"final"`
+	From         Time              `json:"from"`
+	GrantedMicro int64             `json:"grantedMicro"`
+	Grants       []StatementGrants `json:"grants"`
+
+	// Month Example: 2026-11
+	Month          string            `json:"month"`
+	OpeningMicro   int64             `json:"openingMicro"`
+	To             Time              `json:"to"`
+	Withdrawals    []StatementGrants `json:"withdrawals"`
+	WithdrawnMicro int64             `json:"withdrawnMicro"`
+}
+
+// StatementCharge The use of a model on a day of UTC, or in the month.
+type StatementCharge struct {
+	AmountMicro int64 `json:"amountMicro"`
+	Calls       int64 `json:"calls"`
+
+	// Day Not with `accountId=*`.
+	//
+	// Example: 2026-11-20
+	Day          string `json:"day,omitempty,omitzero"`
+	InputTokens  int64  `json:"inputTokens"`
+	Model        string `json:"model"`
+	OutputTokens int64  `json:"outputTokens"`
+}
+
+// StatementGrants The grants or withdrawals of a kind.
+type StatementGrants struct {
+	AmountMicro int64 `json:"amountMicro"`
+	Count       int64 `json:"count"`
+
+	// Kind `grant` is by an operator. New kinds may be added.
+	Kind string `json:"kind"`
+}
+
+// StatementList defines model for StatementList.
+type StatementList struct {
+	Data    []Statement `json:"data"`
+	HasMore bool        `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // StepEvent A model call; usage and credits are present when it is done.
 type StepEvent struct {
 	CreatedAt    Time   `json:"createdAt"`
@@ -6376,6 +6430,24 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// GetStatementsParams defines parameters for GetStatements.
+type GetStatementsParams struct {
+	// AccountID For operators, the account to read, or `*` for all; by default the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Format The format of the reply.
+	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 

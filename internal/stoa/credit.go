@@ -184,5 +184,14 @@ type Grant struct {
 	Amount      Credits   `db:"amount"`
 	Reason      string    `db:"reason"`
 	ExternalRef string    `db:"external_ref,null"`
+	Kind        GrantKind `db:"kind"`
 	CreatedAt   time.Time `db:"created_at"`
 }
+
+// A GrantKind is the origin of a grant.
+type GrantKind string
+
+// The kinds of grants.
+const (
+	GrantByOperator GrantKind = "grant" // also the first credits of an account
+)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"stoa/internal/stoa"
@@ -15,6 +16,7 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 	if g.ID == "" {
 		g.ID = stoa.NewID("led")
 	}
+	g.Kind = cmp.Or(g.Kind, stoa.GrantByOperator)
 	g.CreatedAt = tx.Now
 	// The account first: locks are taken in the order node, lease, account, and
 	// a grant for a missing account must not be written.

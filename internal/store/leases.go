@@ -120,6 +120,9 @@ type Funds struct {
 	Leased  stoa.Credits // leased and not spent
 }
 
+// spent returns the sum of all charges.
+func (f Funds) spent() stoa.Credits { return f.Granted - f.Balance - f.Leased }
+
 // Funds returns an account's credits, or CodeNotFound.
 func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds

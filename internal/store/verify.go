@@ -121,6 +121,10 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 	if err != nil {
 		return nil, fmt.Errorf("verify the windows of budgets: %w", err)
 	}
+	all = append(all, found...)
+	if found, err = tx.statementDifferences(ctx, accountID); err != nil {
+		return nil, fmt.Errorf("verify the statements: %w", err)
+	}
 	return append(all, found...), nil
 }
 

@@ -161,6 +161,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/link"
 		}
 	}
+	if strings.HasPrefix(path, "/statements/") {
+		op = "GET /statements/{month}"
+	}
 	if strings.HasSuffix(path, "/windows") {
 		op = "GET /budgets/{id}/windows"
 	}

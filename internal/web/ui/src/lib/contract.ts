@@ -2881,6 +2881,44 @@ export interface SpaceList {
   nextCursor: string | null;
 }
 
+export interface Statement {
+  accountId: string;
+  accountName: string;
+  chargedMicro: number;
+  charges: StatementCharge[];
+  closingMicro: number;
+  final: boolean;
+  from: string;
+  grantedMicro: number;
+  grants: StatementGrants[];
+  month: string;
+  openingMicro: number;
+  to: string;
+  withdrawals: StatementGrants[];
+  withdrawnMicro: number;
+}
+
+export interface StatementCharge {
+  amountMicro: number;
+  calls: number;
+  day?: string;
+  inputTokens: number;
+  model: string;
+  outputTokens: number;
+}
+
+export interface StatementGrants {
+  amountMicro: number;
+  count: number;
+  kind: string;
+}
+
+export interface StatementList {
+  data: Statement[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface StepEvent {
   createdAt: string;
   creditsMicro?: number;
