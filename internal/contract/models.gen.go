@@ -4981,12 +4981,19 @@ type UsageRow struct {
 	CreditsMicro      int64                     `json:"creditsMicro"`
 
 	// Day Example: 2026-11-20
-	Day          string                    `json:"day,omitempty,omitzero"`
-	EndUser      nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
-	InputTokens  int64                     `json:"inputTokens"`
-	KeyID        string                    `json:"keyId,omitempty,omitzero"`
-	Model        string                    `json:"model,omitempty,omitzero"`
-	OutputTokens int64                     `json:"outputTokens"`
+	Day     string                    `json:"day,omitempty,omitzero"`
+	EndUser nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
+
+	// EstimatedCalls Of all requests, those whose usage is an estimate, with usage by provider.
+	EstimatedCalls nullable.Nullable[int64] `json:"estimatedCalls,omitempty,omitzero"`
+
+	// FailedCalls Requests that failed free of charge, with usage by provider; their tokens are part of the sums.
+	FailedCalls  nullable.Nullable[int64] `json:"failedCalls,omitempty,omitzero"`
+	InputTokens  int64                    `json:"inputTokens"`
+	KeyID        string                   `json:"keyId,omitempty,omitzero"`
+	Model        string                   `json:"model,omitempty,omitzero"`
+	OutputTokens int64                    `json:"outputTokens"`
+	Provider     string                   `json:"provider,omitempty,omitzero"`
 
 	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
 	SavedMicro  int64                     `json:"savedMicro"`

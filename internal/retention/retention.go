@@ -88,6 +88,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receipts: %w", err)
 		}
+		if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeVendorFailures(ctx, before, purgeBatch) }); err != nil {
+			return fmt.Errorf("failed requests: %w", err)
+		}
 	}
 	if keep.Sessions > 0 {
 		if sessions, err = p.ended(ctx, now.Add(-keep.Sessions)); err != nil {

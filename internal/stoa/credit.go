@@ -176,6 +176,22 @@ type Charge struct {
 	Duration   time.Duration
 }
 
+// A VendorFailure is a request that failed free of charge after its provider had received it, and
+// that the provider may bill.
+type VendorFailure struct {
+	ID               string    `db:"id"`
+	AccountID        string    `db:"account_id"`
+	Provider         string    `db:"provider"`
+	Model            string    `db:"served"`
+	InputTokens      int64     `db:"input_tokens"`
+	CachedTokens     int64     `db:"cached_tokens"`
+	CacheWriteTokens int64     `db:"cache_write_tokens"`
+	OutputTokens     int64     `db:"output_tokens"`
+	ReasoningTokens  int64     `db:"reasoning_tokens"`
+	Estimated        bool      `db:"estimated"` // the provider reported no usage
+	CreatedAt        time.Time `db:"created_at"`
+}
+
 // A Grant adds credits to an account. ExternalRef, if set, is unique in the
 // service, so that the grant happens once.
 type Grant struct {

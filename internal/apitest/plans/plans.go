@@ -29,6 +29,7 @@ var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "
 // their text, with the reason why they may.
 var planned = map[string]string{
 	`SUM(written_off), 0) AS BIGINT)`:                    "usage: a report",
+	`FROM vendor_failures WHERE account_id = $1`:         "usage: a report",
 	`SELECT DISTINCT account_id FROM statements`:         "the check of the books: a report",
 	`SELECT CAST(created_at / 86400000000 AS BIGINT), `:  "statements and the check of the books: reports",
 	`SELECT kind, COUNT(*), CAST(SUM(amount) AS BIGINT)`: "the grants of an account in a month: a report",

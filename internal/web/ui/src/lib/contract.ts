@@ -3278,10 +3278,13 @@ export interface UsageRow {
   creditsMicro: number;
   day?: string;
   endUser?: string | null;
+  estimatedCalls?: number | null;
+  failedCalls?: number | null;
   inputTokens: number;
   keyId?: string;
   model?: string;
   outputTokens: number;
+  provider?: string;
   savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
