@@ -19,6 +19,7 @@ func viewCredits() view {
 		{"Held", "heldMicro", credits},
 		{"Granted", "grantedMicro", credits},
 		{"Spent", "spentMicro", credits},
+		{"Owed", "owedMicro", credits},
 	}}
 }
 

@@ -1253,15 +1253,27 @@ type CreateWebhook struct {
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
+// CreateWithdrawal defines model for CreateWithdrawal.
+type CreateWithdrawal struct {
+	AmountMicro int64 `json:"amountMicro"`
+
+	// ExternalRef Unique in the whole service.
+	ExternalRef string                    `json:"externalRef"`
+	Reason      nullable.Nullable[string] `json:"reason,omitempty,omitzero"`
+}
+
 // Credits defines model for Credits.
 type Credits struct {
 	AvailableMicro int64 `json:"availableMicro"`
 
-	// GrantedMicro The total of all grants.
+	// GrantedMicro The total of all grants, without withdrawals.
 	GrantedMicro int64 `json:"grantedMicro"`
 
 	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
+
+	// OwedMicro What withdrawals could not take; later grants pay it first.
+	OwedMicro int64 `json:"owedMicro,omitempty,omitzero"`
 
 	// SpentMicro The total of all charges.
 	SpentMicro int64 `json:"spentMicro"`
@@ -4340,7 +4352,7 @@ type StatementGrants struct {
 	AmountMicro int64 `json:"amountMicro"`
 	Count       int64 `json:"count"`
 
-	// Kind `grant` is by an operator. New kinds may be added.
+	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take. New kinds may be added.
 	Kind string `json:"kind"`
 }
 
@@ -5150,6 +5162,24 @@ type WebhookWithSecret struct {
 
 	// URL Null means that its events are stored to be read.
 	URL nullable.Nullable[string] `json:"url"`
+}
+
+// Withdrawal defines model for Withdrawal.
+type Withdrawal struct {
+	AccountID   string `json:"accountId"`
+	AmountMicro int64  `json:"amountMicro"`
+	CreatedAt   Time   `json:"createdAt"`
+	ExternalRef string `json:"externalRef"`
+
+	// ID Example: led_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// OwedMicro The rest, when it was made.
+	OwedMicro int64                     `json:"owedMicro"`
+	Reason    nullable.Nullable[string] `json:"reason"`
+
+	// TakenMicro The credits that were available.
+	TakenMicro int64 `json:"takenMicro"`
 }
 
 // WithheldTool defines model for WithheldTool.
@@ -6587,6 +6617,9 @@ type CreateAccountKeyJSONRequestBody = CreateKey
 
 // InviteAccountMemberJSONRequestBody defines body for InviteAccountMember for application/json ContentType.
 type InviteAccountMemberJSONRequestBody = InviteMember
+
+// CreateWithdrawalJSONRequestBody defines body for CreateWithdrawal for application/json ContentType.
+type CreateWithdrawalJSONRequestBody = CreateWithdrawal
 
 // CreateAgentJSONRequestBody defines body for CreateAgent for application/json ContentType.
 type CreateAgentJSONRequestBody = CreateAgent

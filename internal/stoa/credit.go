@@ -131,8 +131,9 @@ const TokensPerMessage = 4
 type Balance struct {
 	Available Credits
 	Held      Credits // reserved for calls in flight
-	Granted   Credits
+	Granted   Credits // without withdrawn credits
 	Spent     Credits
+	Owed      Credits // by withdrawals; later grants pay it first
 }
 
 // A Charge is the entry written when a call is settled: once per ID and immutable.
@@ -202,6 +203,7 @@ type Grant struct {
 	ExternalRef string    `db:"external_ref,null"`
 	Kind        GrantKind `db:"kind"`
 	CreatedAt   time.Time `db:"created_at"`
+	Repaid      Credits   // what the account owed and the grant paid
 }
 
 // A GrantKind is the origin of a grant.
@@ -209,5 +211,23 @@ type GrantKind string
 
 // The kinds of grants.
 const (
-	GrantByOperator GrantKind = "grant" // also the first credits of an account
+	GrantByOperator GrantKind = "grant"      // also the first credits of an account
+	Withdrawn       GrantKind = "withdrawal" // by an operator
+	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
 )
+
+// A Withdrawal takes credits from an account. ExternalRef is unique in the service, so that it
+// happens once.
+type Withdrawal struct {
+	ID          string    `db:"id"`
+	AccountID   string    `db:"account_id"`
+	Amount      Credits   `db:"amount"`
+	Taken       Credits   `db:"taken"`
+	Reason      string    `db:"reason"`
+	ExternalRef string    `db:"external_ref"`
+	Kind        GrantKind `db:"kind"`
+	CreatedAt   time.Time `db:"created_at"`
+}
+
+// Owed returns the part that could not be taken.
+func (w Withdrawal) Owed() Credits { return w.Amount - w.Taken }

@@ -831,10 +831,17 @@ export interface CreateWebhook {
   url?: string | null;
 }
 
+export interface CreateWithdrawal {
+  amountMicro: number;
+  externalRef: string;
+  reason?: string | null;
+}
+
 export interface Credits {
   availableMicro: number;
   grantedMicro: number;
   heldMicro: number;
+  owedMicro?: number;
   spentMicro: number;
 }
 
@@ -3366,6 +3373,17 @@ export interface WebhookWithSecret {
   status: string;
   updatedAt: string;
   url: string | null;
+}
+
+export interface Withdrawal {
+  accountId: string;
+  amountMicro: number;
+  createdAt: string;
+  externalRef: string;
+  id: string;
+  owedMicro: number;
+  reason: string | null;
+  takenMicro: number;
 }
 
 export interface WithheldTool {
