@@ -166,6 +166,23 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in rest.Request[
 	return reply, err
 }
 
+// createWithdrawal serves POST /api/v1/accounts/{id}/withdrawals. It does not run in the transaction of an
+// idempotency key, because credits are taken from leases before; the externalRef makes it safe
+// to repeat.
+func (s *Server) createWithdrawal(ctx context.Context, in rest.Request[byID, contract.CreateWithdrawal]) (rest.Reply[contract.Withdrawal], error) {
+	w, isNew, err := s.Ledger.Withdraw(ctx, stoa.Withdrawal{
+		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: in.Body.ExternalRef, Kind: stoa.Withdrawn,
+	}, true, nil)
+	reply := rest.Reply[contract.Withdrawal]{Body: contract.Withdrawal{
+		ID: w.ID, AccountID: w.AccountID, AmountMicro: int64(w.Amount), TakenMicro: int64(w.Taken), OwedMicro: int64(w.Owed()),
+		Reason: nullIfZero(w.Reason), ExternalRef: w.ExternalRef, CreatedAt: contract.Time(w.CreatedAt),
+	}}
+	if isNew {
+		reply.Status = http.StatusCreated
+	}
+	return reply, err
+}
+
 // createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator can grant every
 // permission of that account; only the scope "operator" is not granted by default. For
 // a key of the operator's own account, or with that scope, the rules of [auth.Within]

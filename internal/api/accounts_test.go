@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
@@ -374,5 +375,47 @@ func TestAnOperatorReadsBooksOfOthers(t *testing.T) {
 		if e := c.WantError(stoa.CodeInvalidValue, "GET", list+"?accountId=acc_none", nil); deref(e.Param) != "accountId" {
 			t.Errorf("%s: param %q", list, deref(e.Param))
 		}
+	}
+}
+
+func TestAWithdrawalIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	var acme contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Acme", "grantMicro": 1_000_000}).JSON(&acme)
+	h.ClientWith(t, acme.Key.Secret).Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "hi"})
+	path := "/api/v1/accounts/" + acme.ID + "/withdrawals"
+	var first, second contract.Withdrawal
+	c.Want(201, "POST", path, object{"amountMicro": 1_500_000, "externalRef": "refund_1", "reason": "refund"}).JSON(&first)
+	c.Want(200, "POST", path, object{"amountMicro": 1_500_000, "externalRef": "refund_1"}).JSON(&second)
+	if first.ID != second.ID || first.OwedMicro != second.OwedMicro || first.TakenMicro+first.OwedMicro != 1_500_000 || first.OwedMicro <= 500_000 {
+		t.Errorf("withdrew %+v, then %+v", first, second)
+	}
+	c.WantError(stoa.CodeConflict, "POST", path, object{"amountMicro": 1, "externalRef": "refund_1"})
+	c.WantError(stoa.CodeNotFound, "POST", "/api/v1/accounts/acc_none/withdrawals", object{"amountMicro": 1, "externalRef": "x"})
+	if e := c.WantError(stoa.CodeMissingParameter, "POST", path, object{"amountMicro": 1}); deref(e.Param) != "externalRef" {
+		t.Errorf("without a reference: %+v", e)
+	}
+	var account contract.AccountWithCredits
+	c.Want(200, "GET", "/api/v1/accounts/"+acme.ID, nil).JSON(&account)
+	if account.Credits.AvailableMicro != 0 || account.Credits.OwedMicro != first.OwedMicro {
+		t.Errorf("the account has %+v", account.Credits)
+	}
+	c.Want(201, "POST", "/api/v1/accounts/"+acme.ID+"/grants", object{"amountMicro": 2_000_000})
+	account = contract.AccountWithCredits{}
+	c.Want(200, "GET", "/api/v1/accounts/"+acme.ID, nil).JSON(&account)
+	if account.Credits.AvailableMicro != 2_000_000-first.OwedMicro || account.Credits.OwedMicro != 0 {
+		t.Errorf("after a grant it has %+v", account.Credits)
+	}
+	var log page[contract.AuditEntry]
+	c.Want(200, "GET", "/api/v1/audit?accountId="+acme.ID+"&action=createWithdrawal", nil).JSON(&log)
+	if len(log.Data) != 1 {
+		t.Errorf("the audit log has %+v", log.Data)
+	}
+	var list page[contract.Statement]
+	c.Want(200, "GET", statementsPath+string(stoa.MonthOf(time.Now()))+"?accountId="+acme.ID, nil).JSON(&list)
+	if s := list.Data[0]; s.WithdrawnMicro != 1_500_000 || len(s.Withdrawals) != 2 || s.ClosingMicro != account.Credits.AvailableMicro {
+		t.Errorf("the statement is %+v", s)
 	}
 }

@@ -117,6 +117,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	seen["createAccount"] = true
 	step(other, "updateAccount", 200, "PATCH", v1+"/accounts/"+other, object{"name": "Renamed"})
 	step(other, "createGrant", 201, "POST", v1+"/accounts/"+other+"/grants", object{"amountMicro": 5})
+	step(other, "createWithdrawal", 201, "POST", v1+"/accounts/"+other+"/withdrawals", object{"amountMicro": 2, "externalRef": "w"})
 	key := step(other, "createAccountKey", 201, "POST", v1+"/accounts/"+other+"/keys", object{"name": "k"})
 	step(other, "updateKey", 200, "PATCH", v1+"/keys/"+key, object{"name": "l"})
 

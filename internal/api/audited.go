@@ -107,7 +107,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 			return "", nil, err
 		}
 		return a.ID, contractAccount(a, s.Ledger.BalanceOf(a.ID, a.Funds)), nil
-	}, "PATCH /api/v1/accounts/{id}")
+	}, "PATCH /api/v1/accounts/{id}", "POST /api/v1/accounts/{id}/withdrawals")
 	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
 		m, err := tx.Member(ctx, account, id)
 		return auditedMember(m), err

@@ -20,6 +20,7 @@ func (s *Server) getCredits(ctx context.Context, in rest.Request[rest.None, rest
 func contractCredits(b stoa.Balance) contract.Credits {
 	return contract.Credits{
 		AvailableMicro: int64(b.Available), HeldMicro: int64(b.Held), GrantedMicro: int64(b.Granted), SpentMicro: int64(b.Spent),
+		OwedMicro: int64(b.Owed),
 	}
 }
 

@@ -46,6 +46,8 @@ func table() []rest.Route[*Server] {
 		rest.Stream("GET /api/v1/usage", "usage:read", (*Server).getUsage),
 		rest.Get("GET /api/v1/usage/reconcile", "usage:read", (*Server).reconcileUsage),
 
+		rest.Stream("GET /api/v1/statements/{month}", "usage:read", (*Server).getStatements),
+
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 
@@ -66,6 +68,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/accounts/{id}", stoa.ScopeOperatorRead, (*Server).getAccount),
 		rest.Update("PATCH /api/v1/accounts/{id}", stoa.ScopeOperatorBilling, (*Server).updateAccount),
 		rest.Create("POST /api/v1/accounts/{id}/grants", stoa.ScopeOperatorBilling, (*Server).createGrant),
+		rest.Update("POST /api/v1/accounts/{id}/withdrawals", stoa.ScopeOperatorBilling, (*Server).createWithdrawal),
 		rest.Create("POST /api/v1/accounts/{id}/keys", stoa.ScopeOperator, (*Server).createAccountKey),
 		rest.Create("POST /api/v1/accounts/{id}/members", stoa.ScopeOperatorBilling, (*Server).inviteAccountMember),
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/csv"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,6 +55,9 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if from.After(to) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
+	if slices.Contains(by, store.ByProvider) && !in.Caller.Key.Has(stoa.ScopeOperatorRead) {
+		return stoa.Errorf(stoa.CodeScope, "Usage by provider requires a key with the scope %q.", stoa.ScopeOperatorRead).At("groupBy")
+	}
 	accountID, err := s.requestedAccount(ctx, in.Caller, q.AccountID)
 	if q.AccountID == allAccounts && in.Caller.Key.Has(stoa.ScopeOperatorRead) {
 		accountID, err = allAccounts, nil
@@ -83,6 +87,9 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
 			TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount), SavedMicro: int64(u.Saved),
 		}
+		if slices.Contains(by, store.ByProvider) {
+			row.FailedCalls, row.EstimatedCalls = nullable.NewNullableWithValue(u.Failed), nullable.NewNullableWithValue(u.Estimated)
+		}
 		for i, word := range by {
 			setGroup(&row, word, u.Group[i])
 		}
@@ -107,6 +114,8 @@ func setGroup(row *contract.UsageRow, word, value string) {
 		row.AccountID = value
 	case "day":
 		row.Day = value
+	case store.ByProvider:
+		row.Provider = value
 	case "model":
 		row.Model = value
 	case "key":
@@ -125,7 +134,7 @@ func setGroup(row *contract.UsageRow, word, value string) {
 // groupNames contains the members of the JSON form, which are also the names of the
 // columns.
 var groupNames = map[string]string{
-	store.ByAccount: "accountId", "day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
+	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
 
 // usageCSV returns the rows as CSV with a header line.
@@ -138,6 +147,9 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 			names = append(names, "accountName")
 		}
 	}
+	if slices.Contains(by, store.ByProvider) {
+		names = append(names, "failedCalls", "estimatedCalls")
+	}
 	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro", "savedMicro")) // writes to a buffer cannot fail
 	for _, u := range sums {
 		var row []string
@@ -145,6 +157,9 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 			if row = append(row, plainCell(u.Group[i])); by[i] == store.ByAccount {
 				row = append(row, plainCell(u.Name))
 			}
+		}
+		if slices.Contains(by, store.ByProvider) {
+			row = append(row, strconv.FormatInt(u.Failed, 10), strconv.FormatInt(u.Estimated, 10))
 		}
 		for _, n := range []int64{u.Calls, u.Usage.InputTokens, u.Usage.CachedTokens, u.Usage.OutputTokens, u.Usage.Total(), int64(u.Amount), int64(u.Saved)} {
 			row = append(row, strconv.FormatInt(n, 10))

@@ -188,5 +188,5 @@ func (l *Ledger) held(accountID string) stoa.Credits {
 func balance(f store.Funds, held stoa.Credits) stoa.Balance {
 	unspent := f.Balance + f.Leased
 	held = min(held, unspent)
-	return stoa.Balance{Available: unspent - held, Held: held, Granted: f.Granted, Spent: f.Granted - unspent}
+	return stoa.Balance{Available: unspent - held, Held: held, Granted: f.Granted, Spent: f.Granted - unspent, Owed: f.Owed}
 }

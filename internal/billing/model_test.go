@@ -18,6 +18,7 @@ import (
 type model struct {
 	accounts []stoa.Account
 	granted  map[string]stoa.Credits
+	owed     map[string]stoa.Credits
 	charges  map[string]stoa.Charge // by id
 	grants   map[string]stoa.Grant  // by reference
 	holds    []*modelHold
@@ -66,7 +67,7 @@ func TestLedgerMatchesItsModel(t *testing.T) {
 		ctx := context.Background()
 		boom := errors.New("boom")
 		rapid.Check(t, func(rt *rapid.T) {
-			m := &model{granted: map[string]stoa.Credits{}, charges: map[string]stoa.Charge{}, grants: map[string]stoa.Grant{}}
+			m := &model{granted: map[string]stoa.Credits{}, owed: map[string]stoa.Credits{}, charges: map[string]stoa.Charge{}, grants: map[string]stoa.Grant{}}
 			run := stoa.NewID("run")
 			for range 2 {
 				a := storetest.Account(t, st, 0)
@@ -99,9 +100,37 @@ func TestLedgerMatchesItsModel(t *testing.T) {
 					case !created:
 						rt.Fatalf("the grant was not made")
 					}
-					m.granted[a.ID] += n
+					paid := min(n, m.owed[a.ID])
+					if g.Repaid != paid {
+						rt.Fatalf("%+v paid %d, want %d", g, g.Repaid, paid)
+					}
+					m.granted[a.ID] += n - paid
+					m.owed[a.ID] -= paid
+					g.Repaid = 0
 					if ref != "" {
 						m.grants[ref] = g
+					}
+				},
+				"withdraw": func(rt *rapid.T) {
+					a, n, owe := account.Draw(rt, "account"), stoa.Credits(amount.Draw(rt, "amount")+1), rapid.Bool().Draw(rt, "owe")
+					m.next++
+					asked := stoa.Withdrawal{AccountID: a.ID, Amount: n, ExternalRef: fmt.Sprint(run, "_w", m.next), Kind: stoa.Withdrawn}
+					taken := min(n, m.free(a.ID))
+					for _, first := range []bool{true, false} {
+						w, created, err := l.Withdraw(ctx, asked, owe, nil)
+						if !owe && taken == 0 {
+							if err != nil || created {
+								rt.Fatalf("nothing to take: %+v, %v", w, err)
+							}
+							continue
+						}
+						if err != nil || created != first || w.Taken != taken || owe && w.Owed() != n-taken || !owe && w.Owed() != 0 {
+							rt.Fatalf("withdrew %+v, created %v, %v; want %d of %d", w, created, err, taken, n)
+						}
+					}
+					m.granted[a.ID] -= taken
+					if owe {
+						m.owed[a.ID] += n - taken
 					}
 				},
 				"hold": func(rt *rapid.T) {
@@ -205,7 +234,7 @@ func TestLedgerMatchesItsModel(t *testing.T) {
 						if err != nil {
 							rt.Fatal(err)
 						}
-						want := stoa.Balance{Available: m.free(a.ID), Held: m.held(a.ID), Granted: m.granted[a.ID], Spent: m.spent(a.ID)}
+						want := stoa.Balance{Available: m.free(a.ID), Held: m.held(a.ID), Granted: m.granted[a.ID], Spent: m.spent(a.ID), Owed: m.owed[a.ID]}
 						if got != want {
 							rt.Fatalf("balance of %s: %+v, want %+v", a.ID, got, want)
 						}

@@ -1,10 +1,13 @@
 package billing
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"time"
 
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // unpaidFor is the time for which the cost of a call that failed free of charge counts.
@@ -47,6 +50,17 @@ func (u *unpaid) sum(now time.Time) (sum stoa.Credits) {
 // and its holds are still open, or if more is unpaid than the account has. The caller must
 // hold mu.
 func (a *account) free() stoa.Credits { return a.left() - a.unpaid.sum(time.Now()) }
+
+// RecordFailure stores a request that failed free of charge and whose provider may bill it, for the usage
+// by provider. If the store does not answer within seconds, it logs the failure instead.
+func (l *Ledger) RecordFailure(ctx context.Context, f stoa.VendorFailure) {
+	ctx = store.Promptly(context.WithoutCancel(ctx))
+	err := l.st.Write(ctx, func(tx *store.Tx) error { return tx.InsertVendorFailure(ctx, f) })
+	if err != nil {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a failed request was not recorded", slog.String("account", f.AccountID), slog.String("provider", f.Provider), slog.String("model", f.Model),
+			slog.Int64("inputTokens", f.InputTokens), slog.Int64("outputTokens", f.OutputTokens), slog.Any("error", err))
+	}
+}
 
 // Unpaid counts the cost of a request of the call that failed free of charge after its
 // provider had received it. It reports whether the credits also cover another request that

@@ -19,6 +19,7 @@ func viewCredits() view {
 		{"Held", "heldMicro", credits},
 		{"Granted", "grantedMicro", credits},
 		{"Spent", "spentMicro", credits},
+		{"Owed", "owedMicro", credits},
 	}}
 }
 
@@ -191,7 +192,7 @@ func groupings() map[string]column {
 	return map[string]column{
 		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain},
 		"agent": {"Agent", "agentId", plain}, "space": {"Space", "spaceId", plain},
-		"session": {"Session", "sessionId", plain}, "account": {"Account", "accountName", flexible}, "endUser": {"End user", "endUser", flexible},
+		"session": {"Session", "sessionId", plain}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 	}
 }
 
@@ -199,6 +200,9 @@ func viewUsage(by []string) view {
 	v := view{schema: "UsageRow"}
 	for _, word := range by {
 		v.columns = append(v.columns, groupings()[word])
+	}
+	if slices.Contains(by, "provider") {
+		v.columns = append(v.columns, column{"Failed", "failedCalls", count}, column{"Estimated", "estimatedCalls", count})
 	}
 	v.columns = append(v.columns,
 		column{"Calls", "calls", count}, column{"In", "inputTokens", count},
@@ -269,10 +273,10 @@ func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
 		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
-session, endUser and, for operators, account, which sums all accounts. Days, and dates of --from and --to,
-are those of --timezone. Keys, agents and spaces are shown by name, with the id if several share a name. An
-id without a name belongs to a deleted object, or to one that the key cannot list. JSON and CSV contain the
-ids.`,
+session, endUser and, for operators, account and provider, which sum all accounts. By provider it contains
+failed requests that vendors may bill, too. Days, and dates of --from and --to, are those of --timezone. Keys,
+agents and spaces are shown by name, with the id if several share a name. An id without a name belongs to a
+deleted object, or to one that the key cannot list. JSON and CSV contain the ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
 	}
 	o := e.output(c)
@@ -288,7 +292,7 @@ ids.`,
 				words[i] = "endUser"
 			}
 			if _, ok := groupings()[words[i]]; !ok {
-				return usagef("--by accepts day, model, agent, space, key, session, endUser and account, not %q", word)
+				return usagef("--by accepts day, model, agent, space, key, session, endUser, account and provider, not %q", word)
 			}
 		}
 		span := map[string]any{}
@@ -301,7 +305,7 @@ ids.`,
 			return usagef("--timezone %q is not a time zone; write one such as Europe/Berlin", *timezone)
 		}
 		query.Set("timezone", zone.String())
-		if slices.Contains(words, "account") {
+		if slices.Contains(words, "account") || slices.Contains(words, "provider") {
 			query.Set("accountId", "*")
 		}
 		for _, name := range []string{"from", "to"} {

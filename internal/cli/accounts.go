@@ -22,6 +22,7 @@ func viewAccount() view {
 		{"Held", "credits.heldMicro", credits},
 		{"Granted", "credits.grantedMicro", credits},
 		{"Spent", "credits.spentMicro", credits},
+		{"Owed", "credits.owedMicro", credits},
 		{"Spent 30 days", "spentLast30DaysMicro", credits},
 		{"Last used", "lastUsedAt", when},
 		{"Default space", "defaultSpaceId", plain},
@@ -45,6 +46,19 @@ func viewGrant() view {
 		{"Id", "id", plain},
 		{"Account", "accountId", plain},
 		{"Credits", "amountMicro", credits},
+		{"Reason", "reason", plain},
+		{"Reference", "externalRef", plain},
+		{"Time", "createdAt", when},
+	}}
+}
+
+func viewWithdrawal() view {
+	return view{"Withdrawal", []column{
+		{"Id", "id", plain},
+		{"Account", "accountId", plain},
+		{"Credits", "amountMicro", credits},
+		{"Taken", "takenMicro", credits},
+		{"Owed", "owedMicro", credits},
 		{"Reason", "reason", plain},
 		{"Reference", "externalRef", plain},
 		{"Time", "createdAt", when},
@@ -108,6 +122,19 @@ func (e *env) accounts() *cobra.Command {
 same grant again changes nothing and shows the first grant.`,
 			example: "  stoa accounts grant acme 5 --reason top-up --ref pay_1042",
 			op:      "POST /accounts/{ACCOUNT}/grants", show: viewGrant(),
+			fields: []field{
+				{"CREDITS", "amountMicro", asCredits, ""},
+				{"reason", "reason", asText, "the reason, for the ledger"},
+				{"ref", "externalRef", asText, "a unique `reference`"},
+			},
+		},
+		verb{
+			use: "withdraw ACCOUNT CREDITS", short: "Withdraw credits from an account",
+			long: `Take credits from an account, for example after a refund. What is not available is owed: later grants pay it
+first. The --ref is required and unique in the whole service: sending the same withdrawal again changes
+nothing and shows the first one.`,
+			example: "  stoa accounts withdraw acme 5 --reason refund --ref refund_1042",
+			op:      "POST /accounts/{ACCOUNT}/withdrawals", show: viewWithdrawal(), needs: []string{"externalRef"}, missing: "a withdrawal requires a --ref",
 			fields: []field{
 				{"CREDITS", "amountMicro", asCredits, ""},
 				{"reason", "reason", asText, "the reason, for the ledger"},

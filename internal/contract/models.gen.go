@@ -1407,15 +1407,27 @@ type CreateWebhook struct {
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
+// CreateWithdrawal defines model for CreateWithdrawal.
+type CreateWithdrawal struct {
+	AmountMicro int64 `json:"amountMicro"`
+
+	// ExternalRef Unique in the whole service.
+	ExternalRef string                    `json:"externalRef"`
+	Reason      nullable.Nullable[string] `json:"reason,omitempty,omitzero"`
+}
+
 // Credits defines model for Credits.
 type Credits struct {
 	AvailableMicro int64 `json:"availableMicro"`
 
-	// GrantedMicro The total of all grants.
+	// GrantedMicro The total of all grants, without withdrawals.
 	GrantedMicro int64 `json:"grantedMicro"`
 
 	// HeldMicro Reserved for running calls.
 	HeldMicro int64 `json:"heldMicro"`
+
+	// OwedMicro What withdrawals could not take; later grants pay it first.
+	OwedMicro int64 `json:"owedMicro,omitempty,omitzero"`
 
 	// SpentMicro The total of all charges.
 	SpentMicro int64 `json:"spentMicro"`
@@ -4478,6 +4490,60 @@ type SpaceList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// Statement An account's month: closing = opening + granted − withdrawn − charged, exactly.
+type Statement struct {
+	AccountID    string            `json:"accountId"`
+	AccountName  string            `json:"accountName"`
+	ChargedMicro int64             `json:"chargedMicro"`
+	Charges      []StatementCharge `json:"charges"`
+	ClosingMicro int64             `json:"closingMicro"`
+
+	// Final The statement will not change any more.
+	Final        bool              `json:"final"`
+	From         Time              `json:"from"`
+	GrantedMicro int64             `json:"grantedMicro"`
+	Grants       []StatementGrants `json:"grants"`
+
+	// Month Example: 2026-11
+	Month          string            `json:"month"`
+	OpeningMicro   int64             `json:"openingMicro"`
+	To             Time              `json:"to"`
+	Withdrawals    []StatementGrants `json:"withdrawals"`
+	WithdrawnMicro int64             `json:"withdrawnMicro"`
+}
+
+// StatementCharge The use of a model on a day of UTC, or in the month.
+type StatementCharge struct {
+	AmountMicro int64 `json:"amountMicro"`
+	Calls       int64 `json:"calls"`
+
+	// Day Not with `accountId=*`.
+	//
+	// Example: 2026-11-20
+	Day          string `json:"day,omitempty,omitzero"`
+	InputTokens  int64  `json:"inputTokens"`
+	Model        string `json:"model"`
+	OutputTokens int64  `json:"outputTokens"`
+}
+
+// StatementGrants The grants or withdrawals of a kind.
+type StatementGrants struct {
+	AmountMicro int64 `json:"amountMicro"`
+	Count       int64 `json:"count"`
+
+	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take. New kinds may be added.
+	Kind string `json:"kind"`
+}
+
+// StatementList defines model for StatementList.
+type StatementList struct {
+	Data    []Statement `json:"data"`
+	HasMore bool        `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // StepEvent A model call; usage and credits are present when it is done.
 type StepEvent struct {
 	CreatedAt    Time   `json:"createdAt"`
@@ -5112,12 +5178,19 @@ type UsageRow struct {
 	CreditsMicro      int64                     `json:"creditsMicro"`
 
 	// Day Example: 2026-11-20
-	Day          string                    `json:"day,omitempty,omitzero"`
-	EndUser      nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
-	InputTokens  int64                     `json:"inputTokens"`
-	KeyID        string                    `json:"keyId,omitempty,omitzero"`
-	Model        string                    `json:"model,omitempty,omitzero"`
-	OutputTokens int64                     `json:"outputTokens"`
+	Day     string                    `json:"day,omitempty,omitzero"`
+	EndUser nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
+
+	// EstimatedCalls Of all requests, those whose usage is an estimate, with usage by provider.
+	EstimatedCalls nullable.Nullable[int64] `json:"estimatedCalls,omitempty,omitzero"`
+
+	// FailedCalls Requests that failed free of charge, with usage by provider; their tokens are part of the sums.
+	FailedCalls  nullable.Nullable[int64] `json:"failedCalls,omitempty,omitzero"`
+	InputTokens  int64                    `json:"inputTokens"`
+	KeyID        string                   `json:"keyId,omitempty,omitzero"`
+	Model        string                   `json:"model,omitempty,omitzero"`
+	OutputTokens int64                    `json:"outputTokens"`
+	Provider     string                   `json:"provider,omitempty,omitzero"`
 
 	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
 	SavedMicro  int64                     `json:"savedMicro"`
@@ -5274,6 +5347,24 @@ type WebhookWithSecret struct {
 
 	// URL Null means that its events are stored to be read.
 	URL nullable.Nullable[string] `json:"url"`
+}
+
+// Withdrawal defines model for Withdrawal.
+type Withdrawal struct {
+	AccountID   string `json:"accountId"`
+	AmountMicro int64  `json:"amountMicro"`
+	CreatedAt   Time   `json:"createdAt"`
+	ExternalRef string `json:"externalRef"`
+
+	// ID Example: led_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// OwedMicro The rest, when it was made.
+	OwedMicro int64                     `json:"owedMicro"`
+	Reason    nullable.Nullable[string] `json:"reason"`
+
+	// TakenMicro The credits that were available.
+	TakenMicro int64 `json:"takenMicro"`
 }
 
 // WithheldTool defines model for WithheldTool.
@@ -6607,6 +6698,24 @@ type ListSpaceScheduledTasksParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// GetStatementsParams defines parameters for GetStatements.
+type GetStatementsParams struct {
+	// AccountID For operators, the account to read, or `*` for all; by default the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Format The format of the reply.
+	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListToolCallsParams defines parameters for ListToolCalls.
 type ListToolCallsParams struct {
 	// Status Only calls in this status.
@@ -6729,6 +6838,9 @@ type CreateAccountKeyJSONRequestBody = CreateKey
 
 // InviteAccountMemberJSONRequestBody defines body for InviteAccountMember for application/json ContentType.
 type InviteAccountMemberJSONRequestBody = InviteMember
+
+// CreateWithdrawalJSONRequestBody defines body for CreateWithdrawal for application/json ContentType.
+type CreateWithdrawalJSONRequestBody = CreateWithdrawal
 
 // CreateAgentJSONRequestBody defines body for CreateAgent for application/json ContentType.
 type CreateAgentJSONRequestBody = CreateAgent

@@ -49,7 +49,8 @@ type Stream struct {
 	made      int64 // minimum number of output tokens that this represents
 	cut       bool  // the upstream far exceeded the limit and was stopped
 	usage     stoa.Usage
-	usageAt   int // value of bytes when usage was reported
+	usageAt   int  // value of bytes when usage was reported
+	recorded  bool // this attempt failed and is recorded
 	hasUsage  bool
 	stop      stoa.Stop
 	firstText time.Duration
@@ -159,7 +160,7 @@ func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 func (s *Stream) record(ev *stoa.Event) {
 	switch ev.Kind {
 	case stoa.Started:
-		s.accepted, s.provider = true, ev.Provider
+		s.accepted, s.provider, s.recorded = true, ev.Provider, false
 		s.bytes, s.made, s.usage, s.usageAt, s.hasUsage, s.firstText = 0, 0, stoa.Usage{}, 0, false, 0
 	case stoa.UsageSoFar:
 		s.recordUsage(ev)
@@ -266,7 +267,22 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 // It reports whether the credits allow another one.
 func (s *Stream) unpaid() bool {
 	price := s.model.Price
+	s.recordFailure()
 	return s.holding.Unpaid(price.Cost(s.estimate()), price.Most(s.inputEstimate, min(leastOutput, s.limit)))
+}
+
+// recordFailure stores the usage of such a request. It is an estimate unless the provider reported
+// it after the last output.
+func (s *Stream) recordFailure() {
+	u, estimated := s.estimate(), s.usage.InputTokens == 0 || !s.plausible() || s.bytes > s.usageAt
+	if s.recorded { // the counts are those of an earlier request
+		u, estimated = stoa.Usage{InputTokens: s.inputEstimate}, true
+	}
+	s.recorded = true
+	s.g.Ledger.RecordFailure(context.Background(), stoa.VendorFailure{
+		AccountID: s.caller.Account.ID, Provider: s.trail.Provider, Model: s.model.ID, Estimated: estimated,
+		InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, CacheWriteTokens: u.CacheWriteTokens, OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
+	})
 }
 
 // Close releases the hold if the call was not charged. It may be called at any time and

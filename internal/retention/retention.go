@@ -3,7 +3,8 @@
 // operator sets a time, receipts, the audit log, sessions, and the events and tool calls of
 // sessions.
 //
-// The books balance before and after: the sums of receipts are kept as totals. The data of
+// Before receipts are removed, the statements of their months are stored. The books balance before
+// and after: the sums of receipts are kept as totals. The data of
 // deleted objects is removed by their own package (drive for files, session for the rows of
 // an agent), which alone can tell when it is no longer used. Start at [Purger.Run].
 package retention
@@ -14,6 +15,7 @@ import (
 	"log/slog"
 	"time"
 
+	"stoa/internal/billing"
 	"stoa/internal/config"
 	"stoa/internal/store"
 )
@@ -67,9 +69,15 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("replies: %w", err)
 	}
+	if err := billing.EndStatements(ctx, p.store, now); err != nil {
+		return err
+	}
 	var receipts, events, calls, sessions, audit int64
 	if keep.Receipts > 0 {
-		before := now.Add(-keep.Receipts)
+		before, err := p.receiptsBefore(ctx, now.Add(-keep.Receipts))
+		if err != nil {
+			return fmt.Errorf("receipts: %w", err)
+		}
 		receipts, err = p.each(ctx,
 			func(tx *store.Tx, after string) ([]string, error) {
 				return tx.AccountsWithReceipts(ctx, before, after, purgePage)
@@ -79,6 +87,9 @@ func (p *Purger) sweep(ctx context.Context) error {
 			})
 		if err != nil {
 			return fmt.Errorf("receipts: %w", err)
+		}
+		if _, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeVendorFailures(ctx, before, purgeBatch) }); err != nil {
+			return fmt.Errorf("failed requests: %w", err)
 		}
 	}
 	if keep.Sessions > 0 {
@@ -172,6 +183,19 @@ func (p *Purger) sweep(ctx context.Context) error {
 		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "sessions", sessions, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets, "audit", audit)
 	}
 	return nil
+}
+
+// receiptsBefore returns the time before which receipts may be removed: at most before, and the end
+// of the final statements.
+func (p *Purger) receiptsBefore(ctx context.Context, before time.Time) (time.Time, error) {
+	err := p.store.Read(ctx, func(tx *store.Tx) error {
+		_, until, err := tx.FinalStatements(ctx)
+		if until.Before(before) {
+			before = until
+		}
+		return err
+	})
+	return before, err
 }
 
 // requests removes rows of the request log that are too old, or too many for an account. The

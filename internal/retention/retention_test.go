@@ -153,6 +153,10 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 			}
 		}
 		now := time.Now()
+		write(func(tx *store.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE accounts SET created_at = $1`, now.Add(-100*day).UnixMicro())
+			return err
+		})
 		for i, a := range accounts {
 			write(func(tx *store.Tx) error {
 				lease, _, err := tx.Lease(ctx, a.ID, st.Node())

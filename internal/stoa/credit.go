@@ -131,8 +131,9 @@ const TokensPerMessage = 4
 type Balance struct {
 	Available Credits
 	Held      Credits // reserved for calls in flight
-	Granted   Credits
+	Granted   Credits // without withdrawn credits
 	Spent     Credits
+	Owed      Credits // by withdrawals; later grants pay it first
 }
 
 // A Charge is the entry written when a call is settled: once per ID and immutable.
@@ -176,6 +177,22 @@ type Charge struct {
 	Duration   time.Duration
 }
 
+// A VendorFailure is a request that failed free of charge after its provider had received it, and
+// that the provider may bill.
+type VendorFailure struct {
+	ID               string    `db:"id"`
+	AccountID        string    `db:"account_id"`
+	Provider         string    `db:"provider"`
+	Model            string    `db:"served"`
+	InputTokens      int64     `db:"input_tokens"`
+	CachedTokens     int64     `db:"cached_tokens"`
+	CacheWriteTokens int64     `db:"cache_write_tokens"`
+	OutputTokens     int64     `db:"output_tokens"`
+	ReasoningTokens  int64     `db:"reasoning_tokens"`
+	Estimated        bool      `db:"estimated"` // the provider reported no usage
+	CreatedAt        time.Time `db:"created_at"`
+}
+
 // A Grant adds credits to an account. ExternalRef, if set, is unique in the
 // service, so that the grant happens once.
 type Grant struct {
@@ -184,5 +201,33 @@ type Grant struct {
 	Amount      Credits   `db:"amount"`
 	Reason      string    `db:"reason"`
 	ExternalRef string    `db:"external_ref,null"`
+	Kind        GrantKind `db:"kind"`
+	CreatedAt   time.Time `db:"created_at"`
+	Repaid      Credits   // what the account owed and the grant paid
+}
+
+// A GrantKind is the origin of a grant.
+type GrantKind string
+
+// The kinds of grants.
+const (
+	GrantByOperator GrantKind = "grant"      // also the first credits of an account
+	Withdrawn       GrantKind = "withdrawal" // by an operator
+	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
+)
+
+// A Withdrawal takes credits from an account. ExternalRef is unique in the service, so that it
+// happens once.
+type Withdrawal struct {
+	ID          string    `db:"id"`
+	AccountID   string    `db:"account_id"`
+	Amount      Credits   `db:"amount"`
+	Taken       Credits   `db:"taken"`
+	Reason      string    `db:"reason"`
+	ExternalRef string    `db:"external_ref"`
+	Kind        GrantKind `db:"kind"`
 	CreatedAt   time.Time `db:"created_at"`
 }
+
+// Owed returns the part that could not be taken.
+func (w Withdrawal) Owed() Credits { return w.Amount - w.Taken }

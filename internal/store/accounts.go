@@ -53,14 +53,14 @@ func unspent(accounts string) string {
 // accountRow returns a SELECT of the columns of [AccountRow], with sums from the day of the
 // first placeholder on, over the following source named a.
 func accountRow() string {
-	return `SELECT ` + accounts.columns + `, granted, balance, ` + unspent("a") + `,
+	return `SELECT ` + accounts.columns + `, granted, balance, owed, ` + unspent("a") + `,
 		(SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charge_days WHERE account_id = a.id AND day >= $1),
 		(SELECT COALESCE(MAX(last_used_at), 0) FROM keys WHERE account_id = a.id) FROM `
 }
 
 func scanAccountRow(rows *sql.Rows) (a AccountRow, err error) {
 	var used int64
-	err = rows.Scan(append(accounts.dest(&a.Account), &a.Granted, &a.Balance, &a.Leased, &a.Spent, &used)...)
+	err = rows.Scan(append(accounts.dest(&a.Account), &a.Granted, &a.Balance, &a.Owed, &a.Leased, &a.Spent, &used)...)
 	a.LastUsed = db.Time(used)
 	return a, err
 }

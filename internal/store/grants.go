@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"stoa/internal/stoa"
@@ -10,11 +11,12 @@ var grants = newTable[stoa.Grant]("grants")
 
 // InsertGrant adds credits to an account's balance. A grant whose ExternalRef
 // is there already changes nothing: the first one is returned and created is
-// false, whatever its account and amount.
+// false, whatever its account and amount. What the account owes is taken from the grant.
 func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	if g.ID == "" {
 		g.ID = stoa.NewID("led")
 	}
+	g.Kind = cmp.Or(g.Kind, stoa.GrantByOperator)
 	g.CreatedAt = tx.Now
 	// The account first: locks are taken in the order node, lease, account, and
 	// a grant for a missing account must not be written.
@@ -37,7 +39,8 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 		return tx.earlierGrant(ctx, g)
 	}
 	tx.AfterCommit(func() { tx.s.grants.Add(1) })
-	return g, true, nil
+	g.Repaid, err = tx.repay(ctx, g)
+	return g, true, err
 }
 
 // earlierGrant returns the grant that already has the external reference, or the

@@ -115,15 +115,19 @@ func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
 
 // Funds are an account's credits as stored.
 type Funds struct {
-	Granted stoa.Credits // sum of the grants
+	Granted stoa.Credits // sum of the grants and withdrawals
 	Balance stoa.Credits // not leased
 	Leased  stoa.Credits // leased and not spent
+	Owed    stoa.Credits // by withdrawals
 }
+
+// spent returns the sum of all charges.
+func (f Funds) spent() stoa.Credits { return f.Granted - f.Balance - f.Leased }
 
 // Funds returns an account's credits, or CodeNotFound.
 func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds
-	found, err := tx.Get(ctx, `SELECT granted, balance, `+unspent("accounts")+` FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Leased)
+	found, err := tx.Get(ctx, `SELECT granted, balance, owed, `+unspent("accounts")+` FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Owed, &f.Leased)
 	if err == nil && !found {
 		err = noAccount(accountID)
 	}

@@ -57,20 +57,26 @@ func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, b
 
 // dimensions are the groupings of usage, with their SQL, which [dayOfZone] returns for days.
 var dimensions = map[string]string{
-	"day":     "",
-	"model":   "served",
-	"key":     "key_id",
-	"agent":   "agent_id",
-	"space":   "space_id",
-	"session": "session_id",
-	"endUser": "end_user",
+	"day":      "",
+	"model":    "served",
+	"key":      "key_id",
+	"agent":    "agent_id",
+	"space":    "space_id",
+	"session":  "session_id",
+	"endUser":  "end_user",
+	"provider": "provider",
 }
+
+// ofFailures are the dimensions by which failed requests can be grouped too.
+var ofFailures = []string{"day", "model", ByProvider}
 
 // A UsageRow is the usage of one group of calls.
 type UsageRow struct {
 	Group      []string // one per requested dimension; a day as 2006-01-02
 	Name       string   // of the account, if usage of all accounts is grouped by account
-	Calls      int64
+	Calls      int64    // that were charged
+	Failed     int64    // requests that failed free of charge, in usage by provider
+	Estimated  int64    // of both, those with an estimated usage
 	Usage      stoa.Usage
 	Amount     stoa.Credits
 	WrittenOff stoa.Credits
@@ -98,6 +104,10 @@ func dayOfZone(zone *time.Location, from, to time.Time) string {
 // ByAccount is the dimension that only [Tx.UsageOfAll] has.
 const ByAccount = "account"
 
+// ByProvider is the dimension that adds failed requests to the usage. It can only be combined
+// with day, model and account.
+const ByProvider = "provider"
+
 // UsageOfAll is [Tx.Usage] for all accounts together, which can also be grouped by account.
 func (tx *Tx) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	place := slices.Index(by, ByAccount)
@@ -108,7 +118,7 @@ func (tx *Tx) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Loc
 	var list []UsageRow
 	rows := map[string]int{} // indexes of list, by group
 	for after := ""; ; {
-		accounts, err := tx.AccountsWithReceipts(ctx, to, after, usageAccounts)
+		accounts, err := tx.accountsWithUsage(ctx, to, after, usageAccounts)
 		if err != nil {
 			return nil, err
 		}
@@ -156,6 +166,8 @@ const usageAccounts = 500
 // add adds the sums of another row.
 func (r *UsageRow) add(more UsageRow) {
 	r.Calls += more.Calls
+	r.Failed += more.Failed
+	r.Estimated += more.Estimated
 	r.Usage.InputTokens += more.Usage.InputTokens
 	r.Usage.CachedTokens += more.Usage.CachedTokens
 	r.Usage.CacheWriteTokens += more.Usage.CacheWriteTokens
@@ -174,14 +186,60 @@ func tooManyRows() error {
 const maxUsageRows = 10_000
 
 // Usage sums an account's charges made at or after from and before to, grouped by day in a time
-// zone, model, key, agent, space, session or endUser, ordered by the group. An unknown or
-// repeated dimension is CodeInvalidValue, and so is a query with more than 10,000 groups.
+// zone, model, key, agent, space, session, endUser or provider, ordered by the group. By provider it
+// has failed requests too. An unknown or repeated dimension is CodeInvalidValue, and so is a query with
+// more than 10,000 groups.
 func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+	if !slices.Contains(by, ByProvider) {
+		return tx.usage(ctx, sumsOfCharges, accountID, from, to, zone, by)
+	}
+	for _, d := range by {
+		if !slices.Contains(ofFailures, d) {
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage by provider can also be grouped by day, model and account, but not by %q.", d).At("groupBy")
+		}
+	}
+	rows, err := tx.usage(ctx, sumsOfCharges, accountID, from, to, zone, by)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := tx.usage(ctx, sumsOfFailures, accountID, from, to, zone, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range failed {
+		if i := slices.IndexFunc(rows, func(r UsageRow) bool { return slices.Equal(r.Group, f.Group) }); i >= 0 {
+			rows[i].add(f)
+		} else {
+			rows = append(rows, f)
+		}
+	}
+	slices.SortFunc(rows, func(a, b UsageRow) int { return slices.Compare(a.Group, b.Group) })
+	return rows, nil
+}
+
+// The sums of usage: the numbers of calls, and credits, of the two tables with usage.
+const (
+	sumsOfCharges = `COUNT(*), 0, CAST(COALESCE(SUM(estimated), 0) AS BIGINT), CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT),
+		CAST(COALESCE(SUM(` + saved + `), 0) AS BIGINT), [tokens] FROM charges`
+	sumsOfFailures = `0, COUNT(*), CAST(COALESCE(SUM(estimated), 0) AS BIGINT), 0, 0, 0, [tokens] FROM vendor_failures`
+	sumsOfTokens   = `CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
+		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT)`
+)
+
+// accountsWithUsage lists accounts with charges or failed requests before that time, by id and after
+// the given one.
+func (tx *Tx) accountsWithUsage(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM accounts a WHERE id > $1 AND (EXISTS (SELECT 1 FROM charges c WHERE c.account_id = a.id AND c.created_at < $2)
+		OR EXISTS (SELECT 1 FROM vendor_failures f WHERE f.account_id = a.id AND f.created_at < $2)) ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
+}
+
+// usage is [Tx.Usage] of one table.
+func (tx *Tx) usage(ctx context.Context, sums, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {
 		column, ok := dimensions[d]
 		if !ok {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session and endUser, and by account with \"accountId=*\".", d).At("groupBy")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session, endUser and provider, and by account with \"accountId=*\".", d).At("groupBy")
 		}
 		for _, e := range by[:i] {
 			if e == d {
@@ -193,11 +251,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 		}
 		columns += column + ", "
 	}
-	query := `SELECT ` + columns + `COUNT(*), CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
-		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT),
-		CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT),
-		CAST(COALESCE(SUM(` + saved + `), 0) AS BIGINT)
-		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
+	query := `SELECT ` + columns + strings.Replace(sums, "[tokens]", sumsOfTokens, 1) + ` WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
 	for i := range by {
 		if i == 0 {
 			query += " GROUP BY "
@@ -218,7 +272,7 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		r := UsageRow{Group: make([]string, len(by))}
 		var day int64
-		dest := make([]any, 0, len(by)+9)
+		dest := make([]any, 0, len(by)+11)
 		for i := range by {
 			if isDay[i] {
 				dest = append(dest, &day)
@@ -227,7 +281,8 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 			}
 		}
 		u := &r.Usage
-		dest = append(dest, &r.Calls, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens, &r.Amount, &r.WrittenOff, &r.Saved)
+		dest = append(dest, &r.Calls, &r.Failed, &r.Estimated, &r.Amount, &r.WrittenOff, &r.Saved,
+			&u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens)
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}

@@ -43,6 +43,14 @@ var differences = []struct{ what, query string }{
 		WHERE [of a.id] AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`,
 	},
 	{
+		"an account owes what withdrawals could not take and grants have not paid",
+		`SELECT a.id, a.id, a.owed, CAST(COALESCE(w.total, 0) + COALESCE(g.total, 0) AS BIGINT)
+		FROM accounts a
+		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM withdrawals WHERE [of account_id] GROUP BY account_id) w ON w.account_id = a.id
+		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE amount < 0 AND [of account_id] GROUP BY account_id) g ON g.account_id = a.id
+		WHERE [of a.id] AND a.owed <> COALESCE(w.total, 0) + COALESCE(g.total, 0)`,
+	},
+	{
 		"a balance is not below zero",
 		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND [of id]`,
 	},
@@ -120,6 +128,10 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 	found, err := tx.windowDifferences(ctx, accountID)
 	if err != nil {
 		return nil, fmt.Errorf("verify the windows of budgets: %w", err)
+	}
+	all = append(all, found...)
+	if found, err = tx.statementDifferences(ctx, accountID); err != nil {
+		return nil, fmt.Errorf("verify the statements: %w", err)
 	}
 	return append(all, found...), nil
 }

@@ -121,6 +121,27 @@ func TestTheAuditLogInABrowser(t *testing.T) {
 	stub.askedFor("GET /api/v1/audit?", "object=whk_1", "from=2")
 }
 
+func TestInvoicesInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range usual(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "invoices", l)
+			p.says("Acme")
+			p.says("1.234567")
+			p.fits()
+			p.shot("invoices")
+			p.choose("#filter-of", "own")
+			p.says("Opening balance")
+			p.says("6.265433")
+			p.fits()
+			p.shot("statement")
+		})
+	}
+	stub.askedFor("GET /api/v1/statements/", "accountId=*")
+}
+
 func TestBudgetsInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

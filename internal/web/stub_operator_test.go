@@ -53,6 +53,7 @@ func operatorReplies() map[string]string {
 			stubBudget("1", "account", "null", "3200000", "40000"), stubBudget("2", "end_user", `"*"`, "null", "null"),
 		}, ",") + `],"nextCursor":null,"hasMore":false}`,
 		"GET /budgets/{id}/windows": `{"data":[{"subject":"ann@example.com","startsAt":"2026-10-31T23:00:00.000Z","resetsAt":"2026-11-30T23:00:00.000Z","limitMicro":5000000,"spentMicro":4100000,"heldMicro":0,"openingMicro":0}],"nextCursor":null,"hasMore":false}`,
+		"GET /statements/{month}":   stubStatements(),
 		"POST /budgets":             stubBudget("3", "account", "null", "0", "0"),
 		"GET /requests/{id}":        stubRequest("found", 404, "model_not_found"),
 	}
@@ -64,6 +65,13 @@ const stubDraft = `{"settings":{"providers":[{"apiKey":"********","maxInFlight":
 // stubVersion is a version of the managed settings.
 func stubVersion(n int, changes string) string {
 	return fmt.Sprintf(`{"id":"cfg_%d","version":%d,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","note":"A note","changes":%s,"createdAt":"2026-11-20T11:57:00.000Z"}`, n, n, changes)
+}
+
+// stubStatements are the statements of a customer, for each month.
+func stubStatements() string {
+	return `{"data":[{"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","accountName":"Acme","month":"2026-11","from":"2026-11-01T00:00:00.000Z","to":"2026-12-01T00:00:00.000Z","final":false,
+		"openingMicro":2500000,"grantedMicro":5000000,"withdrawnMicro":0,"chargedMicro":1234567,"closingMicro":6265433,"grants":[{"kind":"grant","count":1,"amountMicro":5000000}],"withdrawals":[],
+		"charges":[{"day":"2026-11-20","model":"alpha-sonnet-5-5","calls":12,"inputTokens":48000,"outputTokens":9000,"amountMicro":1234567}]}],"nextCursor":null,"hasMore":false}`
 }
 
 // stubBudget is a budget of 5 credits a month.

@@ -161,6 +161,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/link"
 		}
 	}
+	if strings.HasPrefix(path, "/statements/") {
+		op = "GET /statements/{month}"
+	}
 	if strings.HasSuffix(path, "/windows") {
 		op = "GET /budgets/{id}/windows"
 	}
@@ -338,13 +341,14 @@ func stubReplies() map[string]string {
 		"GET /connections": list(),
 		"GET /accounts": list(`{`+account+`,`+balance+`,`+recent+`}`,
 			strings.NewReplacer("p0rz", "p1rz", "Acme", "Broke Inc", "it@acme", "it@broke", `"availableMicro":4000000`, `"availableMicro":0`, `"2026-11-20T11:58:00.000Z"`, "null").Replace(`{`+account+`,`+balance+`,`+recent+`}`)),
-		"POST /accounts":             `{` + account + `,` + balance + `,"key":` + secret + `}`,
-		"GET /accounts/{id}":         `{` + account + `,` + balance + `,` + recent + `}`,
-		"PATCH /accounts/{id}":       `{` + account + `,` + balance + `,` + recent + `}`,
-		"POST /accounts/{id}/keys":   secret,
-		"POST /accounts/{id}/grants": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
-		"GET /providers":             stubProviders(),
-		"GET /health":                `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
+		"POST /accounts":                  `{` + account + `,` + balance + `,"key":` + secret + `}`,
+		"GET /accounts/{id}":              `{` + account + `,` + balance + `,` + recent + `}`,
+		"PATCH /accounts/{id}":            `{` + account + `,` + balance + `,` + recent + `}`,
+		"POST /accounts/{id}/keys":        secret,
+		"POST /accounts/{id}/withdrawals": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rw","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":7000000,"takenMicro":5000000,"owedMicro":2000000,"reason":null,"externalRef":"refund_1","createdAt":"2026-09-01T08:00:00.000Z"}`,
+		"POST /accounts/{id}/grants":      `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
+		"GET /providers":                  stubProviders(),
+		"GET /health":                     `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
 		"GET /members": list(
 			`{"id":"`+stubPerson+`","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":"2026-11-20T11:58:00.000Z","createdAt":"2026-09-01T12:00:00.000Z"}`,
 			`{"id":"per_01k9zqd3m8w5x7y2c4b6n8p0rb","name":"Grace Hopper","email":"grace@example.com","issuer":"https://id.example.com/","role":"viewer","operatorRole":null,"source":"group","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0rb","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`),

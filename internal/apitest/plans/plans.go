@@ -23,15 +23,20 @@ import (
 )
 
 // few are tables with few rows, regardless of the amount of data.
-var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true}
+var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true, "statement_months": true}
 
 // planned are statements that read all rows of a table or sort them, by a part of
 // their text, with the reason why they may.
 var planned = map[string]string{
-	`SUM(written_off), 0) AS BIGINT)`:                   "usage: a report",
-	`AND 1 = 1`:                                         "the check of the books: a report",
-	`WHERE 1 = 1 GROUP BY`:                              "the check of the books: a report",
-	`FROM nodes WHERE alive = 1`:                        "the nodes that live are few, those that have lived one for each start",
+	`SUM(written_off), 0) AS BIGINT)`:                    "usage: a report",
+	`FROM vendor_failures WHERE account_id = $1`:         "usage: a report",
+	`SELECT DISTINCT account_id FROM statements`:         "the check of the books: a report",
+	`SELECT CAST(created_at / 86400000000 AS BIGINT), `:  "statements and the check of the books: reports",
+	`SELECT kind, COUNT(*), CAST(SUM(amount) AS BIGINT)`: "the grants of an account in a month: a report",
+	`SELECT MAX(last_at) FROM purged_charges`:            "until the first statements are final",
+	`AND 1 = 1`:                  "the check of the books: a report",
+	`WHERE 1 = 1 GROUP BY`:       "the check of the books: a report",
+	`FROM nodes WHERE alive = 1`: "the nodes that live are few, those that have lived one for each start",
 	`FROM requests WHERE created_at >= $1 AND account_`: "requests_by_account has them; without rows PostgreSQL takes the index by time",
 	`s.external_id = $`:                                 "at most one row",
 	`GROUP BY lease_id, account_id`:                     "the check of the books: a report",

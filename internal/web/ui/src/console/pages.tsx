@@ -9,6 +9,7 @@ import { Audit } from "./pages/audit";
 import { Budgets } from "./pages/budgets";
 import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
+import { Invoices } from "./pages/invoices";
 import { Keys } from "./pages/keys";
 import { Members } from "./pages/members";
 import { Nodes } from "./pages/nodes";
@@ -40,6 +41,7 @@ export const pages: Page[] = [
   { path: "webhooks", title: "Webhooks", icon: "webhooks", needs: "listWebhooks", scope: "webhooks:read", what: "see webhooks", show: Webhooks },
   { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", what: "read what was used", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
+  { path: "invoices", title: "Invoices", icon: "file", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Invoices },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
   { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
   { path: "budgets", title: "Budgets", icon: "credits", needs: "listBudgets", scope: "account:read", what: "read the budgets", show: Budgets },

@@ -915,10 +915,17 @@ export interface CreateWebhook {
   url?: string | null;
 }
 
+export interface CreateWithdrawal {
+  amountMicro: number;
+  externalRef: string;
+  reason?: string | null;
+}
+
 export interface Credits {
   availableMicro: number;
   grantedMicro: number;
   heldMicro: number;
+  owedMicro?: number;
   spentMicro: number;
 }
 
@@ -2979,6 +2986,44 @@ export interface SpaceList {
   nextCursor: string | null;
 }
 
+export interface Statement {
+  accountId: string;
+  accountName: string;
+  chargedMicro: number;
+  charges: StatementCharge[];
+  closingMicro: number;
+  final: boolean;
+  from: string;
+  grantedMicro: number;
+  grants: StatementGrants[];
+  month: string;
+  openingMicro: number;
+  to: string;
+  withdrawals: StatementGrants[];
+  withdrawnMicro: number;
+}
+
+export interface StatementCharge {
+  amountMicro: number;
+  calls: number;
+  day?: string;
+  inputTokens: number;
+  model: string;
+  outputTokens: number;
+}
+
+export interface StatementGrants {
+  amountMicro: number;
+  count: number;
+  kind: string;
+}
+
+export interface StatementList {
+  data: Statement[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface StepEvent {
   createdAt: string;
   creditsMicro?: number;
@@ -3342,10 +3387,13 @@ export interface UsageRow {
   creditsMicro: number;
   day?: string;
   endUser?: string | null;
+  estimatedCalls?: number | null;
+  failedCalls?: number | null;
   inputTokens: number;
   keyId?: string;
   model?: string;
   outputTokens: number;
+  provider?: string;
   savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
@@ -3427,6 +3475,17 @@ export interface WebhookWithSecret {
   status: string;
   updatedAt: string;
   url: string | null;
+}
+
+export interface Withdrawal {
+  accountId: string;
+  amountMicro: number;
+  createdAt: string;
+  externalRef: string;
+  id: string;
+  owedMicro: number;
+  reason: string | null;
+  takenMicro: number;
 }
 
 export interface WithheldTool {

@@ -1,8 +1,8 @@
 // For operators: customers' accounts, and a page for each: its credits, usage, ledger,
 // keys and plan.
 import { useState } from "preact/hooks";
-import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, UpdateAccount } from "../../lib/contract";
-import { count, isLow } from "../../lib/format";
+import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, CreateWithdrawal, UpdateAccount, Withdrawal } from "../../lib/contract";
+import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
@@ -160,6 +160,11 @@ function One({ id, tab }: { id: string; tab: string }) {
                 </dd>
                 <dd class="sub">
                   <Amount of={a.credits.heldMicro} /> held
+                  {!!a.credits.owedMicro && (
+                    <>
+                      , <Amount of={a.credits.owedMicro} /> owed
+                    </>
+                  )}
                 </dd>
               </div>
               <div class="figure panel">
@@ -207,6 +212,7 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
   const [reason, setReason] = useState("");
   const [reference, setReference] = useState("");
   const action = useAction({ repeats: true });
+  const [withdrawing, setWithdrawing] = useState(false);
   const submit = () =>
     action.run(async (once) => {
       const body: CreateGrant = { amountMicro: toMicro(amount) };
@@ -223,6 +229,11 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
     <section class="panel" aria-labelledby="top-up">
       <header>
         <h2 id="top-up">Top up</h2>
+        <div class="push">
+          <Button small onClick={() => setWithdrawing(true)}>
+            Withdraw
+          </Button>
+        </div>
       </header>
       <form
         class="body stack"
@@ -237,9 +248,9 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
             <input id="grant" class="input" type="number" min="0.000001" step="any" value={amount} onInput={(e) => setAmount(e.currentTarget.value)} />
           </label>
           <span class="row tight">
-            {[5, 20, 100].map((credits) => (
-              <Button small onClick={() => setAmount(String(credits))}>
-                +{credits}
+            {[5, 20, 100].map((n) => (
+              <Button small onClick={() => setAmount(String(n))}>
+                +{n}
               </Button>
             ))}
           </span>
@@ -260,7 +271,39 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
         </p>
         {action.problem && <Failure problem={action.problem} />}
       </form>
+      {withdrawing && (
+        <Withdraw
+          id={id}
+          onClose={() => setWithdrawing(false)}
+          onDone={(said) => {
+            setWithdrawing(false);
+            if (said) toast(said);
+            onDone();
+          }}
+        />
+      )}
     </section>
+  );
+}
+
+function Withdraw({ id, onDone, onClose }: { id: string } & Pick<Ends, "onDone" | "onClose">) {
+  const { api } = useSession();
+  const [amount, setAmount] = useState("");
+  const [reference, setReference] = useState("");
+  const [reason, setReason] = useState("");
+  const action = useAction();
+  const submit = () =>
+    action.run(async (once) => {
+      const body: CreateWithdrawal = { amountMicro: toMicro(amount), externalRef: reference.trim(), reason: reason.trim() || null };
+      const made = await api.create<Withdrawal>(`/accounts/${id}/withdrawals`, body, once);
+      onDone(made.owedMicro > 0 ? `${credits(made.takenMicro)} credits are withdrawn, ${credits(made.owedMicro)} are owed` : "The credits are withdrawn");
+    });
+  return (
+    <FormDialog id="withdraw" title="Withdraw credits" submit="Withdraw" ready={Number(amount) > 0 && !!reference.trim()} action={action} onSubmit={submit} onClose={onClose}>
+      <TextField id="withdraw-amount" label="Credits" hint="What is not available is owed: later grants pay it first." type="number" min="0.000001" step="any" value={amount} onChange={setAmount} />
+      <TextField id="withdraw-reference" label="Reference" hint="Such as the id of a refund. It counts once." maxLength={128} value={reference} onChange={setReference} />
+      <TextField id="withdraw-reason" label="Reason" hint="The account's ledger shows it." maxLength={500} value={reason} onChange={setReason} />
+    </FormDialog>
   );
 }
 
