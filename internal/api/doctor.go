@@ -21,6 +21,7 @@ const (
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
 	warmTimeout      = time.Second
+	mailTimeout      = 5 * time.Second
 )
 
 // A Machine contains data about the machine of a node.
@@ -54,6 +55,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"files", s.checkFiles},
 		{"models", s.checkModels},
 		{"documents", s.checkDocuments},
+		{"mail", s.checkMail},
 	} {
 		found, err := c.check(ctx)
 		if err != nil { // an error is a finding too
@@ -236,4 +238,14 @@ func (s *Server) checkDocuments(ctx context.Context) (check, error) {
 		return check{status: checkUnknown, summary: "The reader of PDF files is being compiled."}, nil
 	}
 	return attentionIf(err != nil, fmt.Sprintf("Not all documents can be read: %v.", err), "All supported documents can be read."), nil
+}
+
+func (s *Server) checkMail(ctx context.Context) (check, error) {
+	if s.Hooks.Mail.Sender == nil {
+		return check{status: checkOK, summary: "The service sends no mail (mail.smtp is not set)."}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	err := s.Hooks.Mail.Sender.Check(ctx)
+	return attentionIf(err != nil, fmt.Sprintf("Mail cannot be sent: %v. Check mail.smtp.", err), "The mail server accepts mail of the service."), nil
 }

@@ -24,15 +24,20 @@ func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
 func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
 
-// checkHook rejects an address that requests would not be sent to. It may wait for name
-// resolution.
-func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string]) error {
+// checkHook rejects an address that nothing would be sent to. It may wait for name resolution.
+func (s *Server) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
 	text := orZero(address)
 	if text == "" {
 		if address.IsSpecified() && !address.IsNull() {
 			return stoa.Errorf(stoa.CodeInvalidURL, "The address is empty. Send one such as https://example.com/hooks, or null for a webhook whose events are read with the API.").At("url")
 		}
 		return nil
+	}
+	if to, ok := (stoa.Webhook{URL: text}).MailAddress(); ok {
+		if !stoa.IsEmail(to) {
+			return stoa.Errorf(stoa.CodeInvalidURL, "This is not an address of mail. Send one such as mailto:ada@example.com, without a subject or a name.").At("url")
+		}
+		return s.Store.Read(ctx, func(tx *store.Tx) error { return s.Hooks.Mail.Check(ctx, tx, accountID, to) })
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
@@ -46,7 +51,7 @@ func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string
 
 // beforeWebhook checks the address of a new webhook.
 func (s *Server) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
-	return rest.None{}, s.checkHook(ctx, in.Body.URL)
+	return rest.None{}, s.checkHook(ctx, in.Caller.Account.ID, in.Body.URL)
 }
 
 // createWebhook serves POST /api/v1/webhooks.
@@ -129,7 +134,7 @@ type updateWebhookParams struct {
 // updateWebhook serves PATCH /api/v1/webhooks/{id}.
 func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
-	if err := s.checkHook(ctx, b.URL); err != nil {
+	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
 		return rest.Reply[contract.Webhook]{}, err
 	}
 	if b.Events.IsNull() {

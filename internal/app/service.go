@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/mail"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
 	"stoa/internal/peers"
@@ -61,6 +63,7 @@ type Parts struct {
 	Metrics   *telemetry.Metrics // nil disables metrics; used by one service
 	Tracer    *telemetry.Tracer  // nil disables tracing
 	Vault     *vault.Vault       // of stored secrets; nil means that of Config
+	MailRoots *x509.CertPool     // authorities of the mail server's certificate; nil means those of the system
 
 	LinesDropped func() uint64 // of the log; nil means that none are dropped
 
@@ -105,6 +108,7 @@ type Service struct {
 	listener atomic.Pointer[listen.Listener] // nil if tests listen themselves
 	pool     *upstream.Pool
 	network  *outbound.Network
+	mail     webhook.Mail
 	catalog  atomic.Pointer[catalog.Catalog]
 	plans    atomic.Pointer[map[string]stoa.Plan]
 	limited  atomic.Bool // the plans' limits are enforced
@@ -216,9 +220,11 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	s.useOAuth(p)
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
+		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
 		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
 	}
 	adjust(p.Hooks, &hooks)
+	s.mail = hooks.Mail
 	s.Hooks = webhook.New(hooks)
 	return nil
 }
@@ -248,7 +254,7 @@ func (s *Service) buildAPI(p Parts) error {
 		ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	if err := s.buildSignIn(p, site); err != nil {
 		return err

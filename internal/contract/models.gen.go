@@ -1249,7 +1249,7 @@ type CreateWebhook struct {
 	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -1289,10 +1289,10 @@ type Delivery struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null if there was no reply.
+	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
@@ -1346,10 +1346,10 @@ type DeliverySummary struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null if there was no reply.
+	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
@@ -1379,7 +1379,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -4879,7 +4879,7 @@ type UpdateWebhook struct {
 	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -4994,7 +4994,7 @@ type Webhook struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.
@@ -5051,7 +5051,7 @@ type WebhookWithSecret struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.
