@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/agent"
+	"stoa/internal/alert"
 	"stoa/internal/api"
 	"stoa/internal/audit"
 	"stoa/internal/auth"
@@ -92,6 +94,7 @@ type Service struct {
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
 	Hooks     *webhook.Dispatcher
+	Alerts    *alert.Watch
 	Requests  *requestlog.Log
 	API       *api.Server
 	Peers     *peers.Peers
@@ -138,6 +141,7 @@ func New(p Parts) (*Service, error) {
 		s.catalog.Store(cat)
 		learn(p.Metrics, cat)
 	})
+	s.Alerts = alert.New(alert.Config{Store: s.Store, Providers: s.pool.Stats, Logger: s.log})
 	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Discover: s.Discovery.Find, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
@@ -311,6 +315,13 @@ func (s *Service) reload(read func() (config.Config, error)) {
 		}
 	}
 	s.log.Error("the configuration could not be reloaded; the old one stays in force", "error", err)
+	setting, where := "", ""
+	if problem, ok := errors.AsType[*config.Problem](err); ok { // the first one
+		setting, where = problem.Path, problem.Where
+	}
+	if err := s.Alerts.Refused(context.Background(), setting, where); err != nil {
+		s.log.Error("the alert of a refused configuration could not be stored", "error", err)
+	}
 }
 
 func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
@@ -326,6 +337,9 @@ func (s *Service) apply(cfg config.Config, cat *catalog.Catalog) {
 		s.log.Warn("the configuration may not have the intended effect", "warning", w)
 	}
 	s.auditReload(cfg.Hash())
+	if err := s.Alerts.Accepted(context.Background()); err != nil {
+		s.log.Error("the alert of a refused configuration could not be closed", "error", err)
+	}
 	s.log.Info("configuration reloaded")
 }
 

@@ -1243,8 +1243,11 @@ type CreateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones.
+	// Events Types of events of its `scope`, or `*` alone for all of them, including future ones.
 	Events []string `json:"events"`
+
+	// Scope `account`, the default: the events of the account. `service`: the alerts of the service, which requires the operator's account and the scope `operator`; see `docs/alerts`. It cannot be changed.
+	Scope nullable.Nullable[string] `json:"scope,omitempty,omitzero"`
 
 	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
@@ -1379,7 +1382,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`, `alerts`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -4873,7 +4876,7 @@ type UpdateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones.
+	// Events Types of events of its `scope`, or `*` alone for all of them, including future ones.
 	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
 
 	// SpaceIds Spaces whose events it receives; all by default.
@@ -5013,6 +5016,11 @@ type Webhook struct {
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
 
+	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	//
+	// Example: account
+	Scope string `json:"scope"`
+
 	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
 	SpaceIds []string `json:"spaceIds"`
 
@@ -5072,6 +5080,11 @@ type WebhookWithSecret struct {
 
 	// PreviousEndsAt The time until which requests are also signed with the former secret, after `rotate-secret`.
 	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
+
+	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	//
+	// Example: account
+	Scope string `json:"scope"`
 
 	// Secret Signs every request according to Standard Webhooks.
 	//

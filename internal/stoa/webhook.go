@@ -11,6 +11,7 @@ type Webhook struct {
 	AccountID     string    `db:"account_id"`
 	KeyID         string    `db:"key_id"`       // that it ends with
 	URL           string    `db:"url"`          // empty means its events are kept to be read
+	Service       bool      `db:"service"`      // it receives the alerts of the service, not the events of the account
 	Events        []string  `db:"events,words"` // types, or only "*"
 	SpaceIDs      []string  `db:"spaces,words"` // whose events it gets; empty means of all
 	Description   string    `db:"description"`

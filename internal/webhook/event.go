@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"stoa/internal/billing"
@@ -29,9 +30,21 @@ const (
 	AttachmentCreated = "attachment.created"
 	AuditAnchor       = "audit.anchor"
 	BudgetThreshold   = "budget.threshold"
+	ProviderDown      = "provider.down"
+	ProviderUp        = "provider.up"
+	ErrorsHigh        = "errors.high"
+	BalanceLow        = "account.balance_low"
+	NodeLost          = "node.lost"
+	ConfigRefused     = "config.refused"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
+
+// OfService reports whether a type of event is an alert of the service, which only webhooks with
+// that scope receive.
+func OfService(kind string) bool {
+	return slices.Contains([]string{ProviderDown, ProviderUp, ErrorsHigh, BalanceLow, NodeLost, ConfigRefused}, kind)
+}
 
 // An Event is an event of an account.
 type Event struct {
@@ -69,7 +82,7 @@ func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 		return "", err
 	}
 	return id, tx.InsertEvent(ctx, store.NewEvent{
-		ID: id, AccountID: e.AccountID, Type: e.Type, Body: string(body), SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once,
+		ID: id, AccountID: e.AccountID, Type: e.Type, Body: string(body), SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: OfService(e.Type),
 	})
 }
 

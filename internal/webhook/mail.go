@@ -108,6 +108,12 @@ var sentences = map[string]string{
 	AttachmentCreated: "A visitor has uploaded a file",
 	AuditAnchor:       "The audit log has new entries",
 	BudgetThreshold:   "The use of a budget has reached a mark",
+	ProviderDown:      "A provider does not answer",
+	ProviderUp:        "A provider answers again",
+	ErrorsHigh:        "Many model calls fail",
+	BalanceLow:        "The credits of a customer are low",
+	NodeLost:          "A node was lost",
+	ConfigRefused:     "A configuration was refused",
 	test:              "This is a test",
 }
 
@@ -213,7 +219,7 @@ func plain(text string) string {
 
 // about returns the id of the object of an event; empty if it is the account.
 func about(data map[string]string) string {
-	for _, name := range []string{"sessionId", "taskId", "budgetId", "keyId", "connectionId", "provider", "nodeId", "webhookId"} {
+	for _, name := range []string{"sessionId", "taskId", "budgetId", "keyId", "connectionId", "provider", "customerId", "nodeId", "webhookId"} {
 		if data[name] != "" {
 			return data[name]
 		}
@@ -237,6 +243,14 @@ func page(data map[string]string, kind string) string {
 		return "keys"
 	case data["webhookId"] != "":
 		return "webhooks/" + at("webhookId")
+	case kind == BalanceLow:
+		return "accounts/" + at("customerId")
+	case data["provider"] != "":
+		return "providers"
+	case data["nodeId"] != "":
+		return "nodes"
+	case kind == ErrorsHigh:
+		return "requests"
 	case kind == CreditsLow || kind == CreditsExhausted:
 		return "credits"
 	case kind == AuditAnchor:

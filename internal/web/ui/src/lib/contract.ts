@@ -826,7 +826,8 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -3206,7 +3207,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -3291,6 +3292,7 @@ export interface Webhook {
   id: string;
   lastSuccessAt: string | null;
   object: "webhook";
+  scope: string;
   spaceIds: string[];
   status: string;
   updatedAt: string;
@@ -3320,6 +3322,7 @@ export interface WebhookWithSecret {
   lastSuccessAt: string | null;
   object: "webhook";
   previousEndsAt?: string | null;
+  scope: string;
   secret: string;
   spaceIds: string[];
   status: string;
