@@ -3029,6 +3029,41 @@ type NodeList struct {
 	SameConfig bool `json:"sameConfig"`
 }
 
+// Notice Something that needs attention.
+type Notice struct {
+	// ConsolePath The page of the console, after `/console#/`.
+	//
+	// Example: providers
+	ConsolePath string `json:"consolePath"`
+
+	// Message For people.
+	//
+	// Example: A provider does not answer: claude
+	Message string `json:"message"`
+	Object  string `json:"object"`
+
+	// Scope `account` or `service`. New ones may be added.
+	//
+	// Example: service
+	Scope string                  `json:"scope"`
+	Since nullable.Nullable[Time] `json:"since"`
+
+	// Subject The id of the budget or the webhook; of an alert the provider, customer or node.
+	//
+	// Example: claude
+	Subject nullable.Nullable[string] `json:"subject"`
+
+	// Type `budget.threshold`, `webhook.failing`, or the type of an alert. New ones may be added.
+	//
+	// Example: provider.down
+	Type string `json:"type"`
+}
+
+// NoticeList defines model for NoticeList.
+type NoticeList struct {
+	Data []Notice `json:"data"`
+}
+
 // OpenInput An input that a session waits for.
 type OpenInput struct {
 	AgentID   string            `json:"agentId"`

@@ -117,6 +117,14 @@ var sentences = map[string]string{
 	test:              "This is a test",
 }
 
+// Sentence says what an event is, for people, without a final point.
+func Sentence(kind string) string {
+	if what := sentences[kind]; what != "" {
+		return what
+	}
+	return "Event " + kind // of a newer version of the service
+}
+
 // A field is a member of the data of an event.
 type field struct{ name, text string }
 
@@ -149,10 +157,7 @@ func mailText(w stoa.Webhook, of store.Delivery, base string) (subject, text str
 		Data      json.RawMessage `json:"data"`
 	}
 	_ = json.Unmarshal([]byte(of.Body), &event) // the body was written here
-	what := sentences[of.Type]
-	if what == "" { // of a newer version of the service
-		what = "Event " + of.Type
-	}
+	what := Sentence(of.Type)
 	all := fields(event.Data)
 	byName := map[string]string{}
 	var b strings.Builder
@@ -225,6 +230,12 @@ func about(data map[string]string) string {
 		}
 	}
 	return ""
+}
+
+// AlertPage returns the page of the console about an alert, after "#/".
+func AlertPage(kind, subject string) string {
+	name := map[string]string{BalanceLow: "customerId", ProviderDown: "provider", NodeLost: "nodeId", ConfigRefused: "nodeId"}[kind]
+	return page(map[string]string{name: subject}, kind)
 }
 
 // page returns the page of the console about an event, after "#/"; empty if there is none.

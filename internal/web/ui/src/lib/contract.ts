@@ -1892,6 +1892,20 @@ export interface NodeList {
   sameConfig: boolean;
 }
 
+export interface Notice {
+  consolePath: string;
+  message: string;
+  object: "notice";
+  scope: string;
+  since: string | null;
+  subject: string | null;
+  type: string;
+}
+
+export interface NoticeList {
+  data: Notice[];
+}
+
 export interface OpenInput {
   agentId: string;
   agentName: string;
