@@ -89,4 +89,6 @@ func TestNotices(t *testing.T) {
 	if got, _ := notices(t, c); got != "provider.down account.balance_low webhook.failing" {
 		t.Errorf("with a higher limit: %s", got)
 	}
+	c.Want(200, "PATCH", "/api/v1/accounts/"+customer.ID, object{"suspended": true})
+	h.ClientWith(t, key).WantError(stoa.CodeSuspended, "GET", "/api/v1/notices", nil)
 }
