@@ -18,9 +18,11 @@ const (
 	diagnosisRows    = 1_000  // that are counted
 	diagnosisSecrets = 10_000 // of each kind that are opened
 	lateDelivery     = 5 * time.Minute
+	failingWebhook   = 5 * time.Minute // without a success
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
 	warmTimeout      = time.Second
+	mailTimeout      = 5 * time.Second
 )
 
 // A Machine contains data about the machine of a node.
@@ -54,6 +56,8 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"files", s.checkFiles},
 		{"models", s.checkModels},
 		{"documents", s.checkDocuments},
+		{"mail", s.checkMail},
+		{"alerts", s.checkAlerts},
 	} {
 		found, err := c.check(ctx)
 		if err != nil { // an error is a finding too
@@ -132,10 +136,13 @@ func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
 }
 
 func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
-	var failed []store.Finding
+	var failed, failing []store.Finding
 	var n, pending int
 	var oldest time.Time
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
+		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-failingWebhook), diagnosisRows); err != nil {
+			return err
+		}
 		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
 			pending, oldest, err = tx.PendingDeliveries(ctx, diagnosisRows)
 		}
@@ -145,10 +152,10 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	if !oldest.IsZero() && oldest.UnixMicro() > 0 {
 		lag = max(0, time.Since(oldest))
 	}
-	c = attentionIf(n > 0 || lag > lateDelivery,
-		fmt.Sprintf("%d deliveries failed (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", n, pending, lag.Round(time.Second), diagnosisRows),
-		fmt.Sprintf("No delivery failed, and none of %d pending ones is late.", pending))
-	c.count, c.items = n, failed
+	c = attentionIf(n > 0 || len(failing) > 0 || lag > lateDelivery,
+		fmt.Sprintf("%d webhooks do not work, %d deliveries failed (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", len(failing), n, pending, lag.Round(time.Second), diagnosisRows),
+		fmt.Sprintf("All webhooks work, no delivery failed, and none of %d pending ones is late.", pending))
+	c.count, c.items = n+len(failing), append(failing, failed...)
 	return c, err
 }
 
@@ -236,4 +243,28 @@ func (s *Server) checkDocuments(ctx context.Context) (check, error) {
 		return check{status: checkUnknown, summary: "The reader of PDF files is being compiled."}, nil
 	}
 	return attentionIf(err != nil, fmt.Sprintf("Not all documents can be read: %v.", err), "All supported documents can be read."), nil
+}
+
+func (s *Server) checkMail(ctx context.Context) (check, error) {
+	if s.Hooks.Mail.Sender == nil {
+		return check{status: checkOK, summary: "The service sends no mail (mail.smtp is not set)."}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	err := s.Hooks.Mail.Sender.Check(ctx)
+	return attentionIf(err != nil, fmt.Sprintf("Mail cannot be sent: %v. Check mail.smtp.", err), "The mail server accepts mail of the service."), nil
+}
+
+func (s *Server) checkAlerts(ctx context.Context) (c check, err error) {
+	var open []store.Alert
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
+		open, err = tx.Alerts(ctx, diagnosisRows)
+		return err
+	})
+	c = attentionIf(len(open) > 0, fmt.Sprintf("%d alerts are open (at most %d are counted).", len(open), diagnosisRows), "No alert is open.")
+	c.count = len(open)
+	for _, a := range open[:min(len(open), diagnosisItems)] {
+		c.items = append(c.items, store.Finding{ID: a.Subject, Detail: a.Kind, Since: a.OpenedAt})
+	}
+	return c, err
 }

@@ -24,6 +24,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/models/{id}", "", (*Server).getModel),
 		rest.PublicStream("GET /api/v1/openapi.json", (*Server).getOpenAPI),
 		rest.Get("GET /api/v1/users/me", "", (*Server).getMe),
+		rest.Get("GET /api/v1/notices", "", (*Server).listNotices),
 
 		rest.Create("POST /api/v1/keys", "keys:write", (*Server).createKey),
 		rest.Get("GET /api/v1/keys", "keys:write", (*Server).listKeys),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,15 +25,20 @@ func webhookPath(id string) string { return rest.Prefix + "/webhooks/" + id }
 
 func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
 
-// checkHook rejects an address that requests would not be sent to. It may wait for name
-// resolution.
-func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string]) error {
+// checkHook rejects an address that nothing would be sent to. It may wait for name resolution.
+func (s *Server) checkHook(ctx context.Context, accountID string, address nullable.Nullable[string]) error {
 	text := orZero(address)
 	if text == "" {
 		if address.IsSpecified() && !address.IsNull() {
 			return stoa.Errorf(stoa.CodeInvalidURL, "The address is empty. Send one such as https://example.com/hooks, or null for a webhook whose events are read with the API.").At("url")
 		}
 		return nil
+	}
+	if to, ok := (stoa.Webhook{URL: text}).MailAddress(); ok {
+		if !stoa.IsEmail(to) {
+			return stoa.Errorf(stoa.CodeInvalidURL, "This is not an address of mail. Send one such as mailto:ada@example.com, without a subject or a name.").At("url")
+		}
+		return s.Store.Read(ctx, func(tx *store.Tx) error { return s.Hooks.Mail.Check(ctx, tx, accountID, to) })
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
@@ -46,24 +52,60 @@ func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string
 
 // beforeWebhook checks the address of a new webhook.
 func (s *Server) beforeWebhook(ctx context.Context, in rest.Request[rest.None, contract.CreateWebhook]) (rest.None, error) {
-	return rest.None{}, s.checkHook(ctx, in.Body.URL)
+	return rest.None{}, s.checkHook(ctx, in.Caller.Account.ID, in.Body.URL)
 }
 
 // createWebhook serves POST /api/v1/webhooks.
 func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.CreateWebhook], _ rest.None) (rest.Reply[contract.WebhookWithSecret], error) {
 	b := in.Body
 	w := stoa.Webhook{
+		Service:   orZero(b.Scope) == scopeService,
 		AccountID: in.Caller.Account.ID, KeyID: in.Caller.Key.ID, URL: orZero(b.URL), Events: b.Events, SpaceIDs: orZero(b.SpaceIds),
 		Description: orZero(b.Description), CreditsLow: stoa.Credits(orZero(b.CreditsLowMicro)),
 	}
 	if enabled, err := b.Enabled.Get(); err == nil && !enabled {
 		w.Disabled = stoa.WebhookDisabledByUser
 	}
-	if err := s.checkWebhook(ctx, tx, &w, true); err != nil {
+	err := mayAlert(ctx, tx, in.Caller, w.Service)
+	if err == nil {
+		err = s.checkWebhook(ctx, tx, &w, true)
+	}
+	if err != nil {
 		return rest.Reply[contract.WebhookWithSecret]{}, err
 	}
 	w, secret, err := s.Hooks.Create(ctx, tx, w)
 	return s.withSecret(w, secret, time.Time{}), err
+}
+
+// The scopes of a webhook.
+const (
+	scopeAccount = "account"
+	scopeService = "service"
+)
+
+// mayAlert rejects a caller who may not create a webhook for the alerts of the service.
+func mayAlert(ctx context.Context, tx *store.Tx, by stoa.Caller, service bool) error {
+	if !service {
+		return nil
+	}
+	if !by.Key.Has(stoa.ScopeOperator) {
+		return stoa.Errorf(stoa.CodeScope, "The alerts of the service require a key with the scope %q.", stoa.ScopeOperator).At("scope")
+	}
+	owner, err := tx.OwnerAccount(ctx)
+	if err == nil && owner != by.Account.ID {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "Only the account of the service's operator receives the alerts of the service. Omit the scope.").At("scope")
+	}
+	return err
+}
+
+// hookOf returns a webhook of the caller's account. One that receives the alerts of the service
+// exists only for keys with the scope needed.
+func hookOf(ctx context.Context, tx *store.Tx, by stoa.Caller, id, needed string) (stoa.Webhook, error) {
+	w, err := tx.Webhook(ctx, by.Account.ID, id)
+	if err == nil && w.Service && !by.Key.Has(needed) {
+		_, err = tx.Webhook(ctx, by.Account.ID, "")
+	}
+	return w, err
 }
 
 // checkWebhook rejects ineffective settings that the contract allows, and sorts the
@@ -74,6 +116,14 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 	}
 	if len(w.Events) > 1 && slices.Contains(w.Events, "*") {
 		return stoa.Errorf(stoa.CodeInvalidValue, `"*" means all events: send it alone.`).At("events")
+	}
+	for i, kind := range w.Events {
+		if kind != "*" && webhook.OfService(kind) != w.Service {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%s is not an event of a webhook with this scope: alerts of the service need the scope %q, other events %q.", kind, scopeService, scopeAccount).At(fmt.Sprintf("events[%d]", i))
+		}
+	}
+	if w.Service && len(w.SpaceIDs) > 0 {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The alerts of the service belong to no space. Omit the spaces.").At("spaceIds")
 	}
 	w.Events = sorted(w.Events)
 	w.SpaceIDs = sorted(w.SpaceIDs)
@@ -105,7 +155,7 @@ func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.List
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
-		return tx.Webhooks(ctx, accountID, p.Page)
+		return tx.Webhooks(ctx, accountID, in.Caller.Key.Has(stoa.ScopeOperatorRead), p.Page)
 	}, s.contractWebhook, func(w stoa.Webhook) rest.Place { return rest.Place{At: w.CreatedAt, ID: w.ID} })
 }
 
@@ -116,7 +166,7 @@ func (s *Server) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {
 // getWebhook serves GET /api/v1/webhooks/{id}.
 func (s *Server) getWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := read(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
-		return tx.Webhook(ctx, in.Caller.Account.ID, in.Params.ID)
+		return hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperatorRead)
 	})
 	return s.webhookReply(w), err
 }
@@ -129,13 +179,16 @@ type updateWebhookParams struct {
 // updateWebhook serves PATCH /api/v1/webhooks/{id}.
 func (s *Server) updateWebhook(ctx context.Context, in rest.Request[updateWebhookParams, contract.UpdateWebhook]) (rest.Reply[contract.Webhook], error) {
 	b := in.Body
-	if err := s.checkHook(ctx, b.URL); err != nil {
+	if err := s.checkHook(ctx, in.Caller.Account.ID, b.URL); err != nil {
 		return rest.Reply[contract.Webhook]{}, err
 	}
 	if b.Events.IsNull() {
 		return rest.Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook requires events: list them, or send ["*"].`).At("events")
 	}
 	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+			return w, err
+		}
 		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
 			if err := ifCurrent(in.Params.IfMatch, w.Revision); err != nil {
 				return err
@@ -167,7 +220,7 @@ type deleteWebhookParams struct {
 func (s *Server) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhookParams, rest.None]) (rest.Reply[rest.None], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return rest.NoContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
-		w, err := tx.Webhook(ctx, accountID, q.ID)
+		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperator)
 		if err == nil {
 			err = ifCurrent(q.IfMatch, w.Revision)
 		}
@@ -180,7 +233,11 @@ func (s *Server) deleteWebhook(ctx context.Context, in rest.Request[deleteWebhoo
 
 // testWebhook serves POST /api/v1/webhooks/{id}/test.
 func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in rest.Request[byID, rest.None]) (rest.Reply[contract.Delivery], error) {
-	d, err := s.Hooks.Test(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+	if err != nil {
+		return rest.Reply[contract.Delivery]{}, err
+	}
+	d, err := s.Hooks.Test(ctx, tx, w.AccountID, w.ID)
 	return accepted(d), err
 }
 
@@ -191,6 +248,9 @@ func accepted(d store.Delivery) rest.Reply[contract.Delivery] {
 
 // rotateWebhookSecret serves POST /api/v1/webhooks/{id}/rotate-secret.
 func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.Request[byID, contract.RotateWebhookSecret]) (rest.Reply[contract.WebhookWithSecret], error) {
+	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+		return rest.Reply[contract.WebhookWithSecret]{}, err
+	}
 	overlap := defaultSecretOverlap
 	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
 		overlap = time.Duration(seconds) * time.Second
@@ -202,6 +262,9 @@ func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in rest.
 // enableWebhook serves POST /api/v1/webhooks/{id}/enable.
 func (s *Server) enableWebhook(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Webhook], error) {
 	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+		if w, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+			return w, err
+		}
 		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
 			webhook.Enable(w, in.Caller.Key, tx.Now)
 			return nil
@@ -218,6 +281,12 @@ func (s *Server) recoverWebhook(ctx context.Context, in rest.Request[byID, contr
 	}
 	if !since.Before(until) {
 		return rest.Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" must be before "until".`).At("since")
+	}
+	if err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		_, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator)
+		return err
+	}); err != nil {
+		return rest.Reply[contract.WebhookRecovery]{}, err
 	}
 	n, err := s.Hooks.Recover(ctx, in.Caller.Account.ID, in.Params.ID, since, until)
 	return rest.Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
@@ -236,7 +305,7 @@ func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliver
 		return rest.Reply[rest.Page[contract.DeliverySummary]]{}, p.Err
 	}
 	return read(ctx, s, func(tx *store.Tx) (rest.Reply[rest.Page[contract.DeliverySummary]], error) {
-		w, err := tx.Webhook(ctx, accountID, q.ID)
+		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return rest.Reply[rest.Page[contract.DeliverySummary]]{}, err
 		}
@@ -253,7 +322,7 @@ func (s *Server) listDeliveries(ctx context.Context, in rest.Request[listDeliver
 func (s *Server) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	return read(ctx, s, func(tx *store.Tx) (rest.Reply[contract.Delivery], error) {
-		w, err := tx.Webhook(ctx, accountID, q.ID)
+		w, err := hookOf(ctx, tx, in.Caller, q.ID, stoa.ScopeOperatorRead)
 		if err != nil {
 			return rest.Reply[contract.Delivery]{}, err
 		}
@@ -264,6 +333,9 @@ func (s *Server) getDelivery(ctx context.Context, in rest.Request[byDeliveryID, 
 
 // redeliver serves POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/redeliver.
 func (s *Server) redeliver(ctx context.Context, tx *store.Tx, in rest.Request[byDeliveryID, rest.None]) (rest.Reply[contract.Delivery], error) {
+	if _, err := hookOf(ctx, tx, in.Caller, in.Params.ID, stoa.ScopeOperator); err != nil {
+		return rest.Reply[contract.Delivery]{}, err
+	}
 	d, err := s.Hooks.Redeliver(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.DeliveryID)
 	return accepted(d), err
 }
@@ -276,7 +348,10 @@ const (
 )
 
 func (s *Server) contractWebhook(w stoa.Webhook) contract.Webhook {
-	status, low := hookEnabled, w.CreditsLow
+	status, low, scope := hookEnabled, w.CreditsLow, scopeAccount
+	if w.Service {
+		scope = scopeService
+	}
 	switch {
 	case w.Disabled != "":
 		status = hookDisabled
@@ -287,7 +362,7 @@ func (s *Server) contractWebhook(w stoa.Webhook) contract.Webhook {
 		low = webhook.DefaultCreditsLow
 	}
 	return contract.Webhook{
-		ID: w.ID, Object: "webhook", URL: nullIfZero(w.URL), Events: append([]string{}, w.Events...), SpaceIds: append([]string{}, w.SpaceIDs...),
+		ID: w.ID, Object: "webhook", URL: nullIfZero(w.URL), Scope: scope, Events: append([]string{}, w.Events...), SpaceIds: append([]string{}, w.SpaceIDs...),
 		Description: nullIfZero(w.Description), CreditsLowMicro: int64(low), Status: status, DisabledReason: nullIfZero(w.Disabled),
 		FailingSince: nullIfNever(w.FailingSince), FailedDeliveries: int64(w.Failed), LastSuccessAt: nullIfNever(w.LastSuccessAt),
 		CreatedAt: contract.Time(w.CreatedAt), UpdatedAt: contract.Time(w.UpdatedAt),

@@ -10,6 +10,7 @@ package apitest
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -69,6 +70,8 @@ type Config struct {
 	StateKey  string                  // seals state: 32 bytes; empty means a fixed one
 	SignIn    []config.OIDC           // identity providers
 	File      *config.Config          // the configuration file; nil means none
+	Mail      config.Mail             // zero means no mail
+	MailRoots *x509.CertPool          // see app.Parts
 	PublicURL string                  // empty means the address of the service
 	Version1  bool                    // without extensions; otherwise all are enabled
 	Recorder  *Recorder               // nil disables recording
@@ -123,6 +126,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	keepEdition(t, settings.Extensions)
 	settings.Outbound.Allow = cfg.Allow
 	settings.SignIn.OIDC, settings.PublicURL = cfg.SignIn, cfg.PublicURL
+	settings.Mail = cfg.Mail
 	if cfg.Vault == nil {
 		if cfg.Vault, err = vault.Open([]seal.MasterKey{{ID: "test", Key: []byte("0123456789abcdef0123456789abcdef")}}, ""); err != nil {
 			t.Fatalf("make a vault: %v", err)
@@ -136,7 +140,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	wired, err := app.New(app.Parts{
 		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Extract: extracttest.Direct{}, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
-		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault, Hooks: cfg.Hooks, Network: isolated,
+		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault, Hooks: cfg.Hooks, MailRoots: cfg.MailRoots, Network: isolated,
 		Worker: func(c *agent.Config) {
 			c.Grace = -1
 			if cfg.Worker != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,6 +31,25 @@ func (s *Service) reload(ctx context.Context, read func() (config.Config, error)
 	}
 	if err != nil {
 		s.log.Error("the configuration could not be reloaded; the old one stays in force", "error", err)
+		s.alertRefused(ctx, err)
+	}
+}
+
+// alertRefused opens the alert of a configuration that this node cannot use.
+func (s *Service) alertRefused(ctx context.Context, refusal error) {
+	setting, where := "", ""
+	if problem, ok := errors.AsType[*config.Problem](refusal); ok { // the first one
+		setting, where = problem.Path, problem.Where
+	}
+	if err := s.Alerts.Refused(ctx, setting, where); err != nil {
+		s.log.Error("the alert of a refused configuration could not be stored", "error", err)
+	}
+}
+
+// alertAccepted closes the alert of a configuration that this node could not use.
+func (s *Service) alertAccepted(ctx context.Context) {
+	if err := s.Alerts.Accepted(ctx); err != nil {
+		s.log.Error("the alert of a refused configuration could not be closed", "error", err)
 	}
 }
 
@@ -55,6 +75,7 @@ func (s *Service) rebase(ctx context.Context, cfg config.Config) error {
 		s.log.Warn("the configuration may not have the intended effect", "warning", w)
 	}
 	s.auditReload(cfg.Hash())
+	s.alertAccepted(ctx)
 	s.log.Info("configuration reloaded")
 	return s.reportConfig(ctx)
 }
@@ -148,7 +169,11 @@ func (s *Service) takeConfig(ctx context.Context) error {
 		kept.Refused, kept.Problem = n, fmt.Sprintf("Version %d of the managed settings cannot be used: %v", n, err)
 		s.state.Store(&kept)
 		s.log.ErrorContext(ctx, "a version of the managed settings cannot be used; the former one stays in force", "configVersion", n, "error", err)
+		s.alertRefused(ctx, err)
 	} else {
+		if now.Refused != 0 {
+			s.alertAccepted(ctx)
+		}
 		s.log.InfoContext(ctx, "managed settings applied", "configVersion", n)
 	}
 	return s.reportConfig(ctx)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/agent"
+	"stoa/internal/alert"
 	"stoa/internal/api"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
@@ -23,6 +25,7 @@ import (
 	"stoa/internal/extract"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/mail"
 	"stoa/internal/managed"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
@@ -63,6 +66,7 @@ type Parts struct {
 	Metrics   *telemetry.Metrics // nil disables metrics; used by one service
 	Tracer    *telemetry.Tracer  // nil disables tracing
 	Vault     *vault.Vault       // of stored secrets; nil means that of Config
+	MailRoots *x509.CertPool     // authorities of the mail server's certificate; nil means those of the system
 
 	LinesDropped func() uint64 // of the log; nil means that none are dropped
 
@@ -91,6 +95,7 @@ type Service struct {
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
 	Hooks     *webhook.Dispatcher
+	Alerts    *alert.Watch
 	Requests  *requestlog.Log
 	API       *api.Server
 	Peers     *peers.Peers
@@ -110,6 +115,7 @@ type Service struct {
 	state    atomic.Pointer[managed.State] // in force, with the managed settings
 	newer    chan struct{}                 // there may be a newer version of them
 	network  *outbound.Network
+	mail     webhook.Mail
 	catalog  atomic.Pointer[catalog.Catalog]
 	plans    atomic.Pointer[map[string]stoa.Plan]
 	limited  atomic.Bool // the plans' limits are enforced
@@ -142,6 +148,7 @@ func New(p Parts) (*Service, error) {
 		s.catalog.Store(cat)
 		learn(p.Metrics, cat)
 	})
+	s.Alerts = alert.New(alert.Config{Store: s.Store, Providers: s.pool.Stats, Logger: s.log})
 	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Discover: s.Discovery.Find, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
@@ -224,9 +231,11 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	s.useOAuth(p)
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
+		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
 		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
 	}
 	adjust(p.Hooks, &hooks)
+	s.mail = hooks.Mail
 	s.Hooks = webhook.New(hooks)
 	return nil
 }
@@ -257,7 +266,7 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Pool: s.pool.Stats, Try: s.pool.Try, Listings: func() []store.Finding { return *s.Discovery.findings.Load() },
 		Requests: s.Requests, Outbound: s.network, Tools: s.Tools,
 		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
 	if err := s.buildSignIn(p, site); err != nil {
 		return err

@@ -173,15 +173,13 @@ func learn(m *telemetry.Metrics, cat *catalog.Catalog) {
 	m.Learn(routes)
 }
 
-// ended returns the function that receives each finished request: for the request log, and
-// the metrics if there are any.
+// ended returns the function that receives each finished request: for the request log, the alerts,
+// and the metrics if there are any.
 func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
-	if m == nil {
-		return s.Requests.Add
-	}
 	return func(r *stoa.Request) {
 		m.Request(r)
 		s.Requests.Add(r)
+		s.Alerts.Request(r)
 	}
 }
 

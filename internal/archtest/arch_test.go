@@ -24,12 +24,12 @@ import (
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "outbound": 0, "logwriter": 0,
 	"config": 1, "db": 1, "schema": 1, "media": 1, "seal": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1, "compat": 1, "remote": 1, "oauth": 1, "audit": 1,
-	"cluster": 2, "contract": 2, "extract": 2, "wire": 2, "mcp": 2, "httptool": 2,
+	"cluster": 2, "contract": 2, "extract": 2, "wire": 2, "mail": 2, "mcp": 2, "httptool": 2,
 	"store": 3, "client": 3,
 	"upstream": 4, "auth": 4, "billing": 4, "drive": 4, "peers": 4, "requestlog": 4, "vault": 4,
 	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "tool": 5, "webhook": 5,
-	"session": 6,
-	"agent":   7, "scheduler": 7, "embed": 7, "retention": 7,
+	"alert": 6, "session": 6,
+	"agent": 7, "scheduler": 7, "embed": 7, "retention": 7,
 	"responses": 8,
 	"rest":      9, "web": 9,
 	"api": 10, "console": 10, "signin": 10,
@@ -39,7 +39,7 @@ var layers = map[string]int{
 
 // testPackages may be imported by tests and by the packages after them in this list, and may
 // import anything below api.
-var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "storetest", "browsertest"}
+var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "fakesmtp", "storetest", "browsertest"}
 
 const maxLines = 800 // of a file written by hand; 400 is the habit
 

@@ -136,9 +136,10 @@ func TestSecretsAreMasked(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		`{"secret":"x","secretId":"sec_1","hint":"…x","token":"","apiPassword":["a",{"b":"c","n":1}]}`: `{"apiPassword":["(masked)",{"b":"(masked)","n":1}],"hint":"…x","secret":"(masked)","secretId":"sec_1","token":""}`,
-		`{"url":"https://a.example/","u":["https://u:p@a.example/x"]}`:                                 `{"u":["https://a.example/(masked)#b760711c4a17"],"url":"https://a.example/"}`,
-		`{"n":12345678901234567890,"t":"<&>"}`:                                                         `{"n":12345678901234567890,"t":"<&>"}`,
-		`null`:                                                                                         ``,
+		`{"url":"mailto:ada@example.com"}`:                             `{"url":"mailto:(masked)#54227d3dd503"}`,
+		`{"url":"https://a.example/","u":["https://u:p@a.example/x"]}`: `{"u":["https://a.example/(masked)#b760711c4a17"],"url":"https://a.example/"}`,
+		`{"n":12345678901234567890,"t":"<&>"}`:                         `{"n":12345678901234567890,"t":"<&>"}`,
+		`null`:                                                         ``,
 	} {
 		got, err := audit.Mask([]byte(in))
 		if err != nil || got != want {

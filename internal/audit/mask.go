@@ -87,6 +87,8 @@ func mask(v any, secret bool) any {
 			return masked
 		case strings.HasPrefix(v, "https://") || strings.HasPrefix(v, "http://"):
 			return maskAddress(v)
+		case strings.HasPrefix(v, "mailto:"): // of a person
+			return "mailto:" + masked + "#" + digest(v)
 		}
 	case []any:
 		for i := range v {
@@ -110,6 +112,11 @@ func maskAddress(text string) string {
 	if rest := strings.TrimPrefix(text, origin); rest == "" || rest == "/" {
 		return text
 	}
+	return origin + "/" + masked + "#" + digest(text)
+}
+
+// digest returns the beginning of the hash of a text, so that a change of it is visible.
+func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return origin + "/" + masked + "#" + hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:6])
 }

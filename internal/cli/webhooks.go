@@ -9,12 +9,15 @@ import (
 	"stoa/internal/jsonx"
 )
 
-func viewHooks() view { return viewHook().only("id", "url", "events", "status", "createdAt") }
+func viewHooks() view {
+	return viewHook().only("id", "url", "events", "status", "failingSince", "createdAt")
+}
 
 func viewHook() view {
 	return view{"Webhook", []column{
 		{"Id", "id", plain},
 		{"Address", "url", objectTitle},
+		{"Scope", "scope", plain},
 		{"Events", "events", flexible},
 		{"Spaces", "spaceIds", plain},
 		{"Description", "description", plain},
@@ -71,10 +74,11 @@ func (e *env) webhooks() *cobra.Command {
 		verb{
 			use: "add URL", short: "Create a webhook", suggest: []string{"create", "new"},
 			long: `Create a webhook and print its secret, alone on standard output: it is shown only once. It signs every
-request. Without --event all events are sent.`,
+request. Without --event all events are sent. An address such as mailto:ada@example.com sends mail, if the operator
+has enabled it. --scope service sends the alerts of the service, such as provider.down, to its operator.`,
 			example: "  stoa webhooks add https://example.com/hooks --event session.completed --event session.failed\n  SECRET=$(stoa webhooks add https://example.com/hooks)",
 			op:      "POST /webhooks", fixed: map[string]any{"events": []string{"*"}},
-			fields: append(settings, field{"URL", "url", asText, ""}), print: e.hookSecret,
+			fields: append(settings, field{"URL", "url", asText, ""}, field{"scope", "scope", asText, "account, or service for the alerts of the service: `scope`"}), print: e.hookSecret,
 		},
 		verb{
 			use: "list", short: "List the webhooks",

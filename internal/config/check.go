@@ -43,6 +43,7 @@ func (c Config) Check() []*Problem {
 	k.limits()
 	k.plans()
 	k.signIn()
+	k.mail()
 	k.providers()
 	k.routes()
 	return k.list
@@ -88,19 +89,13 @@ func (c *checker) address() {
 			c.problem("contact.url", "%q is not the address of a page; write one such as https://example.com/top-up", c.Contact.URL)
 		}
 	}
-	if c.Contact.Email != "" && !isEmail(c.Contact.Email) {
+	if c.Contact.Email != "" && !stoa.IsEmail(c.Contact.Email) {
 		c.problem("contact.email", "%q is not an email address; write one such as help@example.com", c.Contact.Email)
 	}
 	if key := string(c.BootstrapKey); key != "" && (!strings.HasPrefix(key, "sk_") || len(key) < 32 ||
 		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and contain only visible ASCII characters"})
 	}
-}
-
-// isEmail reports whether text is a bare email address that can be part of a link.
-func isEmail(text string) bool {
-	name, host, ok := strings.Cut(text, "@")
-	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
 }
 
 // isAddress reports whether text is host:port.

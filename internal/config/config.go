@@ -82,6 +82,7 @@ type Config struct {
 	Drive     Drive                       `yaml:"drive"`
 	Plans     map[string]Plan             `yaml:"plans"`
 	SignIn    SignIn                      `yaml:"signIn"`
+	Mail      Mail                        `yaml:"mail"`
 
 	// BootstrapKey is the first key of an empty store. It is read from the
 	// environment only, so that it is not left in a file by accident.
@@ -366,6 +367,7 @@ func Defaults() Config {
 		},
 		Requests: RequestLog{Keep: 30 * 24 * time.Hour},
 		SignIn:   SignIn{Session: 12 * time.Hour},
+		Mail:     Mail{SMTP: SMTP{TLS: MailStartTLS}},
 		Plans: map[string]Plan{
 			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
 			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},

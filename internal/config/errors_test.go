@@ -67,6 +67,24 @@ func TestProblems(t *testing.T) {
 				"publicUrl: identity providers redirect people to this address; set it\n" +
 				"secrets.keys: a sign-in that begins on one node may end on another; set a key, which encrypts its state",
 		},
+		{
+			name: "mail without a server", yaml: "mail: {smtp: {from: stoa@example.com}}\n",
+			want: `stoa.yaml:1:14: mail.smtp.host: mail needs a server that sends it; write its name, such as smtp.example.com`,
+		},
+		{
+			name: "mail settings", yaml: "mail: {smtp: {host: 'smtp://mail', port: 70000, user: u, from: nobody, tls: none}, addresses: [a b]}\n",
+			want: "stoa.yaml:1:14: mail.smtp.passwordEnv: the user needs a password; set passwordEnv or passwordFile\n" +
+				"stoa.yaml:1:21: mail.smtp.host: \"smtp://mail\" is not the name of a server; write one such as smtp.example.com, and the port in mail.smtp.port\n" +
+				"stoa.yaml:1:42: mail.smtp.port: 70000 is out of range; use 1 to 65535\n" +
+				"stoa.yaml:1:64: mail.smtp.from: \"nobody\" is not a sender; write one such as stoa@example.com, or Stoa <stoa@example.com>\n" +
+				"stoa.yaml:1:77: mail.smtp.tls: the password would be sent without encryption; use starttls or tls, or remove user\n" +
+				`stoa.yaml:1:95: mail.addresses: "a b" is not an email address; write one such as team@example.com`,
+		},
+		{
+			name: "a password of mail", yaml: "mail: {smtp: {host: mail.internal, user: u, passwordEnv: NONE, from: a@example.com, tls: ssl}}\n",
+			want: "stoa.yaml:1:58: mail.smtp.passwordEnv: the environment variable NONE is not set; set it to the password of the mail server\n" +
+				`stoa.yaml:1:90: mail.smtp.tls: "ssl" is not one of starttls, tls, none`,
+		},
 		{name: "a list in place of a value", yaml: "listen: [a]\n", want: `stoa.yaml:1:9: listen: must be a single value`},
 		{name: "a value in place of a list", yaml: "auto: alpha\n", want: `stoa.yaml:1:7: auto: must be a list, such as [a, b]`},
 		{name: "a value in place of a mapping", yaml: "limits: 5\n", want: `stoa.yaml:1:9: limits: must be a mapping of names to values`},

@@ -289,6 +289,17 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 			secret = fromFile(path+".clientSecretFile", p.ClientSecretFile)
 		}
 	}
+	mail := &c.Mail.SMTP
+	password := ""
+	mail.password = &password
+	if mail.PasswordEnv != "" {
+		if password = getenv(mail.PasswordEnv); password == "" {
+			fail("mail.smtp.passwordEnv", "the environment variable %s is not set; set it to the password of the mail server", mail.PasswordEnv)
+		}
+	}
+	if mail.PasswordFile != "" {
+		password = fromFile("mail.smtp.passwordFile", mail.PasswordFile)
+	}
 	for i := range c.Secrets.Keys {
 		k, path := &c.Secrets.Keys[i], fmt.Sprintf("secrets.keys[%d]", i)
 		key := ""

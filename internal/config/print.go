@@ -68,6 +68,7 @@ func (c Config) Hash() string {
 	for _, k := range c.Secrets.Keys {
 		sum.Write(hashOf(k.Value()))
 	}
+	sum.Write(hashOf(c.Mail.SMTP.Password()))
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 

@@ -44,6 +44,7 @@ models:
 auto: [alpha-haiku-4-5, ours-3.2]
 limits: {body: 32MiB, inputWait: 3d}
 drive: {store: {s3: {endpoint: "https://s3.example.com", bucket: stoa-files, region: eu-central-1, prefix: stoa/, accessKey: AKHIDDENID, secretKey: hidden-secret, keep: 30d}}}
+mail: {smtp: {host: smtp.example.com, user: stoa, passwordFile: /run/secrets/seek, from: Stoa <stoa@example.com>}, addresses: [team@example.com]}
 outbound: {allow: [10.20.0.0/16, "mcp.internal:8000"], proxy: "http://stoa:hunter2@proxy.internal:3128"}
 plans:
   pro: {requestsPerMinute: 600}
@@ -121,7 +122,7 @@ func TestPrint(t *testing.T) {
 				t.Fatalf("the dump cannot be read back: %v", err)
 			}
 			opts := cmp.Options{
-				cmpopts.IgnoreUnexported(Config{}, Provider{}), cmpopts.IgnoreFields(Config{}, "Database", "Warnings"),
+				cmpopts.IgnoreUnexported(Config{}, Provider{}, SMTP{}), cmpopts.IgnoreFields(Config{}, "Database", "Warnings"),
 				cmpopts.IgnoreFields(Provider{}, "APIKey", "BaseURL", "Dialect", "MaxInFlight", "WholeReplies", "Caching", "Timeouts"),
 				cmpopts.IgnoreFields(S3{}, "AccessKey", "SecretKey"), cmpopts.IgnoreFields(Outbound{}, "Proxy"), cmpopts.EquateEmpty(),
 			}

@@ -1397,13 +1397,16 @@ type CreateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones, but without `audit.recorded`.
+	// Events Types of events of its `scope`, or `*` alone for all of them, including future ones, but without `audit.recorded`.
 	Events []string `json:"events"`
+
+	// Scope `account`, the default: the events of the account. `service`: the alerts of the service, which requires the operator's account and the scope `operator`; see `docs/alerts`. It cannot be changed.
+	Scope nullable.Nullable[string] `json:"scope,omitempty,omitzero"`
 
 	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -1455,10 +1458,10 @@ type Delivery struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null if there was no reply.
+	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
@@ -1512,10 +1515,10 @@ type DeliverySummary struct {
 	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may be added.
+	// LastError The error of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`; of mail also `login` (the mail server refuses it) and `mail_off` (the service has no mail server). New ones may be added.
 	LastError nullable.Nullable[string] `json:"lastError"`
 
-	// LastStatus HTTP status of the newest attempt; null if there was no reply.
+	// LastStatus HTTP status of the newest attempt, or the reply code of the mail server; null if there was no reply.
 	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
 	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
 	Object        string                  `json:"object"`
@@ -1545,7 +1548,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`, `alerts`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -3199,6 +3202,41 @@ type NodeList struct {
 
 	// SameConfig Whether all nodes have the same `configHash`. If not, the behavior depends on the node that answers.
 	SameConfig bool `json:"sameConfig"`
+}
+
+// Notice Something that needs attention.
+type Notice struct {
+	// ConsolePath The page of the console, after `/console#/`.
+	//
+	// Example: providers
+	ConsolePath string `json:"consolePath"`
+
+	// Message For people.
+	//
+	// Example: A provider does not answer: claude
+	Message string `json:"message"`
+	Object  string `json:"object"`
+
+	// Scope `account` or `service`. New ones may be added.
+	//
+	// Example: service
+	Scope string                  `json:"scope"`
+	Since nullable.Nullable[Time] `json:"since"`
+
+	// Subject The id of the budget or the webhook; of an alert the provider, customer or node.
+	//
+	// Example: claude
+	Subject nullable.Nullable[string] `json:"subject"`
+
+	// Type `budget.threshold`, `webhook.failing`, or the type of an alert. New ones may be added.
+	//
+	// Example: provider.down
+	Type string `json:"type"`
+}
+
+// NoticeList defines model for NoticeList.
+type NoticeList struct {
+	Data []Notice `json:"data"`
 }
 
 // OpenInput An input that a session waits for.
@@ -5124,13 +5162,13 @@ type UpdateWebhook struct {
 	// Enabled True by default.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// Events Types of events, or `*` alone for all, including future ones, but without `audit.recorded`.
+	// Events Types of events of its `scope`, or `*` alone for all of them, including future ones, but without `audit.recorded`.
 	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
 
 	// SpaceIds Spaces whose events it receives; all by default.
 	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
 
-	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. Null means that events are stored to be read.
+	// URL The address that requests are sent to: https, of a public host, or one that the operator allows. If the operator has set `mail.smtp`, also `mailto:` with the address of a member that an identity provider has verified. Null means that events are stored to be read.
 	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
 }
 
@@ -5252,7 +5290,7 @@ type Webhook struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.
@@ -5270,6 +5308,11 @@ type Webhook struct {
 	// LastSuccessAt To within a minute.
 	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
 	Object        string                  `json:"object"`
+
+	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	//
+	// Example: account
+	Scope string `json:"scope"`
 
 	// SpaceIds Spaces whose events it receives; an empty list means all. It always receives events without a space, such as those of credits and keys.
 	SpaceIds []string `json:"spaceIds"`
@@ -5309,7 +5352,7 @@ type WebhookWithSecret struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.
@@ -5330,6 +5373,11 @@ type WebhookWithSecret struct {
 
 	// PreviousEndsAt The time until which requests are also signed with the former secret, after `rotate-secret`.
 	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
+
+	// Scope `account`: it receives the events of the account; `service`: the alerts of the service. New ones may be added.
+	//
+	// Example: account
+	Scope string `json:"scope"`
 
 	// Secret Signs every request according to Standard Webhooks.
 	//

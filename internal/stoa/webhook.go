@@ -1,6 +1,9 @@
 package stoa
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A Webhook is an address to which the events of an account are sent.
 type Webhook struct {
@@ -8,6 +11,7 @@ type Webhook struct {
 	AccountID     string    `db:"account_id"`
 	KeyID         string    `db:"key_id"`       // that it ends with
 	URL           string    `db:"url"`          // empty means its events are kept to be read
+	Service       bool      `db:"service"`      // it receives the alerts of the service, not the events of the account
 	Events        []string  `db:"events,words"` // types, or only "*"
 	SpaceIDs      []string  `db:"spaces,words"` // whose events it gets; empty means of all
 	Description   string    `db:"description"`
@@ -24,10 +28,20 @@ type Webhook struct {
 	UpdatedAt     time.Time `db:"updated_at"`
 }
 
+// MailAddress returns the address of mail to which the events are sent, and whether it is one.
+func (w Webhook) MailAddress() (string, bool) { return strings.CutPrefix(w.URL, "mailto:") }
+
+// IsEmail reports whether text is a bare email address that can be part of a link.
+func IsEmail(text string) bool {
+	name, host, ok := strings.Cut(text, "@")
+	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
+}
+
 // Why a webhook is disabled.
 const (
 	WebhookDisabledByUser     = "user"
 	WebhookDisabledByKey      = "key_revoked" // with the key that it belonged to
 	WebhookDisabledByFailures = "failures"
-	WebhookDisabledGone       = "gone" // its address answered 410
+	WebhookDisabledGone       = "gone"              // its address answered 410
+	WebhookDisabledRecipient  = "recipient_removed" // its address of mail does not belong to a member
 )

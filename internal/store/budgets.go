@@ -200,6 +200,24 @@ func (tx *Tx) BudgetWindows(ctx context.Context, accountID, budgetID string, at 
 	return budgetWindows.page(ctx, tx, p, `account_id = $1 AND budget_id = $2 AND starts_at <= $3 AND (ends_at = 0 OR ends_at > $3)`, accountID, budgetID, db.Micros(at))
 }
 
+// A ReachedWindow is a window whose use has reached a mark of its budget.
+type ReachedWindow struct {
+	BudgetWindow
+	Scope stoa.BudgetScope // of the budget
+	Limit stoa.Credits
+}
+
+// ReachedWindows returns windows of an account that contain a time and whose use has reached a mark
+// of their budget, and still does: the limit may have been raised since.
+func (tx *Tx) ReachedWindows(ctx context.Context, accountID string, at time.Time, limit int) ([]ReachedWindow, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (w ReachedWindow, err error) {
+		err = rows.Scan(append(budgetWindows.dest(&w.BudgetWindow), &w.Scope, &w.Limit)...)
+		return w, err
+	}, `SELECT `+budgetWindows.columnsOf("w.")+`, b.scope, b.limit_micro FROM budget_windows w JOIN budgets b ON b.id = w.budget_id AND b.account_id = w.account_id
+		WHERE w.account_id = $1 AND w.notified > 0 AND w.starts_at <= $2 AND (w.ends_at = 0 OR w.ends_at > $2)
+		AND (w.opening + w.spent) * 100 >= w.notified * b.limit_micro ORDER BY w.ends_at, w.id LIMIT $3`, accountID, db.Micros(at), limit)
+}
+
 // endedWindowKept is the time for which a window is kept after its end.
 const endedWindowKept = 40 * 24 * time.Hour
 

@@ -61,6 +61,7 @@ type NewEvent struct {
 	AgentID             string // in whose space it happened, where SpaceID is empty
 	To                  string // the only webhook that receives it; empty means all subscribers
 	Except              string // a webhook that does not
+	Service             bool   // an alert of the service, for the webhooks that receive these
 	Once                bool   // a test: To receives it once, regardless of its subscriptions and even if it is disabled
 }
 
@@ -80,7 +81,7 @@ func (tx *Tx) InsertEvent(ctx context.Context, e NewEvent) error {
 		return err
 	}
 	args := []any{
-		e.AccountID, e.ID, e.Type, body, db.Micros(tx.Now), `% ` + e.Type + ` %`, e.SpaceID, e.AgentID, e.To, e.Except, db.Bit(e.Once),
+		e.AccountID, e.ID, e.Type, body, db.Micros(tx.Now), `% ` + e.Type + ` %`, e.SpaceID, e.AgentID, e.To, e.Except, db.Bit(e.Once), db.Bit(e.Service),
 	}
 	if tx.Postgres() { // whether there were any is not worth a round trip
 		if err := tx.Later(ctx, insertEvent, args...); err != nil {
@@ -112,7 +113,7 @@ const insertEvent = `INSERT INTO deliveries (id, account_id, webhook_id, event_i
 		CASE WHEN w.url = '' OR w.disabled <> '' AND CAST($11 AS BIGINT) = 0 THEN 'held' ELSE 'pending' END,
 		CAST($11 AS BIGINT), CAST($5 AS BIGINT), '', 0, 0, '', 0, 0, CAST($5 AS BIGINT)
 	FROM webhooks w WHERE w.account_id = $1
-		AND (CAST($11 AS BIGINT) = 1 OR w.events = '*' AND CAST($3 AS TEXT) <> '` + AuditRecorded + `' OR w.events LIKE CAST($6 AS TEXT))
+		AND (CAST($11 AS BIGINT) = 1 OR w.service = CAST($12 AS BIGINT) AND (w.events = '*' AND CAST($3 AS TEXT) <> '` + AuditRecorded + `' OR w.events LIKE CAST($6 AS TEXT)))
 		AND (w.spaces = '' OR CAST($7 AS TEXT) = '' AND CAST($8 AS TEXT) = '' OR w.spaces LIKE '% ' ||
 			COALESCE(NULLIF(CAST($7 AS TEXT), ''), (SELECT a.space_id FROM agents a WHERE a.account_id = $1 AND a.id = $8), '') || ' %')
 		AND (CAST($9 AS TEXT) = '' OR w.id = $9) AND w.id <> CAST($10 AS TEXT)`

@@ -70,6 +70,17 @@ func (tx *Tx) FailedDeliveries(ctx context.Context, limit, most int) (found []Fi
 	return found, n, err
 }
 
+// FailingWebhooks returns webhooks whose attempts have failed since before a time, including those
+// that were disabled for it, of an account or, if it is empty, of all accounts.
+func (tx *Tx) FailingWebhooks(ctx context.Context, accountID string, before time.Time, limit int) ([]Finding, error) {
+	args, account := []any{db.Micros(before), limit}, ""
+	if accountID != "" {
+		args, account = append(args, accountID), "account_id = $3 AND "
+	}
+	return list(ctx, tx, scanFinding, `SELECT account_id, id, CASE WHEN disabled = '' THEN 'its deliveries fail' ELSE 'disabled: ' || disabled END, failing_since FROM webhooks
+		WHERE `+account+`failing_since > 0 AND failing_since <= $1 AND disabled NOT IN ('user', 'key_revoked') ORDER BY account_id, id LIMIT $2`, args...)
+}
+
 // A WaitingKind has the number of inputs of a kind that sessions wait for, and the time of
 // the oldest one.
 type WaitingKind struct {

@@ -115,6 +115,13 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	if n := log.count("was declared dead"); n != 1 {
 		t.Errorf("it was declared dead %d times", n)
 	}
+	read(t, peers[0], func(tx *store.Tx) error {
+		all, err := tx.Alerts(ctx, 10)
+		if len(all) != 1 || all[0].Kind != "node.lost" || all[0].Subject != dead.Node() || !strings.Contains(all[0].Data, `"nodeId":"`+dead.Node()+`","address":`) {
+			t.Errorf("its alert is %+v", all)
+		}
+		return err
+	})
 	for st, want := range map[*store.Store]store.Funds{dead: {Granted: 100, Balance: 70}, peers[0]: {Granted: 100, Leased: 70}, peers[1]: {Granted: 100, Leased: 70}} {
 		read(t, peers[0], func(tx *store.Tx) error {
 			f, err := tx.Funds(ctx, accounts[st])

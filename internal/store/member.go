@@ -103,6 +103,13 @@ func (tx *Tx) Members(ctx context.Context, accountID string, p Page) ([]MemberRo
 	return page(ctx, tx, p, scanMember, memberRows(`m.account_id = $1`), accountID)
 }
 
+// HasVerifiedEmail reports whether an identity provider has verified an address of mail, in
+// whichever case, for a member of the account.
+func (tx *Tx) HasVerifiedEmail(ctx context.Context, accountID, email string) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM members m JOIN people p ON p.id = m.person_id WHERE m.account_id = $1 AND p.issuer <> '' AND lower(p.email) = lower($2) LIMIT 1`, []any{accountID, email}, &one)
+}
+
 // MembershipsOf returns the memberships of a person, at most limit.
 func (tx *Tx) MembershipsOf(ctx context.Context, personID string, limit int) ([]stoa.Member, error) {
 	return list(ctx, tx, members.scan, `SELECT `+members.columns+` FROM members WHERE person_id = $1 LIMIT $2`, personID, limit)

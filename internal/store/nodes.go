@@ -78,11 +78,14 @@ func (tx *Tx) endNode(ctx context.Context, id string) error {
 }
 
 // endExpired is like [Tx.endNode] for a PostgreSQL node without a renewal for the given
-// time. It reports whether it ended the node, and waits for running transactions of that
-// node.
+// time. It reports whether it ended the node, opens its alert, and waits for running
+// transactions of that node.
 func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
 	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := tx.raiseNodeLost(ctx, id); err != nil {
 		return false, err
 	}
 	return true, tx.giveBack(ctx, id)

@@ -66,9 +66,10 @@ func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Web
 	return webhooks.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
-// Webhooks lists the webhooks of an account.
-func (tx *Tx) Webhooks(ctx context.Context, accountID string, p Page) ([]stoa.Webhook, bool, error) {
-	return webhooks.page(ctx, tx, p, `account_id = $1`, accountID)
+// Webhooks lists the webhooks of an account, with service also those that receive the alerts of
+// the service.
+func (tx *Tx) Webhooks(ctx context.Context, accountID string, service bool, p Page) ([]stoa.Webhook, bool, error) {
+	return webhooks.page(ctx, tx, p, `account_id = $1 AND service <= $2`, accountID, db.Bit(service))
 }
 
 // EditWebhook lets fn change a webhook and writes the result. The row is locked while fn
@@ -161,7 +162,7 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 		c.Unspent = balance + leased
 		return c, err
 	}, `SELECT w.id, w.account_id, w.credits_low, a.balance, `+unspent("a")+` FROM webhooks w JOIN accounts a ON a.id = w.account_id
-		WHERE w.id > $1 AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% credits.%') ORDER BY w.id LIMIT $2`, after, limit)
+		WHERE w.id > $1 AND w.disabled = '' AND w.service = 0 AND (w.events = '*' OR w.events LIKE '% credits.%') ORDER BY w.id LIMIT $2`, after, limit)
 }
 
 // ExpiringKeys returns keys in force that expire after one time and at or before another,
@@ -169,7 +170,7 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 // position: the time and the id of a key.
 func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
 	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
-		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
+		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND w.service = 0 AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
 		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stoa/internal/stoa"
@@ -226,6 +228,37 @@ func TestDashboardAsksForWhatExists(t *testing.T) {
 		if got := faults(expr, is, map[string]bool{}); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: found %q, want %q: the test reads queries wrongly", expr, got, want)
 		}
+	}
+}
+
+// TestRulesAskForWhatExists checks the queries of the alert rules in the same way.
+func TestRulesAskForWhatExists(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/prometheus-rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	is := series(t, everything(t))
+	is["up"] = []string{"job", "instance"} // of Prometheus
+	rules := 0
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			rules++
+			for _, fault := range faults(r.Expr, is, map[string]bool{}) {
+				t.Errorf("%s: %s: %s", r.Alert, r.Expr, fault)
+			}
+		}
+	}
+	if rules < 8 {
+		t.Errorf("only %d rules found", rules)
 	}
 }
 

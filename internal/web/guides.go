@@ -22,9 +22,9 @@ import (
 // files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
-	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "approvals", "connections", "webhooks", "embeds"}},
+	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
-	{Name: "Operate", names: []string{"operations", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
+	{Name: "Operate", names: []string{"operations", "alerts", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
 
 type guideGroup struct {

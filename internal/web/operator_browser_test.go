@@ -59,6 +59,22 @@ func TestNodesInABrowser(t *testing.T) {
 	}
 }
 
+func TestNoticesInABrowser(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range usual(sizes()) {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "", l)
+			p.says("Needs attention")
+			p.see(`document.querySelector("section[aria-labelledby=attention] a").textContent === "A provider does not answer: claude"`)
+			p.see(`document.querySelector("nav a[href='#/'] .count").textContent === "1 need attention"`)
+			p.fits()
+			p.shot("notices")
+		})
+	}
+}
+
 func TestTheRequestLogInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

@@ -362,6 +362,7 @@ func stubReplies() map[string]string {
 		"GET /providers of nobody": `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
 		"GET /credits of nobody":   `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
 		"GET /usage of nobody":     usage(nil, 0),
+		"GET /notices":             `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,
 		"GET /credits":             `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
 		"GET /receipts":            list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
 		"GET /receipts of nobody":  list(),

@@ -22,6 +22,7 @@ type Config struct {
 	Store  *store.Store
 	Vault  *vault.Vault
 	Client http.RoundTripper // must not follow redirects and must limit the time of a request; see package outbound
+	Mail   Mail
 	// Shared means that other processes write to the same store; the rows are then read every
 	// second.
 	Shared  bool

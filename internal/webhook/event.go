@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"slices"
 
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
@@ -28,8 +29,20 @@ const (
 	AuditAnchor       = "audit.anchor"
 	AuditRecorded     = store.AuditRecorded
 	BudgetThreshold   = "budget.threshold"
+	ProviderDown      = "provider.down"
+	ProviderUp        = "provider.up"
+	ErrorsHigh        = "errors.high"
+	BalanceLow        = "account.balance_low"
+	NodeLost          = "node.lost"
+	ConfigRefused     = "config.refused"
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 )
+
+// OfService reports whether a type of event is an alert of the service, which only webhooks with
+// that scope receive.
+func OfService(kind string) bool {
+	return slices.Contains([]string{ProviderDown, ProviderUp, ErrorsHigh, BalanceLow, NodeLost, ConfigRefused}, kind)
+}
 
 // An Event is an event of an account.
 type Event struct {
@@ -55,7 +68,7 @@ func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
 	return id, tx.InsertEvent(ctx, store.NewEvent{
-		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once,
+		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: OfService(e.Type),
 	})
 }
 

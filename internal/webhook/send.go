@@ -27,6 +27,9 @@ type outcome struct {
 	attempt store.Attempt
 	asked   time.Duration // of Retry-After
 	stopped bool          // the process shuts down: it does not count as an attempt
+	// permanent means that the mail server would refuse the message again: the delivery has failed.
+	permanent bool
+	disable   string // the reason for which the webhook is disabled immediately; may be empty
 }
 
 func (o outcome) ok() bool { return o.attempt.Error == "" }
@@ -55,6 +58,9 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	limited, cancel := context.WithTimeout(ctx, AttemptTime)
 	defer cancel()
 	defer func() { o.attempt.Millis = d.now().Sub(began).Milliseconds() }()
+	if address, ok := w.MailAddress(); ok {
+		return d.mail(limited, o, address, w, of)
+	}
 	req, err := request(limited, w.URL, secrets, of, began, d.cfg.Version)
 	if err != nil {
 		o.attempt.Error = errorURL
@@ -68,6 +74,9 @@ func (d *Dispatcher) attempt(ctx context.Context, w stoa.Webhook, secrets []secr
 	o.attempt.Status = resp.StatusCode
 	reply, _ := io.ReadAll(io.LimitReader(resp.Body, ReplyKept)) // only the status matters
 	o.attempt.Reply = printable(reply)
+	if resp.StatusCode == http.StatusGone {
+		o.disable = stoa.WebhookDisabledGone
+	}
 	if resp.StatusCode/100 != 2 {
 		o.attempt.Error = errorStatus
 		o.asked = retryAfter(resp.Header.Get("Retry-After"), d.now())
@@ -151,11 +160,10 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 	if of.Log = append(of.Log, o.attempt); len(of.Log) > logKept {
 		of.Log = of.Log[len(of.Log)-logKept:]
 	}
-	gone := o.attempt.Status == http.StatusGone && !of.Once
 	switch {
 	case o.ok():
 		of.Status, of.FinishedAt = store.DeliveryDelivered, now
-	case gone:
+	case o.permanent || o.disable != "":
 		of.Status, of.FinishedAt = store.DeliveryFailed, now
 	default:
 		if of.DueAt = d.next(of, now, o.asked); of.DueAt.IsZero() {
@@ -172,7 +180,7 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 		if o.ok() {
 			return tx.WebhookSucceeded(ctx, w.AccountID, w.ID, now)
 		}
-		disabled, err = d.failed(ctx, tx, w, now, of.Status == store.DeliveryFailed, gone)
+		disabled, err = d.failed(ctx, tx, w, now, of.Status == store.DeliveryFailed, o.disable)
 		return err
 	})
 	if err != nil || !saved {
@@ -182,9 +190,9 @@ func (d *Dispatcher) record(ctx context.Context, w stoa.Webhook, of store.Delive
 	return nil
 }
 
-// failed counts a failed attempt, and disables the webhook if that is due. It returns the
-// reason, empty if the webhook was not disabled.
-func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, now time.Time, givenUp, gone bool) (reason string, err error) {
+// failed counts a failed attempt, and disables the webhook for the given reason, or if that is
+// due. It returns the reason, empty if the webhook was not disabled.
+func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, now time.Time, givenUp bool, reason string) (disabled string, err error) {
 	w, found, err := tx.WebhookFailed(ctx, w.AccountID, w.ID, now, givenUp)
 	if err != nil || !found {
 		return "", err
@@ -194,8 +202,7 @@ func (d *Dispatcher) failed(ctx context.Context, tx *store.Tx, w stoa.Webhook, n
 		since = w.LastSuccessAt
 	}
 	switch {
-	case gone:
-		reason = stoa.WebhookDisabledGone
+	case reason != "":
 	case givenUp && w.Failed >= failedMany && now.Sub(since) >= failedLong:
 		reason = stoa.WebhookDisabledByFailures
 	default:

@@ -24,10 +24,11 @@ import (
 	"stoa/internal/vault"
 )
 
-// Hooks implements the verbs of webhooks. All fields are required.
+// Hooks implements the verbs of webhooks. Store and Vault are required.
 type Hooks struct {
 	Store *store.Store
 	Vault *vault.Vault
+	Mail  Mail
 }
 
 // secretKind is the kind of the secrets of webhooks in the vault.

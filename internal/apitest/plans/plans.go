@@ -23,7 +23,7 @@ import (
 )
 
 // few are tables with few rows, regardless of the amount of data.
-var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true, "statement_months": true}
+var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true, "config_draft": true, "statement_months": true, "alerts": true}
 
 // planned are statements that read all rows of a table or sort them, by a part of
 // their text, with the reason why they may.
@@ -51,6 +51,8 @@ var planned = map[string]string{
 	`FROM embed_refusals WHERE embed_id = $1`:           "a bounded number for each embed",
 	`FROM drive_versions WHERE drive_id = $1 AND path`:  "a bounded number for each path",
 	`FROM task_runs r WHERE r.account_id = $1 AND r.t`:  "the runs of a task are bounded, and are found without the account elsewhere",
+	`IN (SELECT account_id FROM charge_days WHERE`:      "accounts that were charged today or yesterday: once a minute, for operators",
+	`FROM alerts ORDER BY CASE`:                         "the open alerts of the service are few",
 	`SUM(dropped), 0) AS BIGINT)`:                       "accounts whose requests were dropped lately, for operators",
 	`DELETE FROM config_secrets`:                        "the few keys since the newest version, when an operator changes the draft",
 	`DELETE FROM idempotency WHERE state = 'running'`:   "when a node dies",

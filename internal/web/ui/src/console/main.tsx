@@ -14,6 +14,7 @@ import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { CreditNotices } from "./parts/creditnotices";
 import { InboxContext, useLiveInbox } from "./parts/inbox";
+import { NoticesContext, useLiveNotices } from "./parts/notices";
 import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
 import { Toasts } from "./parts/toast";
@@ -169,6 +170,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
   const list = useRef<HTMLElement>(null);
   const inbox = useLiveInbox();
+  const notices = useLiveNotices(at?.page.path).data ?? { data: [] };
   useEffect(() => {
     document.title = (inbox.calls && `(${inbox.calls}) `) + title + " · Stoa console";
   }, [title, inbox.calls]);
@@ -198,6 +200,12 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />
                 {p.title}
+                {p.path === "" && notices.data.length > 0 && (
+                  <span class="badge failed count">
+                    {notices.data.length}
+                    <span class="unseen"> need attention</span>
+                  </span>
+                )}
                 {p.path === "tool-calls" && inbox.calls && (
                   <span class="badge waiting count">
                     {inbox.calls}
@@ -255,7 +263,11 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
           {inbox.calls && `Tool calls waiting for approval: ${inbox.calls}`}
         </div>
         <Boundary>
-          <InboxContext.Provider value={inbox}>{!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}</InboxContext.Provider>
+          <InboxContext.Provider value={inbox}>
+            <NoticesContext.Provider value={notices}>
+              {!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
+            </NoticesContext.Provider>
+          </InboxContext.Provider>
         </Boundary>
       </main>
     </div>

@@ -910,7 +910,8 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -1984,6 +1985,20 @@ export interface Node {
 export interface NodeList {
   data: Node[];
   sameConfig: boolean;
+}
+
+export interface Notice {
+  consolePath: string;
+  message: string;
+  object: "notice";
+  scope: string;
+  since: string | null;
+  subject: string | null;
+  type: string;
+}
+
+export interface NoticeList {
+  data: Notice[];
 }
 
 export interface OpenInput {
@@ -3353,7 +3368,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -3441,6 +3456,7 @@ export interface Webhook {
   id: string;
   lastSuccessAt: string | null;
   object: "webhook";
+  scope: string;
   spaceIds: string[];
   status: string;
   updatedAt: string;
@@ -3470,6 +3486,7 @@ export interface WebhookWithSecret {
   lastSuccessAt: string | null;
   object: "webhook";
   previousEndsAt?: string | null;
+  scope: string;
   secret: string;
   spaceIds: string[];
   status: string;

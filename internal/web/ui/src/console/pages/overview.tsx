@@ -4,6 +4,7 @@ import { count } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Code } from "../parts/code";
+import { Attention } from "../parts/notices";
 import { Empty, States, useLoad } from "../parts/load";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
@@ -18,6 +19,7 @@ export function Overview() {
       <header class="head">
         <h1>Overview</h1>
       </header>
+      <Attention />
       <FirstSteps />
       <Figures />
       {sums ? (

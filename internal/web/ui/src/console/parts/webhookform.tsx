@@ -25,6 +25,7 @@ const reasons: Record<string, string> = {
   key_revoked: "its key has ended",
   failures: "nothing arrived for three days",
   gone: "the address answered 410, gone",
+  recipient_removed: "the address of mail no longer belongs to a member",
 };
 
 // whyDisabled contains the reasons as texts.
@@ -49,7 +50,16 @@ export function HookState({ of: w }: { of: Webhook }) {
 
 type EventType = Exclude<CreateWebhook["events"][number], "*">;
 
-const eventWords: Record<EventType, string> = {
+const alertWords = {
+  "provider.down": "provider does not answer",
+  "provider.up": "provider answers again",
+  "errors.high": "many model calls fail",
+  "account.balance_low": "credits of a customer are low",
+  "node.lost": "node was lost",
+  "config.refused": "configuration was refused",
+} as const;
+
+const eventWords: Record<Exclude<EventType, keyof typeof alertWords>, string> = {
   "session.completed": "session completed",
   "session.failed": "session failed",
   "session.cancelled": "session cancelled",
@@ -70,14 +80,15 @@ const eventWords: Record<EventType, string> = {
   "audit.recorded": "new entry in the audit log",
 };
 
-export const eventTypes = Object.keys(eventWords) as EventType[];
+export const eventTypes = Object.keys({ ...eventWords, ...alertWords }) as EventType[];
 
 const mostSpaces = 20; // of a webhook
 
 // WebhookForm creates a webhook, or changes the given one. The entity tag protects
 // changes of other users.
 export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; etag?: string; onDone: (w: Webhook | WebhookWithSecret) => void; onClose: () => void }) {
-  const { api } = useSession();
+  const { api, may } = useSession();
+  const [ofService, setOfService] = useState(was?.scope === "service");
   const [url, setURL] = useState(was?.url ?? "");
   const [description, setDescription] = useState(was?.description ?? "");
   const [all, setAll] = useState(was?.events.includes("*") ?? false);
@@ -89,6 +100,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
   const toggle = (list: string[], one: string) => (list.includes(one) ? list.filter((x) => x !== one) : [...list, one]);
   const submit = () =>
     action.run(async (once) => {
+      const scope = ofService ? ({ scope: "service" } as const) : {};
       const body = {
         url: url.trim() || null,
         description: description.trim() || null,
@@ -96,30 +108,44 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
         spaceIds: inSpaces,
         creditsLowMicro: low ? Math.round(Number(low) * 1e6) : null,
       };
-      onDone(was ? (await api.patch<Webhook>("/webhooks/" + was.id, body, etag)).data : await api.create<WebhookWithSecret>("/webhooks", body satisfies CreateWebhook, once));
+      onDone(was ? (await api.patch<Webhook>("/webhooks/" + was.id, body, etag)).data : await api.create<WebhookWithSecret>("/webhooks", { ...body, ...scope } satisfies CreateWebhook, once));
     });
   const wrong = action.problem?.param === "url" ? action.problem.message : undefined;
   const known = spaces.data?.data ?? [];
   return (
     <FormDialog id="webhook-form" title={was ? "Change the webhook" : "Add a webhook"} submit={was ? "Save" : "Add it"} ready={all || events.length > 0} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
-      <TextField id="webhook-url" label="Address" hint="Https and public, such as https://example.com/hooks/stoa. Empty: events are kept to be read." problem={wrong} type="url" maxLength={2048} value={url} onChange={setURL} autofocus />
+      <TextField id="webhook-url" label="Address" hint="Https and public, such as https://example.com/hooks/stoa, or mailto: and the address of a member. Empty: events are kept to be read." problem={wrong} type="url" maxLength={2048} value={url} onChange={setURL} autofocus />
       <TextField id="webhook-description" label="Description" hint="What it is for; may be empty." maxLength={1000} value={description} onChange={setDescription} />
+      {!was && may("operator") && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={ofService}
+            onChange={(e) => {
+              setOfService(e.currentTarget.checked);
+              setEvents([]);
+              setInSpaces([]);
+            }}
+          />{" "}
+          Alerts of the service, such as a provider that does not answer
+        </label>
+      )}
       <fieldset class="plainset">
         <legend>Events</legend>
         <label class="check">
           <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> All, those that come later too
         </label>
         {!all &&
-          eventTypes.map((type) => (
+          Object.entries(ofService ? alertWords : eventWords).map(([type, words]) => (
             <label class="check" key={type}>
               <input type="checkbox" checked={events.includes(type)} onChange={() => setEvents(toggle(events, type))} />
               <span>
-                {eventWords[type]} <code class="breaks">{type}</code>
+                {words} <code class="breaks">{type}</code>
               </span>
             </label>
           ))}
       </fieldset>
-      {(known.length > 1 || inSpaces.length > 0) && (
+      {!ofService && (known.length > 1 || inSpaces.length > 0) && (
         <fieldset class="plainset">
           <legend>Spaces</legend>
           <p class="small muted">None chosen: all of them.</p>
@@ -132,7 +158,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
           </div>
         </fieldset>
       )}
-      {(all || events.includes("credits.low")) && <TextField id="webhook-low" label="Credits are low below" hint="Empty: 10 credits." type="number" min="0.000001" step="any" value={low} onChange={setLow} />}
+      {!ofService && (all || events.includes("credits.low")) && <TextField id="webhook-low" label="Credits are low below" hint="Empty: 10 credits." type="number" min="0.000001" step="any" value={low} onChange={setLow} />}
     </FormDialog>
   );
 }
