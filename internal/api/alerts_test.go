@@ -72,6 +72,28 @@ func TestAlertsAreForOperators(t *testing.T) {
 	}
 	c.Want(200, "PATCH", path, object{"events": []string{"*"}})
 	c.Want(204, "DELETE", path, nil)
+
+	// A webhook ends with the scope of its key.
+	secret, narrowed := h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
+	w = newHook(t, h.ClientWith(t, secret), alerts)
+	other := newHook(t, h.ClientWith(t, secret), object{})
+	c.Want(200, "PATCH", "/api/v1/keys/"+narrowed.ID, object{"name": "same scopes"})
+	for _, step := range []string{"enabled", "disabled"} {
+		var got contract.Webhook
+		if c.Want(200, "GET", hooks+"/"+w.ID, nil).JSON(&got); got.Status != step || step == "disabled" && orNone(got.DisabledReason) != stoa.WebhookDisabledScope {
+			t.Errorf("%+v, want %s", got, step)
+		}
+		if c.Want(200, "GET", hooks+"/"+other.ID, nil).JSON(&got); got.Status != "enabled" {
+			t.Errorf("%+v", got)
+		}
+		if err := h.Store.Write(t.Context(), func(tx *store.Tx) error { // as the role of a member changes
+			k := narrowed
+			k.Scopes = []string{stoa.ScopeAll}
+			return tx.UpdateKey(t.Context(), k)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestTheDoctorSeesAlerts raises an alert, and a webhook fails.

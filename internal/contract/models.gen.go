@@ -5290,7 +5290,7 @@ type Webhook struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member), `scope_removed` (its key may no longer receive the alerts of the service). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.
@@ -5352,7 +5352,7 @@ type WebhookWithSecret struct {
 	CreditsLowMicro int64                     `json:"creditsLowMicro"`
 	Description     nullable.Nullable[string] `json:"description"`
 
-	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member). New ones may be added.
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 failed deliveries), `gone` (its address answered 410), `recipient_removed` (its address of mail no longer belongs to a member), `scope_removed` (its key may no longer receive the alerts of the service). New ones may be added.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 
 	// Events Types of events; `*` alone means all, including future ones.

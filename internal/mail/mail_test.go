@@ -3,6 +3,7 @@ package mail
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/mail"
 	"strings"
 	"testing"
@@ -75,6 +76,9 @@ func TestTextsAddNoHeaders(t *testing.T) {
 	}
 	if m.Header.Get("Bcc") != "" || m.Header.Get("X-Evil") != "" || len(m.Header["Subject"]) != 1 {
 		t.Errorf("%v", m.Header)
+	}
+	if got, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil || got != "a  Bcc: eve@example.com    b c" {
+		t.Errorf("the subject is %q, %v", got, err)
 	}
 	for _, to := range []string{"ada@example.com\r\nBcc: eve@example.com", "ada@example.com, eve@example.com", "ada@example.com>\r\nRCPT TO:<eve@example.com"} {
 		bad := message

@@ -43,5 +43,6 @@ const (
 	WebhookDisabledByKey      = "key_revoked" // with the key that it belonged to
 	WebhookDisabledByFailures = "failures"
 	WebhookDisabledGone       = "gone"              // its address answered 410
+	WebhookDisabledScope      = "scope_removed"     // its key may no longer receive the alerts of the service
 	WebhookDisabledRecipient  = "recipient_removed" // its address of mail does not belong to a member
 )

@@ -63,12 +63,16 @@ func (tx *Tx) Keys(ctx context.Context, accountID, memberID string, p Page) ([]s
 	return keys.page(ctx, tx, p, `account_id = $1 AND kind = ''`, accountID)
 }
 
-// UpdateKey writes a key's name, scopes, limits, lists, expiry and revocation. It fails with
-// CodeNotFound if the key does not exist.
+// UpdateKey writes a key's name, scopes, limits, lists, expiry and revocation. A key in force without
+// the scope operator loses its webhooks with the alerts of the service: they are disabled. It fails
+// with CodeNotFound if the key does not exist.
 func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
 	n, err := keys.change(ctx, tx, &k, `name scopes rpm max_per_day expires_at revoked_at models networks require_end_user`, `account_id = $1 AND id = $2`, k.AccountID, k.ID)
 	if err == nil && n == 0 {
 		err = NoKey(k.ID)
+	}
+	if err == nil && k.RevokedAt.IsZero() && !k.Has(stoa.ScopeOperator) {
+		err = tx.disableAlertsOf(ctx, k)
 	}
 	return err
 }

@@ -107,6 +107,17 @@ func (tx *Tx) DisableWebhooksOf(ctx context.Context, accountID, keyID string, wh
 	return len(ids), err
 }
 
+// disableAlertsOf disables the webhooks of a key that receive the alerts of the service.
+func (tx *Tx) disableAlertsOf(ctx context.Context, k stoa.Key) error {
+	ids, err := tx.texts(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND service = 1 AND disabled = '' LIMIT $5) RETURNING id`,
+		k.AccountID, k.ID, stoa.WebhookDisabledScope, db.Micros(tx.Now), MaxWebhooks)
+	for _, id := range ids {
+		tx.AuditAutomatic(k.AccountID, WebhookDisabledAction, id, stoa.WebhookDisabledScope)
+	}
+	return err
+}
+
 // successNoted is the precision of the time of a webhook's newest success.
 const successNoted = time.Minute
 

@@ -132,8 +132,9 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
           look="body"
           of={[
             ["State", <HookState of={w} />],
+            w.scope === "service" && ["Scope", "alerts of the service"],
             ["Events", w.events.includes("*") ? "all, those that come later too" : w.events.join(", "), "breaks"],
-            (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
+            w.scope !== "service" && (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
             w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id) => spaces.data?.data.find((s) => s.id === id)?.name ?? id).join(", "), "breaks"],
             w.description && ["Description", w.description, "breaks"],
             ["Last success", w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"],

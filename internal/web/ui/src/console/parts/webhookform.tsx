@@ -14,7 +14,7 @@ import { useSession } from "./session";
 export function HookSecret({ of: w, onClose }: { of: WebhookWithSecret; onClose: () => void }) {
   return (
     <Secret title="The secret of the webhook" text={w.secret} onClose={onClose}>
-      Every request is signed with it. Give it to the program behind the address, which checks the signatures.
+      {w.url?.startsWith("mailto:") ? "Mail is not signed, so the secret has no use." : "Every request is signed with it. Give it to the program behind the address, which checks the signatures."}
       {w.previousEndsAt && <> Until {moment(w.previousEndsAt)} requests are signed with the former secret as well.</>}
     </Secret>
   );
@@ -25,6 +25,7 @@ const reasons: Record<string, string> = {
   key_revoked: "its key has ended",
   failures: "nothing arrived for three days",
   gone: "the address answered 410, gone",
+  scope_removed: "its key may no longer receive the alerts of the service",
   recipient_removed: "the address of mail no longer belongs to a member",
 };
 
