@@ -24,7 +24,7 @@ func TestTheFileShadowsManagedSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, shadowed, err := file.With(m, func(p config.Provider) (string, error) {
+	cfg, shadowed, err := file.With(m, func(p config.Provider, _, _ string) (string, error) {
 		if p.Name == "bad" {
 			return "", errors.New("it is missing")
 		}
