@@ -104,7 +104,7 @@ func TestConfigAppliesEverywhere(t *testing.T) {
 			}
 		})
 	}
-	kill := max(*applies/4, 2)
+	kill := max(min(*applies/4, 10), 2)
 	for version := 2; version <= *applies; version++ {
 		apply(servers[version%3], version)
 		if version%kill == 0 { // in the middle of the change

@@ -142,7 +142,7 @@ func (s *Server) testConfigDraft(ctx context.Context, in rest.Request[rest.None,
 		return rest.Reply[contract.ProviderTest]{}, err
 	}
 	name := in.Body.Provider
-	if !slices.ContainsFunc(r.Config.Providers, func(p config.Provider) bool { return p.Name == name }) {
+	if !slices.ContainsFunc(r.Config.Upstreams(), func(p stoa.Provider) bool { return p.Name == name || p.Ref() == name }) {
 		return rest.Reply[contract.ProviderTest]{}, stoa.Errorf(stoa.CodeNotFound, "The draft has no provider %q.", rest.ShortName(name)).At("provider")
 	}
 	cat, err := managed.Catalog(r.Config, s.Prepare(r.Config.Upstreams()).Handle)

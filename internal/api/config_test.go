@@ -268,3 +268,58 @@ func TestTheFileTakesPrecedence(t *testing.T) {
 		}
 	}
 }
+
+// TestAProviderHasSeveralKeys gives a provider a key that the vendor accepts and one that it
+// refuses: calls are spread over them, and the other key serves what one cannot.
+func TestAProviderHasSeveralKeys(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	c := h.Client(t)
+	p := managedVendor(t, "claude", "")
+	delete(p, "apiKey")
+	p["keys"] = []object{{"id": "old", "secret": "refused"}, {"id": "new", "secret": fakeup.Key, "weight": 3}}
+	settings := object{"providers": []object{p}, "families": object{"alpha": []object{{"provider": "claude"}}}}
+	applied(t, c, settings)
+	reasons := map[string]bool{}
+	for i := range 12 {
+		c.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "hi", "prompt_cache_key": string(rune('a' + i))})
+		r := receipts(t, h)[0]
+		reasons[string(r.Route)] = true
+		if r.RouteKey != "new" || r.Provider != "claude" {
+			t.Errorf("call %d was served by %s, %s", i, r.Provider, r.RouteKey)
+		}
+	}
+	if !reasons["cache"] || !reasons["failover"] {
+		t.Errorf("the reasons were %v", reasons)
+	}
+	var list page[contract.Receipt]
+	c.Want(200, "GET", "/api/v1/receipts", nil).JSON(&list)
+	if list.Data[0].Route.Key.MustGet() != "new" {
+		t.Errorf("a receipt has %+v", list.Data[0].Route)
+	}
+	var providers contract.ProviderList
+	c.Want(200, "GET", "/api/v1/providers", nil).JSON(&providers)
+	if len(providers.Data) != 3 || providers.Data[0].Name != "claude#new" || len(providers.Data[0].Models) == 0 {
+		t.Errorf("the providers are %+v", providers.Data)
+	}
+	c.Want(200, "POST", "/api/v1/providers/claude/test", nil)
+	var tried contract.ProviderTest
+	c.Want(200, "POST", "/api/v1/providers/claude%23old/test", nil).JSON(&tried)
+	if tried.Ok || tried.Status.MustGet() != 401 {
+		t.Errorf("the old key is %+v", tried)
+	}
+	// The mask keeps each key; one that has another id needs its text.
+	keys := p["keys"].([]object)
+	keys[0]["secret"], keys[1]["secret"], keys[1]["weight"] = config.Masked, config.Masked, 1
+	applied(t, c, settings)
+	c.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "hi"})
+	keys[0]["id"] = "other"
+	if e := c.WantError(stoa.CodeInvalidValue, "PUT", configPath+"/draft", object{"settings": settings}); *e.Param != "settings.providers[0].keys[0].secret" {
+		t.Errorf("the mask with another id: %+v", e)
+	}
+	keys[0] = object{"id": "new", "env": "PATH"}
+	c.WantError(stoa.CodeInvalidValue, "PUT", configPath+"/draft", object{"settings": settings})
+	keys[0] = object{"id": "new", "secret": "x"}
+	c.Want(200, "PUT", configPath+"/draft", object{"settings": settings})
+	c.WantError(stoa.CodeInvalidValue, "POST", configPath+"/draft/apply", nil) // two keys with one id
+}

@@ -73,7 +73,7 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 	return contract.Receipt{
 		ID:    r.ID,
 		Model: contract.ReceiptModel{Requested: r.Asked, Served: r.Served, FallbackReason: nullIfZero(r.Reason)},
-		Route: contract.ReceiptRoute{Provider: r.Provider, Reason: nullIfZero(string(r.Route))},
+		Route: contract.ReceiptRoute{Provider: r.Provider, Key: nullIfZero(r.RouteKey), Reason: nullIfZero(string(r.Route))},
 		Usage: contract.ReceiptUsage{
 			InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
 			CacheWriteLongTokens: r.Usage.CacheWriteLongTokens,

@@ -23,8 +23,8 @@ func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.Non
 	models := map[string][]string{} // by provider
 	for _, m := range s.Catalog.Load().Models() {
 		for _, r := range m.Routes {
-			if !slices.Contains(models[r.Provider], m.ID) {
-				models[r.Provider] = append(models[r.Provider], m.ID)
+			if ref := r.Ref(); !slices.Contains(models[ref], m.ID) {
+				models[ref] = append(models[ref], m.ID)
 			}
 		}
 	}

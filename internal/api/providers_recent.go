@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oapi-codegen/nullable"
@@ -147,7 +148,7 @@ type byName struct {
 func (s *Server) testProvider(ctx context.Context, in rest.Request[byName, rest.None]) (rest.Reply[contract.ProviderTest], error) {
 	var reply rest.Reply[contract.ProviderTest]
 	name := in.Params.Name
-	known := s.Pool != nil && slices.ContainsFunc(s.Pool().Providers, func(p upstream.ProviderStats) bool { return p.Name == name })
+	known := s.Pool != nil && slices.ContainsFunc(s.Pool().Providers, func(p upstream.ProviderStats) bool { return p.Name == name || strings.HasPrefix(p.Name, name+"#") })
 	if !known || s.Try == nil {
 		return reply, stoa.Errorf(stoa.CodeNotFound, "There is no provider %q. GET /api/v1/providers lists them.", rest.ShortName(name))
 	}
@@ -183,7 +184,7 @@ func cheapest(cat *catalog.Catalog, provider string) (model string, route stoa.R
 	var least stoa.Credits
 	models := cat.Models()
 	for _, m := range models {
-		i := slices.IndexFunc(m.Routes, func(r stoa.Route) bool { return r.Provider == provider })
+		i := slices.IndexFunc(m.Routes, func(r stoa.Route) bool { return r.Provider == provider || r.Ref() == provider })
 		if i >= 0 && (!found || m.Price.Output < least) {
 			model, route, found, least = m.ID, m.Routes[i], true, m.Price.Output
 		}

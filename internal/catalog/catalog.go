@@ -43,8 +43,9 @@ type Options struct {
 	Aliases   []stoa.AliasRule            // in order
 	AliasSets []string                    // names of shipped lists of rules, which follow Aliases
 	Sandbox   string                      // auto (also ""), always or off
-	// Handle returns the handle of a provider for its routes; nil means that routes have none.
-	Handle func(provider string) any
+	// Handle returns the handle of a provider for its routes, by [stoa.Provider.Ref]; nil means
+	// that routes have none.
+	Handle func(ref string) any
 }
 
 // A Problem is an invalid setting. Its path is that of the configuration file: "auto[1]",
@@ -71,12 +72,13 @@ type Catalog struct {
 	auto      []int // indexes in models
 	families  []family
 	providers map[string]stoa.Provider
+	keys      map[string][]stoa.Provider // by provider, one for each of several keys
 	famRoutes map[string][]stoa.Route
 	sandbox   bool
 	created   time.Time
 	upstream  map[string]known // by upstream name
 	ownAuto   bool             // auto is the operator's list
-	handle    func(provider string) any
+	handle    func(ref string) any
 	discover  []string // providers whose servers list their models, in order
 	unread    []string // of these, without a list; see [Catalog.WithListings]
 

@@ -80,7 +80,7 @@ func (b *builder) list(p stoa.Provider, m stoa.ListedModel) {
 	e := entry{Model: stoa.Model{ID: m.ID, Family: p.Name, ContextTokens: min(max(m.ContextTokens, 0), stoa.MaxTokens), Price: p.Discover.Price}}
 	if route, ok := b.route(&e, stoa.Route{Provider: p.Name, Model: m.ID}, ""); ok {
 		route.Traits.Vision = route.Traits.Vision || m.Vision
-		e.Routes = []stoa.Route{route}
+		e.Routes = b.keyed(route, 0)
 	}
 	b.byID[m.ID] = len(b.models)
 	b.models = append(b.models, e)

@@ -41,7 +41,7 @@ func New(opts Options) (*Catalog, error) {
 	b := &builder{opts: opts, Catalog: &Catalog{
 		handle:   opts.Handle,
 		upstream: map[string]known{}, ownAuto: len(opts.Auto) > 0,
-		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
+		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{}, keys: map[string][]stoa.Provider{},
 		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(), priceVersion: s.PriceVersion,
 	}}
 	b.addProviders()
@@ -68,7 +68,14 @@ func (b *builder) problem(path, format string, args ...any) {
 func (b *builder) addProviders() {
 	for i, p := range b.opts.Providers {
 		path := fmt.Sprintf("providers[%d].name", i)
-		switch _, twice := b.providers[p.Name]; {
+		first, twice := b.providers[p.Name]
+		if p.Key != "" {
+			b.keys[p.Name] = append(b.keys[p.Name], p)
+			if twice && first.Key != "" {
+				continue
+			}
+		}
+		switch {
 		case p.Name == "":
 			b.problem(path, "a provider needs a name")
 		case p.Name == SandboxProvider:
@@ -328,10 +335,38 @@ func (b *builder) addRoutes() {
 		m.ownRoutes = len(o.Routes) > 0
 		for j, r := range routes {
 			if route, ok := b.route(m, r, fmt.Sprintf("%s[%d]", path, j)); ok {
-				m.Routes = append(m.Routes, route)
+				m.Routes = append(m.Routes, b.keyed(route, j)...)
 			}
 		}
 	}
+}
+
+// weightUnit is the weight of 1 in the settings: a route divides its weight among its keys.
+const weightUnit = 1 << 20
+
+// keyed returns a route for each key of the provider, which share its weight. A route without a
+// weight is a group of its own; i is its place.
+func (b *builder) keyed(r stoa.Route, i int) []stoa.Route {
+	r.Weight *= weightUnit
+	keys := b.keys[r.Provider]
+	if len(keys) == 0 {
+		return []stoa.Route{r}
+	}
+	if r.Weight == 0 {
+		r.Weight, r.Group = weightUnit, i+1
+	}
+	sum := int64(0)
+	for _, k := range keys {
+		sum += k.KeyWeight
+	}
+	var routes []stoa.Route
+	for _, k := range keys {
+		of := r
+		of.Key, of.Handle = k.Key, b.handle(k.Ref())
+		of.Weight = max(1, r.Weight*k.KeyWeight/max(sum, 1))
+		routes = append(routes, of)
+	}
+	return routes
 }
 
 func (b *builder) checkProvider(r stoa.Route, path string) {

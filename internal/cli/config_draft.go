@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -89,6 +90,9 @@ Keys of providers are printed as a mask, which keeps them.`,
 		if err != nil {
 			return err
 		}
+		if string(d.Settings) == "{}" {
+			text = []byte("# There are no managed settings. Write providers, families, models, auto, aliases or plans here.\n")
+		}
 		_, err = e.out.Write(text)
 		return err
 	}
@@ -107,6 +111,9 @@ Keys of providers are printed as a mask, which keeps them.`,
 		settings, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
 			return usagef("%s is not YAML: %w", args[0], err)
+		}
+		if strings.TrimSpace(string(settings)) == "null" { // an empty file
+			settings = []byte("{}")
 		}
 		call, err := e.client()
 		if err != nil {

@@ -383,10 +383,14 @@ func (c *checker) providers() {
 				keys = append(keys, name)
 			}
 		}
+		if len(p.Keys) > 0 {
+			keys = append(keys, "keys")
+			c.keys(p, path+".keys")
+		}
 		if slices.Sort(keys); len(keys) > 1 {
 			c.problem(path, "%s are set; keep one of them", strings.Join(keys, " and "))
 		}
-		if strings.ContainsFunc(or(p.key), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if !isKey(or(p.key)) {
 			c.problem(path, "the key of %s has characters that are invalid in a key (a line break, a quote?); check its source", p.Name)
 		}
 		if p.MaxInFlight < 0 {
@@ -413,6 +417,44 @@ func (c *checker) providers() {
 			}
 		}
 	}
+}
+
+// maxKeys is the maximum number of keys of a provider.
+const maxKeys = 100
+
+// keys checks the keys of a provider that has several.
+func (c *checker) keys(p Provider, path string) {
+	if len(p.Keys) > maxKeys {
+		c.problem(path, "%d are too many; use up to %d", len(p.Keys), maxKeys)
+	}
+	seen := map[string]bool{}
+	for i, k := range p.Keys {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		set := 0
+		for _, source := range []string{k.Env, k.File, string(k.Secret)} {
+			if source != "" {
+				set++
+			}
+		}
+		switch {
+		case !isName(k.ID):
+			c.problem(at+".id", "%q is not a valid id; use lowercase letters, digits, - and _", k.ID)
+		case seen[k.ID]:
+			c.problem(at+".id", "there are two keys with the id %q; rename one", k.ID)
+		case set != 1:
+			c.problem(at, "set one of env, file and secret")
+		case k.Weight < 0 || k.Weight > 1000:
+			c.problem(at+".weight", "%d is not a weight; use 1 to 1000, or leave it out", k.Weight)
+		case !isKey(or(k.key)):
+			c.problem(at, "the key has characters that are invalid in a key (a line break, a quote?); check its source")
+		}
+		seen[k.ID] = true
+	}
+}
+
+// isKey reports whether a text has only characters that a key can have.
+func isKey(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // wireNames returns the names of the wires that is reports true for.

@@ -21,6 +21,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -139,14 +140,16 @@ func (l Log) SlogLevel() slog.Level {
 
 // A Provider is a vendor's endpoint with its credentials.
 type Provider struct {
-	Name        string `yaml:"name"`
-	Wire        string `yaml:"wire"`                 // messages, gemini, responses or chat
-	Dialect     string `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
-	BaseURL     string `yaml:"baseURL"`              // in the form of the vendor's own library; empty means the vendor's
-	APIKey      Secret `yaml:"apiKey,omitempty"`     // at most one of these three
-	APIKeyEnv   string `yaml:"apiKeyEnv,omitempty"`  // variable with the key
-	APIKeyFile  string `yaml:"apiKeyFile,omitempty"` // file with the key
-	MaxInFlight int    `yaml:"maxInFlight"`          // concurrent calls; 0 means [DefaultInFlight]
+	Name       string `yaml:"name"`
+	Wire       string `yaml:"wire"`                 // messages, gemini, responses or chat
+	Dialect    string `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
+	BaseURL    string `yaml:"baseURL"`              // in the form of the vendor's own library; empty means the vendor's
+	APIKey     Secret `yaml:"apiKey,omitempty"`     // at most one of these three
+	APIKeyEnv  string `yaml:"apiKeyEnv,omitempty"`  // variable with the key
+	APIKeyFile string `yaml:"apiKeyFile,omitempty"` // file with the key
+	// Keys are several keys that share the calls, instead of one of these three.
+	Keys        []ProviderKey `yaml:"keys,omitempty"`
+	MaxInFlight int           `yaml:"maxInFlight"` // concurrent calls; 0 means [DefaultInFlight]
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto (default), always or never.
 	WholeReplies string `yaml:"wholeReplies,omitempty"`
@@ -162,6 +165,17 @@ type Provider struct {
 	// key is the key from one of these three. It is a pointer because fmt does not call the
 	// String method of unexported fields.
 	key *string
+}
+
+// A ProviderKey is one of several keys of a provider.
+type ProviderKey struct {
+	ID     string `yaml:"id"`               // receipts show it
+	Env    string `yaml:"env,omitempty"`    // variable with the key; one of these three
+	File   string `yaml:"file,omitempty"`   // file with the key
+	Secret Secret `yaml:"secret,omitempty"` // the key
+	Weight int64  `yaml:"weight,omitempty"` // share of the calls; 0 means 1
+
+	key *string // as in Provider
 }
 
 // A Plan limits the use of the service by its accounts. A nil field has the value of the
@@ -385,7 +399,8 @@ func DefaultTimeouts() stoa.Timeouts {
 	return stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Whole: time.Minute, Total: 15 * time.Minute}
 }
 
-// Upstreams returns the providers with their keys, in configured order.
+// Upstreams returns the providers with their keys, in configured order: one for each of several
+// keys.
 func (c Config) Upstreams() []stoa.Provider {
 	var list []stoa.Provider
 	for _, p := range c.Providers {
@@ -393,11 +408,18 @@ func (c Config) Upstreams() []stoa.Provider {
 		if p.key != nil {
 			key = *p.key
 		}
-		list = append(list, stoa.Provider{
+		one := stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
 			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Caching: p.Caching, Timeouts: p.Timeouts,
 			Discover: stoa.Discovery{On: p.Discover, Priced: p.Price != nil, Price: or(p.Price)},
-		})
+		}
+		for _, k := range p.Keys {
+			one.Key, one.KeyWeight, one.APIKey = k.ID, cmp.Or(k.Weight, 1), cmp.Or(or(k.key), string(k.Secret))
+			list = append(list, one)
+		}
+		if len(p.Keys) == 0 {
+			list = append(list, one)
+		}
 	}
 	return list
 }

@@ -111,7 +111,7 @@ func TestExamplesOfTheDocsWork(t *testing.T) {
 		blocks := strings.Split(string(text), "```yaml\n")[1:]
 		for n, block := range blocks {
 			yaml, _, _ := strings.Cut(block, "```")
-			c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=b", "GEMINI_API_KEY=c", "SMTP_PASSWORD=d"), files(yaml))
+			c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=b", "GEMINI_API_KEY=c", "OTHER_API_KEY=d", "SMTP_PASSWORD=e"), files(yaml))
 			if err != nil {
 				t.Errorf("%s: example %d: %v", page, n+1, err)
 			}

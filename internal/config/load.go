@@ -275,6 +275,19 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 		if p.APIKeyFile != "" {
 			key = fromFile(path+".apiKeyFile", p.APIKeyFile)
 		}
+		for j := range p.Keys {
+			k, at := &p.Keys[j], fmt.Sprintf("%s.keys[%d]", path, j)
+			secret := string(k.Secret)
+			k.key = &secret
+			if k.Env != "" {
+				if secret = getenv(k.Env); secret == "" {
+					fail(at+".env", "the environment variable %s is not set", k.Env)
+				}
+			}
+			if k.File != "" {
+				secret = fromFile(at+".file", k.File)
+			}
+		}
 	}
 	for i := range c.SignIn.OIDC {
 		p, path := &c.SignIn.OIDC[i], fmt.Sprintf("signIn.oidc[%d]", i)

@@ -61,6 +61,11 @@ func ParseManaged(text []byte) (Managed, error) {
 				r.errs = append(r.errs, &Problem{Path: fmt.Sprintf("providers[%d].%s", i, name), Message: "only the configuration file can name a variable or a file with a key; use apiKey, which is stored encrypted"})
 			}
 		}
+		for j, k := range p.Keys {
+			if k.Env != "" || k.File != "" {
+				r.errs = append(r.errs, &Problem{Path: fmt.Sprintf("providers[%d].keys[%d]", i, j), Message: "only the configuration file can name a variable or a file with a key; use secret, which is stored encrypted"})
+			}
+		}
 	}
 	m.paths = map[string]bool{}
 	for path := range sources {
@@ -97,9 +102,9 @@ func (c Config) InFile(kind, name string) string {
 }
 
 // With returns the settings together with managed ones, unchecked, and the managed settings
-// that the file shadows. key returns the key of a provider; its error is a problem of the
-// provider. The maps of the result are copies.
-func (c Config) With(m Managed, key func(Provider) (string, error)) (out Config, shadowed []Shadowed, err error) {
+// that the file shadows. key returns a key of a provider, from its id (empty for apiKey) and its
+// stored form; its error is a problem of the provider. The maps of the result are copies.
+func (c Config) With(m Managed, key func(p Provider, id, stored string) (string, error)) (out Config, shadowed []Shadowed, err error) {
 	out = c
 	out.sources = maps.Clone(c.sources)
 	if out.sources == nil {
@@ -126,11 +131,19 @@ func (c Config) With(m Managed, key func(Provider) (string, error)) (out Config,
 			continue
 		}
 		adds("providers", i, len(out.Providers))
-		secret, err := key(p)
-		if err != nil {
-			problems = append(problems, &Problem{Where: ManagedSource, Path: fmt.Sprintf("providers[%d].apiKey", len(out.Providers)), Message: err.Error()})
+		path := fmt.Sprintf("providers[%d]", len(out.Providers))
+		read := func(id string, stored Secret, at string) *string {
+			secret, err := key(p, id, string(stored))
+			if err != nil {
+				problems = append(problems, &Problem{Where: ManagedSource, Path: path + at, Message: err.Error()})
+			}
+			return &secret
 		}
-		p.key = &secret
+		p.key = read("", p.APIKey, ".apiKey")
+		p.Keys = slices.Clone(p.Keys)
+		for j, k := range p.Keys {
+			p.Keys[j].key = read(k.ID, k.Secret, fmt.Sprintf(".keys[%d].secret", j))
+		}
 		out.Providers = append(out.Providers, p)
 	}
 	out.Aliases = slices.Clone(c.Aliases)

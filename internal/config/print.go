@@ -65,6 +65,11 @@ func (c Config) Hash() string {
 			sum.Write(hashOf(*p.key))
 		}
 	}
+	for _, p := range c.Providers {
+		for _, k := range p.Keys {
+			sum.Write(hashOf(or(k.key)))
+		}
+	}
 	for _, k := range c.Secrets.Keys {
 		sum.Write(hashOf(k.Value()))
 	}

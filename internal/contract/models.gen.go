@@ -3440,7 +3440,7 @@ type Provider struct {
 	// Models The identifiers of the models that are routed to it.
 	Models []string `json:"models"`
 
-	// Name As configured.
+	// Name As configured. A provider with several keys is listed once for each, as in `claude#eu`.
 	//
 	// Example: claude
 	Name string `json:"name"`
@@ -3657,6 +3657,9 @@ type ReceiptList struct {
 
 // ReceiptRoute defines model for ReceiptRoute.
 type ReceiptRoute struct {
+	// Key The id of the provider's key that served it; null if the provider has one key.
+	Key nullable.Nullable[string] `json:"key"`
+
 	// Provider The name of the provider that served the call.
 	Provider string `json:"provider"`
 
@@ -4691,7 +4694,7 @@ type TaskRunList struct {
 
 // TestConfigDraft defines model for TestConfigDraft.
 type TestConfigDraft struct {
-	// Provider The name of a provider of the draft.
+	// Provider The name of a provider of the draft, or one of its keys as in `claude#eu`.
 	Provider string `json:"provider"`
 }
 

@@ -333,7 +333,7 @@ func (s *Stream) count(err error, charge *stoa.Charge) {
 func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
-		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider, Route: s.trail.Reason,
+		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider, Route: s.trail.Reason, RouteKey: s.trail.Key,
 		Usage: s.usage, Price: s.model.Price, State: s.state(),
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID, EmbedID: s.req.EmbedID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started), Ignored: s.req.Ignored,

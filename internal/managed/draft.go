@@ -94,54 +94,53 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 // sealKeys replaces the keys in a document by the ids of their encrypted forms. before are
 // documents with the keys that a mask stands for.
 func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any, parsed config.Managed, before ...string) error {
-	return providersOf(doc, func(i int, name string, p map[string]any) error {
-		key, _ := p["apiKey"].(string)
-		at := fmt.Sprintf("settings.providers[%d].apiKey", i)
-		provider := parsed.Providers[i]
-		switch key {
+	for _, slot := range slots(doc) {
+		provider := parsed.Providers[slot.provider]
+		switch text := slot.text(); text {
 		case "":
-			delete(p, "apiKey")
+			delete(slot.in, slot.member)
 		case config.Masked:
-			id := storedKey(name, before)
+			id := storedKey(slot, before)
 			s, err := tx.ConfigSecret(ctx, id)
 			if stoa.CodeOf(err) == stoa.CodeNotFound {
-				return stoa.Errorf(stoa.CodeInvalidValue, "There is no stored key of the provider %q. Send its key instead of the mask.", name).At(at)
+				return stoa.Errorf(stoa.CodeInvalidValue, "There is no stored key of the provider %q here. Send its key instead of the mask.", slot.name).At(slot.path)
 			}
 			if err != nil {
 				return err
 			}
 			if s.Origin != provider.Origin() {
-				return stoa.Errorf(stoa.CodeInvalidValue, "The stored key of %q may be sent to %s only. Send the key again to use it with %s.", name, s.Origin, cmp.Or(provider.Origin(), "another server")).At(at)
+				return stoa.Errorf(stoa.CodeInvalidValue, "The stored key of %q may be sent to %s only. Send the key again to use it with %s.", slot.name, s.Origin, cmp.Or(provider.Origin(), "another server")).At(slot.path)
 			}
-			p["apiKey"] = id
+			slot.in[slot.member] = id
 		default:
-			s := store.ConfigSecret{ID: stoa.NewID("pky"), Provider: name, Origin: provider.Origin()}
+			s := store.ConfigSecret{ID: stoa.NewID("pky"), Provider: keyRef(slot.name, slot.key), Origin: provider.Origin()}
 			var err error
-			if s.Sealed, err = m.Vault.Seal(ref(s.ID, provider), []byte(key)); err != nil {
+			if s.Sealed, err = m.Vault.Seal(ref(s.ID, provider, slot.key), []byte(text)); err != nil {
 				return err
 			}
 			if err := tx.InsertConfigSecret(ctx, s); err != nil {
 				return err
 			}
-			p["apiKey"] = s.ID
-		}
-		return nil
-	})
-}
-
-// storedKey returns the id of the key of a provider in the first document that has one.
-func storedKey(name string, bodies []string) (id string) {
-	for _, body := range bodies {
-		if doc, err := decode([]byte(body)); err == nil {
-			_ = providersOf(doc, func(_ int, other string, p map[string]any) error {
-				if key, _ := p["apiKey"].(string); other == name && id == "" {
-					id = key
-				}
-				return nil
-			})
+			slot.in[slot.member] = s.ID
 		}
 	}
-	return id
+	return nil
+}
+
+// storedKey returns the stored form of the same key in the first document that has it.
+func storedKey(of slot, bodies []string) string {
+	for _, body := range bodies {
+		doc, err := decode([]byte(body))
+		if err != nil {
+			continue
+		}
+		for _, s := range slots(doc) {
+			if s.name == of.name && s.key == of.key && s.text() != "" {
+				return s.text()
+			}
+		}
+	}
+	return ""
 }
 
 // setInFile fails if a document differs from the one before in a name that the file sets.

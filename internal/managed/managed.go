@@ -94,11 +94,11 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 	if invalid != nil {
 		return base, nil, invalid, nil
 	}
-	cfg, shadowed, invalid = base.With(m, func(p config.Provider) (string, error) {
-		if p.APIKey == "" {
+	cfg, shadowed, invalid = base.With(m, func(p config.Provider, id, stored string) (string, error) {
+		if stored == "" {
 			return "", nil
 		}
-		s, failed := tx.ConfigSecret(ctx, string(p.APIKey))
+		s, failed := tx.ConfigSecret(ctx, stored)
 		if stoa.CodeOf(failed) == stoa.CodeNotFound {
 			return "", errors.New("its stored key is missing; enter the key again")
 		}
@@ -106,7 +106,7 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 			err = failed
 			return "", nil
 		}
-		key, failed := v.Open(ref(s.ID, p), s.Sealed)
+		key, failed := v.Open(ref(s.ID, p, id), s.Sealed)
 		if failed != nil {
 			return "", errors.New("its stored key cannot be decrypted; check secrets.keys, or enter the key again")
 		}
@@ -115,9 +115,9 @@ func combine(ctx context.Context, tx *store.Tx, v *vault.Vault, base config.Conf
 	return cfg, shadowed, invalid, err
 }
 
-// ref is what a key of a provider is bound to.
-func ref(id string, p config.Provider) vault.Ref {
-	return vault.Ref{AccountID: "service", ID: id, Kind: "provider " + p.Name, Origin: p.Origin(), Version: 1}
+// ref is what a key of a provider is bound to; key is its id, empty for apiKey.
+func ref(id string, p config.Provider, key string) vault.Ref {
+	return vault.Ref{AccountID: "service", ID: id, Kind: "provider " + keyRef(p.Name, key), Origin: p.Origin(), Version: 1}
 }
 
 // decode reads a document, with its numbers as they are written.
@@ -142,18 +142,45 @@ func encode(doc any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// providersOf calls fn with the providers of a document.
-func providersOf(doc map[string]any, fn func(i int, name string, provider map[string]any) error) error {
+// keyRef names a key among all keys of providers.
+func keyRef(provider, key string) string {
+	return (&stoa.Provider{Name: provider, Key: key}).Ref()
+}
+
+// A slot is a place in a document for a key of a provider.
+type slot struct {
+	provider     int    // its place in the list
+	name, key    string // of the provider; the id of the key, empty for apiKey
+	path, member string // of the document, and of the object in
+	in           map[string]any
+}
+
+// text returns the key, its stored form or the mask.
+func (s slot) text() string {
+	text, _ := s.in[s.member].(string)
+	return text
+}
+
+// slots returns the places for keys in a document.
+func slots(doc map[string]any) (all []slot) {
 	list, _ := doc["providers"].([]any)
 	for i, item := range list {
-		if p, ok := item.(map[string]any); ok {
-			name, _ := p["name"].(string)
-			if err := fn(i, name, p); err != nil {
-				return err
+		p, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		name, _ := p["name"].(string)
+		path := fmt.Sprintf("settings.providers[%d]", i)
+		all = append(all, slot{i, name, "", path + ".apiKey", "apiKey", p})
+		keys, _ := p["keys"].([]any)
+		for j, item := range keys {
+			if k, ok := item.(map[string]any); ok {
+				id, _ := k["id"].(string)
+				all = append(all, slot{i, name, id, fmt.Sprintf("%s.keys[%d].secret", path, j), "secret", k})
 			}
 		}
 	}
-	return nil
+	return all
 }
 
 // Masked returns a stored document without the ids of keys.
@@ -167,10 +194,9 @@ func Masked(body string) (json.RawMessage, error) {
 }
 
 func maskKeys(doc map[string]any) {
-	_ = providersOf(doc, func(_ int, _ string, p map[string]any) error {
-		if key, _ := p["apiKey"].(string); key != "" {
-			p["apiKey"] = config.Masked
+	for _, s := range slots(doc) {
+		if s.text() != "" {
+			s.in[s.member] = config.Masked
 		}
-		return nil
-	})
+	}
 }

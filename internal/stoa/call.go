@@ -81,6 +81,7 @@ const (
 // A Trail records the attempts of a call.
 type Trail struct {
 	Provider string      // of the route that was taken last
+	Key      string      // the id of its key; empty if the provider has one
 	Reason   RouteReason // for that route
 	Attempts int         // requests to providers
 	// Void means that the latest request failed because of its provider, so its outcome

@@ -148,6 +148,7 @@ type Charge struct {
 	Reason   string      // the reason for a difference: alias, auto, plan; empty if they are equal
 	Provider string      // that served it
 	Route    RouteReason // why that provider served it; empty if that is unknown
+	RouteKey string      // the id of the provider's key, if it has several
 
 	Usage  Usage
 	Price  Price // the rates the amount was computed with

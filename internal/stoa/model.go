@@ -63,10 +63,27 @@ type Route struct {
 	// Fingerprint identifies the provider's address and credential. A state belongs to one
 	// of them; see [State.Fits].
 	Fingerprint string `yaml:"-"`
+	// Key is the id of the provider's key, if it has several. Group tells the keys of one route
+	// from the weighted routes next to it.
+	Key   string `yaml:"-"`
+	Group int    `yaml:"-"`
 	// Handle is the provider in package upstream with the settings that the route was made
 	// with, so that a call keeps them while others are applied. Nil means the provider that has
 	// the name when the call is made.
 	Handle any `yaml:"-"`
+}
+
+// Ref returns the name of the route's provider, with the id of the key if there are several.
+func (r *Route) Ref() string { return providerRef(r.Provider, r.Key) }
+
+// Ref is as [Route.Ref].
+func (p *Provider) Ref() string { return providerRef(p.Name, p.Key) }
+
+func providerRef(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return name + "#" + key // names have no #
 }
 
 // Traits are the properties of an upstream model that a codec needs. The zero value is a
@@ -133,6 +150,8 @@ type Provider struct {
 	Dialect     string // of chat: openai, deepseek, compatible
 	BaseURL     string
 	APIKey      string // secret; never logged
+	Key         string // the id of APIKey, if the provider has several: each is a Provider of its own with the same name
+	KeyWeight   int64  // the share of the key among those of the provider
 	MaxInFlight int    // calls at the same time; 0 means 16,384
 	// WholeReplies selects the calls that are not streamed at the vendor if the caller does
 	// not stream: auto, always or never; empty means auto.

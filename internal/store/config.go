@@ -31,7 +31,7 @@ type ConfigDraft struct {
 // A ConfigSecret is an encrypted key of a provider.
 type ConfigSecret struct {
 	ID        string    `db:"id"`
-	Provider  string    `db:"provider"` // its name
+	Provider  string    `db:"provider"` // its name, followed by # and the id of the key if there are several
 	Origin    string    `db:"origin"`   // the only one to which it may be sent
 	Sealed    string    `db:"sealed"`
 	CreatedAt time.Time `db:"created_at"`

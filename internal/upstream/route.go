@@ -20,7 +20,7 @@ func (p *Pool) order(routes []stoa.Route, call *stoa.Call) ([]stoa.Route, stoa.R
 	reason := stoa.RouteByOrder
 	for i := 0; i < len(routes); {
 		n := i
-		for n < len(routes) && routes[n].Weight > 0 {
+		for n < len(routes) && routes[n].Weight > 0 && routes[n].Group == routes[i].Group {
 			n++
 		}
 		if n-i > 1 {
@@ -53,7 +53,7 @@ func (p *Pool) order(routes []stoa.Route, call *stoa.Call) ([]stoa.Route, stoa.R
 func spread(routes []stoa.Route, thread uint64) {
 	score := func(r stoa.Route) float64 {
 		h := fnv.New64a()
-		h.Write([]byte(r.Provider + "\x00" + r.Model))
+		h.Write([]byte(r.Ref() + "\x00" + r.Model))
 		x := h.Sum64() ^ thread
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // the finalizer of SplitMix64: every bit depends on all
 		x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"stoa/internal/catalog"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 )
@@ -160,5 +161,43 @@ func TestOrderOfRoutes(t *testing.T) {
 		if names, reason := order(test.m, call); names != test.names || reason != test.by {
 			t.Errorf("made by %q: %s by %s, want %s by %s", test.made, names, reason, test.names, test.by)
 		}
+	}
+}
+
+// TestKeysShareARoute orders the keys of two providers: those of the first one come first, in
+// proportion to their weights, and a sealed state leads to its key.
+func TestKeysShareARoute(t *testing.T) {
+	t.Parallel()
+	var all []stoa.Provider
+	for _, name := range []string{"a", "b"} {
+		for key, weight := range map[string]int64{"x": 1, "y": 3} {
+			all = append(all, stoa.Provider{Name: name, Wire: "messages", BaseURL: "https://" + name + ".example", APIKey: name + key, Key: key, KeyWeight: weight})
+		}
+	}
+	p := open(t, quick(all...))
+	cat, err := catalog.New(catalog.Options{Providers: all, Families: map[string][]stoa.Route{"alpha": {{Provider: "a"}, {Provider: "b"}}}, Handle: p.Prepare(all).Handle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := cat.Model("alpha-haiku-4-5")
+	first := map[string]int{}
+	const threads = 10_000
+	for i := range uint64(threads) {
+		routes, reason := p.order(m.Routes, &stoa.Call{Thread: i})
+		if len(routes) != 4 || routes[0].Provider != "a" || routes[1].Provider != "a" || routes[0].Key == routes[1].Key || reason != stoa.RouteByCache {
+			t.Fatalf("thread %d: %+v, %s", i, routes, reason)
+		}
+		first[routes[0].Key]++
+	}
+	if share := float64(first["y"]) / threads; share < 0.73 || share > 0.77 {
+		t.Errorf("the first keys are %v", first)
+	}
+	of := p.provider(&stoa.Route{Provider: "b", Key: "x"})
+	routes, reason := p.order(m.Routes, &stoa.Call{Prefer: &stoa.State{Wire: "messages", Model: m.Routes[0].Model, Provider: of.fingerprint}})
+	if routes[0].Ref() != "b#x" || reason != stoa.RouteByReasoning {
+		t.Errorf("a state leads to %s, %s", routes[0].Ref(), reason)
+	}
+	if of.inFlight != p.provider(&stoa.Route{Provider: "b", Key: "y"}).inFlight {
+		t.Error("the keys of a provider do not share its maximum of calls")
 	}
 }

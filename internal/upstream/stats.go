@@ -46,7 +46,7 @@ type RouteStats struct {
 func (p *Pool) Stats() Stats {
 	s := Stats{Active: p.active.Load(), Retrying: p.retrying.Load()}
 	for _, pr := range *p.providers.Load() {
-		ps := ProviderStats{Name: pr.Name, Wire: pr.Wire, InFlight: pr.inFlight.Load(), MaxInFlight: pr.maxInFlight, Refused: pr.refused.Load()}
+		ps := ProviderStats{Name: pr.Ref(), Wire: pr.Wire, InFlight: pr.inFlight.Load(), MaxInFlight: pr.maxInFlight, Refused: pr.refused.Load()}
 		pr.mu.RLock()
 		for model, rt := range pr.routes {
 			rs := RouteStats{

@@ -50,6 +50,7 @@ type exchange struct {
 	committed bool // text or a tool call was yielded to a reader that keeps it
 	over      bool // the credits cover no further request
 	finished  bool // Finished was yielded
+	otherKey  bool // the next route has another key of the same provider
 	stopped   bool // the reader stopped ranging; nothing more may be yielded
 
 	plain       bool          // a vendor refused reasoning of earlier replies: it is left out
@@ -70,6 +71,7 @@ func (c *exchange) run(routes []stoa.Route, reason stoa.RouteReason) {
 		if c.call.Trail != nil {
 			c.call.Trail.Reason = reason
 		}
+		c.otherKey = i+1 < len(routes) && routes[i+1].Provider == routes[i].Provider && routes[i+1].Key != routes[i].Key
 		fail, err := c.tryRoute(&routes[i])
 		switch {
 		case c.stopped, fail == nil && err == nil:
@@ -98,7 +100,7 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 		return absent(), nil
 	}
 	if c.call.Trail != nil {
-		c.call.Trail.Provider, c.call.Trail.LeftOut = pr.Name, false
+		c.call.Trail.Provider, c.call.Trail.Key, c.call.Trail.LeftOut = pr.Name, pr.Key, false
 		c.call.Trail.MarkedBy, c.call.Trail.MarksChanged = "", false
 	}
 	deadline := c.began.Add(pr.timeouts.Total)
@@ -183,12 +185,12 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 // mayRetry reports whether the same route may be tried again, and the wait before. Retries
 // are counted per call, not per route: with three routes a call would otherwise make nine
 // attempts. A timeout is retried on the next route only, except for whole replies (see
-// [attempt.wantsWhole]). In the whole pool, at most a fifth of the calls in progress may be
+// [attempt.wantsWhole]), and so is a Retry-After of one of several keys. In the whole pool, at most a fifth of the calls in progress may be
 // retries, but three are always allowed. Failing over needs no budget: it uses the capacity
 // of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
-	if !fail.Retry || fail.Caller || c.committed || c.over || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
+	if !fail.Retry || fail.Caller || c.committed || c.over || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter || c.otherKey && fail.RetryAfter > 0 {
 		return 0, false
 	}
 	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)

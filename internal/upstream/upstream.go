@@ -132,9 +132,9 @@ func New(cfg Config) *Pool {
 // A Set is the providers of one configuration; see [Pool.Prepare].
 type Set struct{ providers map[string]*provider }
 
-// Handle returns the provider with a name for [stoa.Route], or nil if it is not in the set.
-func (s *Set) Handle(name string) any {
-	if pr := s.providers[name]; pr != nil {
+// Handle returns the provider for a route, by [stoa.Provider.Ref], or nil if it is not in the set.
+func (s *Set) Handle(ref string) any {
+	if pr := s.providers[ref]; pr != nil {
 		return pr
 	}
 	return nil
@@ -156,8 +156,14 @@ func (p *Pool) Prepare(providers []stoa.Provider) *Set {
 	}
 	next := make(map[string]*provider, len(providers)+1)
 	next[sandboxWire] = keepOrCreate(old[sandboxWire], stoa.Provider{Name: sandboxWire, Wire: sandboxWire}, p.cfg.DefaultTimeout)
+	counts := map[string]*provider{}
 	for _, s := range providers {
-		made := keepOrCreate(old[s.Name], s, p.cfg.DefaultTimeout)
+		made := keepOrCreate(old[s.Ref()], s, p.cfg.DefaultTimeout)
+		if first := counts[s.Name]; first != nil { // the keys of a provider share its maximum
+			made.inFlight, made.accounts = first.inFlight, first.accounts
+		} else {
+			counts[s.Name] = made
+		}
 		if _, ok := p.codec(s.Wire); !ok && s.Wire != sandboxWire {
 			made.broken = fmt.Errorf("the wire %q does not exist", s.Wire)
 		}
@@ -165,7 +171,7 @@ func (p *Pool) Prepare(providers []stoa.Provider) *Set {
 			p.cfg.Logger.Error("a provider cannot be used and is left out: its base URL or its wire is invalid", "provider", s.Name, "error", made.broken)
 			continue
 		}
-		next[s.Name] = made
+		next[s.Ref()] = made
 	}
 	return &Set{next}
 }
@@ -188,7 +194,7 @@ func (p *Pool) provider(r *stoa.Route) *provider {
 	if pr, ok := r.Handle.(*provider); ok {
 		return pr
 	}
-	return (*p.providers.Load())[r.Provider]
+	return (*p.providers.Load())[r.Ref()]
 }
 
 // Healthy reports whether an account's call of the model would be sent now: the provider of

@@ -2256,6 +2256,7 @@ export interface ReceiptList {
 }
 
 export interface ReceiptRoute {
+  key: string | null;
   provider: string;
   reason: "order" | "reasoning" | "cache" | "failover" | null;
 }

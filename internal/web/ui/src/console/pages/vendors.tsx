@@ -165,7 +165,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
               name,
               { title: "Format", show: (i) => String(i.value.wire) },
               { title: "Server", show: (i) => <span class="breaks">{String(i.value.baseURL ?? "")}</span> },
-              { title: "Key", show: (i) => (i.value.apiKey ? "stored" : i.value.apiKeyEnv || i.value.apiKeyFile ? <code class="breaks">{String(i.value.apiKeyEnv ?? i.value.apiKeyFile)}</code> : <span class="muted">none</span>) },
+              { title: "Key", show: (i) => (Array.isArray(i.value.keys) ? of(i.value.keys.length, "key") : i.value.apiKey ? "stored" : i.value.apiKeyEnv || i.value.apiKeyFile ? <code class="breaks">{String(i.value.apiKeyEnv ?? i.value.apiKeyFile)}</code> : <span class="muted">none</span>) },
               source,
               actions,
             ]}
@@ -301,7 +301,7 @@ function ProviderForm({ of: item, onDone, onClose }: { of?: ConfigItem } & Ends)
       {!item && <SelectField id="provider-kind" label="Vendor" options={Object.entries(kinds).map(([k, v]) => [k, v.words] as const)} value={kind} onChange={choose} />}
       {!item && <TextField id="provider-name" label="Name" hint="Small letters, digits, - and _. Receipts and requests show it." maxLength={64} value={name} onChange={setName} />}
       <TextField id="provider-url" label="Base URL" hint={own ? "Such as http://127.0.0.1:11434/v1." : `Leave it empty for ${of.url}.`} code maxLength={2000} value={url} onChange={setURL} />
-      <TextField id="provider-key" label="Key" hint={item ? "Leave it empty to keep the stored key. Another server needs the key again." : "It is stored encrypted, sent to this server only, and never shown again."} type="password" autoComplete="off" code maxLength={4000} value={key} onChange={setKey} />
+      {!item?.value.keys && <TextField id="provider-key" label="Key" hint={item ? "Leave it empty to keep the stored key. Another server needs the key again." : "It is stored encrypted, sent to this server only, and never shown again."} type="password" autoComplete="off" code maxLength={4000} value={key} onChange={setKey} />}
       {!item && (
         <SelectField
           id="provider-serves"
