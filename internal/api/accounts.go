@@ -40,12 +40,33 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 			return reply, err
 		}
 	}
+	if err := s.grantPlan(ctx, tx, a); err != nil {
+		return reply, err
+	}
+	funds, err := tx.Funds(ctx, a.ID)
+	if err != nil {
+		return reply, err
+	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, stoa.Balance{Available: amount, Granted: amount}))
+	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, s.Ledger.BalanceOf(a.ID, funds)))
 	body.Key = key.Body
 	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, body)
 	reply.Secret = true
 	return reply, err
+}
+
+// grantPlan grants the credits that the plan of an account includes for the present month, unless it
+// is suspended or got them before.
+func (s *Server) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) error {
+	if s.Plans == nil || a.Suspended {
+		return nil
+	}
+	for _, p := range s.Plans() {
+		if p.ID == a.Plan {
+			return s.Ledger.GrantPlanIn(ctx, tx, a.ID, p, tx.Now)
+		}
+	}
+	return nil
 }
 
 // checkPlanExists rejects a plan that is not configured.
@@ -125,7 +146,10 @@ func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contra
 			a.Suspended = *b.Suspended
 		}
 		s.Keys.ForgetAfter(tx)
-		return a, tx.UpdateAccount(ctx, a)
+		if err := tx.UpdateAccount(ctx, a); err != nil {
+			return a, err
+		}
+		return a, s.grantPlan(ctx, tx, a)
 	})
 	if err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err

@@ -334,6 +334,11 @@ func (s *Service) auditReload(hash string) {
 	}
 }
 
+// renewPlans grants the credits that plans include until ctx ends.
+func (s *Service) renewPlans(ctx context.Context) error {
+	return s.Ledger.RunPlans(ctx, func() map[string]stoa.Plan { return *s.plans.Load() })
+}
+
 // plan returns the plan with the given id. An account whose plan is no longer configured has
 // no rights.
 func (s *Service) plan(id string) stoa.Plan {

@@ -3157,6 +3157,9 @@ type PlanDetails struct {
 	// ID Example: pro
 	ID string `json:"id"`
 
+	// IncludedMicro Credits that an account gets for each month of UTC. They are spent first, and the rest ends with the month. Absent if there are none.
+	IncludedMicro int64 `json:"includedMicro,omitempty,omitzero"`
+
 	// Name Example: Pro
 	Name string `json:"name"`
 
@@ -4352,7 +4355,7 @@ type StatementGrants struct {
 	AmountMicro int64 `json:"amountMicro"`
 	Count       int64 `json:"count"`
 
-	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take. New kinds may be added.
+	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take, `plan` is included in the plan, and `plan_end` is the part of it that was not spent in its month. New kinds may be added.
 	Kind string `json:"kind"`
 }
 

@@ -2014,6 +2014,7 @@ export interface PlanDetails {
   concurrentPerKey: number | null;
   gatedModels: boolean;
   id: string;
+  includedMicro?: number;
   name: string;
   requestsPerMinute: number | null;
   requestsPerMinutePerAccount: number | null;
