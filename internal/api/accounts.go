@@ -25,22 +25,8 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	if err := s.checkPlanExists(plan); err != nil {
 		return reply, err
 	}
-	a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
+	a, err := s.newAccount(ctx, tx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan}, stoa.Credits(orZero(in.Body.GrantMicro)), "")
 	if err != nil {
-		return reply, err
-	}
-	space, err := tx.DefaultSpace(ctx, a.ID)
-	if err != nil {
-		return reply, err
-	}
-	a.DefaultSpaceID = space.ID
-	amount := stoa.Credits(orZero(in.Body.GrantMicro))
-	if amount > 0 {
-		if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {
-			return reply, err
-		}
-	}
-	if err := s.grantPlan(ctx, tx, a); err != nil {
 		return reply, err
 	}
 	funds, err := tx.Funds(ctx, a.ID)
@@ -53,6 +39,26 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, body)
 	reply.Secret = true
 	return reply, err
+}
+
+// newAccount inserts an account with its space and its first credits. ref is the reference of their
+// grant; it may be empty.
+func (s *Server) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, amount stoa.Credits, ref string) (stoa.Account, error) {
+	a, err := tx.InsertAccount(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	space, err := tx.DefaultSpace(ctx, a.ID)
+	if err != nil {
+		return a, err
+	}
+	a.DefaultSpaceID = space.ID
+	if amount > 0 {
+		if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant", ExternalRef: ref}); err != nil {
+			return a, err
+		}
+	}
+	return a, s.grantPlan(ctx, tx, a)
 }
 
 // grantPlan grants the credits that the plan of an account includes for the present month, unless it

@@ -270,7 +270,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
 	}
 	s.SignIn = &signin.Server{
-		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys, Create: s.API.CreateInvited}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
 		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndMade: s.API.EndMade,
 		Begin: s.Console.SetCookie,
 	}

@@ -2148,17 +2148,25 @@ type InputList struct {
 
 // Invitation An invitation to the account.
 type Invitation struct {
-	CreatedAt Time `json:"createdAt"`
+	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	CreatedAt   Time   `json:"createdAt"`
 
 	// CreatedBy The id of the key that created it.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
 
+	// GrantMicro The first credits of that account.
+	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
+
 	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID           string                    `json:"id"`
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
-	Role         string                    `json:"role"`
+
+	// Plan Of that account.
+	Plan string `json:"plan,omitempty,omitzero"`
+	Role string `json:"role"`
 }
 
 // InvitationList defines model for InvitationList.
@@ -2172,11 +2180,16 @@ type InvitationList struct {
 
 // InvitationWithLink defines model for InvitationWithLink.
 type InvitationWithLink struct {
-	CreatedAt Time `json:"createdAt"`
+	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	CreatedAt   Time   `json:"createdAt"`
 
 	// CreatedBy The id of the key that created it.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
+
+	// GrantMicro The first credits of that account.
+	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
 
 	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -2187,7 +2200,23 @@ type InvitationWithLink struct {
 	Link         string                    `json:"link"`
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
-	Role         string                    `json:"role"`
+
+	// Plan Of that account.
+	Plan string `json:"plan,omitempty,omitzero"`
+	Role string `json:"role"`
+}
+
+// InviteAccount defines model for InviteAccount.
+type InviteAccount struct {
+	// AccountName The name of the account that is created.
+	AccountName string                   `json:"accountName"`
+	GrantMicro  nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
+
+	// Name The name of the person.
+	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
+
+	// Plan The plan's id; `free` by default.
+	Plan nullable.Nullable[string] `json:"plan,omitempty,omitzero"`
 }
 
 // InviteMember defines model for InviteMember.
@@ -5496,6 +5525,12 @@ type CreateAccountParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
+// InviteAccountParams defines parameters for InviteAccount.
+type InviteAccountParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // CreateGrantParams defines parameters for CreateGrant.
 type CreateGrantParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
@@ -6608,6 +6643,9 @@ type TestWebhookParams struct {
 
 // CreateAccountJSONRequestBody defines body for CreateAccount for application/json ContentType.
 type CreateAccountJSONRequestBody = CreateAccount
+
+// InviteAccountJSONRequestBody defines body for InviteAccount for application/json ContentType.
+type InviteAccountJSONRequestBody = InviteAccount
 
 // UpdateAccountJSONRequestBody defines body for UpdateAccount for application/json ContentType.
 type UpdateAccountJSONRequestBody = UpdateAccount

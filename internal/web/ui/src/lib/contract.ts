@@ -1466,12 +1466,15 @@ export interface InputTokens {
 }
 
 export interface Invitation {
+  accountName?: string;
   createdAt: string;
   createdBy: string | null;
   expiresAt: string;
+  grantMicro?: number;
   id: string;
   name: string | null;
   operatorRole: "admin" | "support" | "billing" | null;
+  plan?: string;
   role: "owner" | "member" | "viewer";
 }
 
@@ -1482,14 +1485,24 @@ export interface InvitationList {
 }
 
 export interface InvitationWithLink {
+  accountName?: string;
   createdAt: string;
   createdBy: string | null;
   expiresAt: string;
+  grantMicro?: number;
   id: string;
   link: string;
   name: string | null;
   operatorRole: "admin" | "support" | "billing" | null;
+  plan?: string;
   role: "owner" | "member" | "viewer";
+}
+
+export interface InviteAccount {
+  accountName: string;
+  grantMicro?: number | null;
+  name?: string | null;
+  plan?: string | null;
 }
 
 export interface InviteMember {
