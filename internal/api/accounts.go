@@ -25,27 +25,54 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	if err := s.checkPlanExists(plan); err != nil {
 		return reply, err
 	}
-	a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
+	a, err := s.newAccount(ctx, tx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan}, stoa.Credits(orZero(in.Body.GrantMicro)), "")
 	if err != nil {
 		return reply, err
 	}
-	space, err := tx.DefaultSpace(ctx, a.ID)
+	funds, err := tx.Funds(ctx, a.ID)
 	if err != nil {
 		return reply, err
-	}
-	a.DefaultSpaceID = space.ID
-	amount := stoa.Credits(orZero(in.Body.GrantMicro))
-	if amount > 0 {
-		if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {
-			return reply, err
-		}
 	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, stoa.Balance{Available: amount, Granted: amount}))
+	body := extend[contract.AccountWithKey](contractAccount(store.AccountRow{Account: a}, s.Ledger.BalanceOf(a.ID, funds)))
 	body.Key = key.Body
 	reply = rest.Created(rest.Prefix+"/accounts/"+a.ID, body)
 	reply.Secret = true
 	return reply, err
+}
+
+// newAccount inserts an account with its space and its first credits. ref is the reference of their
+// grant; it may be empty.
+func (s *Server) newAccount(ctx context.Context, tx *store.Tx, a stoa.Account, amount stoa.Credits, ref string) (stoa.Account, error) {
+	a, err := tx.InsertAccount(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	space, err := tx.DefaultSpace(ctx, a.ID)
+	if err != nil {
+		return a, err
+	}
+	a.DefaultSpaceID = space.ID
+	if amount > 0 {
+		if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant", ExternalRef: ref}); err != nil {
+			return a, err
+		}
+	}
+	return a, s.grantPlan(ctx, tx, a)
+}
+
+// grantPlan grants the credits that the plan of an account includes for the present month, unless it
+// is suspended or got them before.
+func (s *Server) grantPlan(ctx context.Context, tx *store.Tx, a stoa.Account) error {
+	if s.Plans == nil || a.Suspended {
+		return nil
+	}
+	for _, p := range s.Plans() {
+		if p.ID == a.Plan {
+			return s.Ledger.GrantPlanIn(ctx, tx, a.ID, p, tx.Now)
+		}
+	}
+	return nil
 }
 
 // checkPlanExists rejects a plan that is not configured.
@@ -125,7 +152,10 @@ func (s *Server) updateAccount(ctx context.Context, in rest.Request[byID, contra
 			a.Suspended = *b.Suspended
 		}
 		s.Keys.ForgetAfter(tx)
-		return a, tx.UpdateAccount(ctx, a)
+		if err := tx.UpdateAccount(ctx, a); err != nil {
+			return a, err
+		}
+		return a, s.grantPlan(ctx, tx, a)
 	})
 	if err != nil {
 		return rest.Reply[contract.AccountWithCredits]{}, err

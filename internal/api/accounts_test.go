@@ -419,3 +419,36 @@ func TestAWithdrawalIsMadeOnce(t *testing.T) {
 		t.Errorf("the statement is %+v", s)
 	}
 }
+
+// TestAPlanGrantsItsCredits creates an account with included credits, and gives another one such a plan.
+func TestAPlanGrantsItsCredits(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "free", Name: "Free"}, {ID: "team", Name: "Team", Included: 3_000_000}}})
+	c := h.Client(t)
+	var team, free contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Team", "plan": "team", "grantMicro": 1_000_000}).JSON(&team)
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Free"}).JSON(&free)
+	if team.Credits.AvailableMicro != 4_000_000 || free.Credits.AvailableMicro != 0 {
+		t.Errorf("created with %+v and %+v", team.Credits, free.Credits)
+	}
+	var account contract.AccountWithCredits
+	for range 2 {
+		c.Want(200, "PATCH", "/api/v1/accounts/"+free.ID, object{"plan": "team"}).JSON(&account)
+		if account.Credits.AvailableMicro != 3_000_000 {
+			t.Errorf("with the plan: %+v", account.Credits)
+		}
+		c.Want(200, "PATCH", "/api/v1/accounts/"+free.ID, object{"plan": "free"})
+	}
+	var meta contract.Meta
+	c.Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
+	for _, p := range meta.Plans {
+		if (p.IncludedMicro == 3_000_000) != (p.ID == "team") {
+			t.Errorf("published %+v", p)
+		}
+	}
+	var ledger page[contract.LedgerEntry]
+	c.Want(200, "GET", "/api/v1/credits/ledger?accountId="+free.ID, nil).JSON(&ledger)
+	if len(ledger.Data) != 1 || !strings.HasPrefix(ledger.Data[0].Ref.MustGet(), "plan:"+free.ID+":20") {
+		t.Errorf("the ledger is %+v", ledger.Data)
+	}
+}

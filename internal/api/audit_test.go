@@ -132,6 +132,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	h.NewMember(account, "owner", "")
 	invitation := do("inviteMember", 201, "POST", v1+"/members", object{"role": "viewer"})
 	do("revokeInvitation", 204, "DELETE", v1+"/invitations/"+invitation, nil)
+	do("inviteAccount", 201, "POST", v1+"/accounts/invitations", object{"accountName": "New"})
 	step(other, "inviteAccountMember", 201, "POST", v1+"/accounts/"+other+"/members", object{"role": "owner"})
 	do("createSignInLink", 201, "POST", v1+"/members/"+person+"/link", nil)
 	do("updateMember", 200, "PATCH", v1+"/members/"+person, object{"role": "member"})

@@ -92,7 +92,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
-		"POST /api/v1/members", "POST /api/v1/members/{id}/link")
+		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")
 	creates(func(*rest.Exchange, string) string { return audit.Service }, "POST /api/v1/config/draft/apply", "POST /api/v1/config/versions/{version}/restore")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
 	creates(func(x *rest.Exchange, _ string) string { return x.HTTP.PathValue("id") }, "POST /api/v1/accounts/{id}/grants", "POST /api/v1/accounts/{id}/keys", "POST /api/v1/accounts/{id}/members")
@@ -172,7 +172,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 	records("id", func(body []byte) any { return json.RawMessage(body) }, "POST /api/v1/connections/{id}/tools/review", "POST /api/v1/tool-calls/{id}/resolve")
 	records("id", func([]byte) any { return struct{}{} }, "POST /api/v1/connections/{id}/authorize")
 	records("sessionId", decisions, "POST /api/v1/api-agents/{id}/sessions/{sessionId}/input")
-	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}"} {
+	for _, p := range []string{"POST /api/v1/members", "POST /api/v1/accounts/invitations", "POST /api/v1/accounts/{id}/members", "DELETE /api/v1/invitations/{id}"} {
 		rules[p].Personal = []string{"name"}
 	}
 	return rules

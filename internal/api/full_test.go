@@ -73,6 +73,12 @@ func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	until("inviteAccountMember", func(int) *apitest.Reply {
 		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/members", object{"role": "viewer", "name": long})
 	})
+	until("inviteAccount", func(int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/invitations", object{"accountName": long, "name": long})
+	})
+	until("createWithdrawal", func(i int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/withdrawals", object{"amountMicro": 1, "reason": long, "externalRef": fmt.Sprint("w", i)})
+	})
 	until("createSignInLink", func(i int) *apitest.Reply {
 		return c.Do("POST", membersPath+"/"+people[i%len(people)]+"/link", nil)
 	})

@@ -42,6 +42,26 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
 }
 
+// inviteAccount serves POST /api/v1/accounts/invitations.
+func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Request[rest.None, contract.InviteAccount]) (rest.Reply[contract.InvitationWithLink], error) {
+	b, plan := in.Body, orElse(orZero(in.Body.Plan), defaultPlan)
+	if err := s.checkPlanExists(plan); err != nil {
+		return rest.Reply[contract.InvitationWithLink]{}, err
+	}
+	i, token, err := s.members.Invite(ctx, tx, stoa.Invitation{
+		AccountID: in.Caller.Account.ID, Role: stoa.RoleOwner, Name: orZero(b.Name), MadeBy: in.Caller.Key.ID,
+		AccountName: b.AccountName, Plan: plan, Grant: stoa.Credits(orZero(b.GrantMicro)),
+	})
+	body := extend[contract.InvitationWithLink](contractInvitation(i))
+	body.Link = s.joinLink(token)
+	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
+}
+
+// CreateInvited creates the account of an invitation that is accepted.
+func (s *Server) CreateInvited(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error) {
+	return s.newAccount(ctx, tx, stoa.Account{Name: i.AccountName, Plan: i.Plan}, i.Grant, i.ID)
+}
+
 // joinLink returns the link with a token. The token is in the fragment, which browsers do not
 // send, so that neither logs nor programs that open links on GET use it.
 func (s *Server) joinLink(token string) string { return s.PublicURL + "/join#" + token }
@@ -146,5 +166,6 @@ func contractInvitation(i stoa.Invitation) contract.Invitation {
 	return contract.Invitation{
 		ID: i.ID, Name: nullIfZero(i.Name), Role: i.Role, OperatorRole: nullIfZero(i.OperatorRole), CreatedBy: nullIfZero(i.MadeBy),
 		CreatedAt: contract.Time(i.CreatedAt), ExpiresAt: contract.Time(i.ExpiresAt),
+		AccountName: i.AccountName, Plan: i.Plan, GrantMicro: int64(i.Grant),
 	}
 }

@@ -355,6 +355,7 @@ func TestMembersAndInvitationsAreLimited(t *testing.T) {
 		c.Want(201, "POST", membersPath, object{"role": "viewer"})
 	}
 	c.WantError(stoa.CodeLimitReached, "POST", membersPath, object{"role": "viewer"})
+	c.WantError(stoa.CodeLimitReached, "POST", "/api/v1/accounts/invitations", object{"accountName": "Acme"})
 	c.WantError(stoa.CodeLimitReached, "POST", "/api/v1/accounts/"+h.Account.ID+"/members", object{"role": "viewer"})
 	other := storetest.Account(t, h.Store, stoa.Credit).ID
 	ctx := t.Context()

@@ -65,6 +65,7 @@ func table() []rest.Route[*Server] {
 		rest.Update("DELETE /api/v1/invitations/{id}", stoa.ScopeAccountWrite, (*Server).revokeInvitation),
 
 		rest.Create("POST /api/v1/accounts", stoa.ScopeOperator, (*Server).createAccount),
+		rest.Create("POST /api/v1/accounts/invitations", stoa.ScopeOperatorBilling, (*Server).inviteAccount),
 		rest.Get("GET /api/v1/accounts", stoa.ScopeOperatorRead, (*Server).listAccounts),
 		rest.Get("GET /api/v1/accounts/{id}", stoa.ScopeOperatorRead, (*Server).getAccount),
 		rest.Update("PATCH /api/v1/accounts/{id}", stoa.ScopeOperatorBilling, (*Server).updateAccount),

@@ -76,6 +76,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 				ID: p.ID, Name: p.Name, GatedModels: p.GatedModels,
 				RequestsPerMinute: nullIfZero(p.RequestsPerMinute), RequestsPerMinutePerAccount: nullIfZero(p.RequestsPerMinutePerAccount), ConcurrentPerKey: nullIfZero(p.ConcurrentPerKey),
 				ConcurrentPerAccount: nullIfZero(p.ConcurrentPerAccount), ActiveSessions: nullIfZero(p.ActiveSessions),
+				IncludedMicro: int64(p.Included),
 			})
 		}
 	}

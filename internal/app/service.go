@@ -288,7 +288,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})
 	}
 	s.SignIn = &signin.Server{
-		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
+		Base: &s.API.Base, Members: &member.Members{Keys: s.Keys, Create: s.API.CreateInvited}, Vault: s.Vault, Providers: p.Config.SignIn.OIDC,
 		Client: network.Client(outbound.Limits{Total: signin.RequestTime, Body: signin.MaxReply}), Page: site.Message, EndObjects: s.API.EndObjects,
 		Begin: s.Console.SetCookie,
 	}
@@ -305,6 +305,11 @@ func adjust[T any](change func(*T), settings *T) {
 	if change != nil {
 		change(settings)
 	}
+}
+
+// renewPlans grants the credits that plans include until ctx ends.
+func (s *Service) renewPlans(ctx context.Context) error {
+	return s.Ledger.RunPlans(ctx, func() map[string]stoa.Plan { return *s.plans.Load() })
 }
 
 // plan returns the plan with the given id. An account whose plan is no longer configured has

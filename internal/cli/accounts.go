@@ -148,6 +148,19 @@ nothing and shows the first one.`,
 			op:      "POST /accounts/{ACCOUNT}/members", fields: inviteFields(), needs: []string{"role"}, missing: noRole, print: e.joinLink,
 		},
 		verb{
+			use: "invite-new", short: "Invite a customer who has no account yet",
+			long: `Create an invitation without an account and print its link, alone on standard output. The person who accepts
+it gets a new account with the plan and the credits, and is its owner.`,
+			example: "  stoa accounts invite-new --account Acme --plan pro --grant 5 --name Ada",
+			op:      "POST /accounts/invitations", needs: []string{"accountName"}, missing: "an invitation requires the name of the --account", print: e.joinLink,
+			fields: []field{
+				{"account", "accountName", asText, "the name of the account"},
+				{"plan", "plan", asText, "the `id` of a plan; default: free"},
+				{"grant", "grantMicro", asCredits, "initial `credits`"},
+				{"name", "name", asText, "the name of the person"},
+			},
+		},
+		verb{
 			use: "keys ACCOUNT", short: "Create a key for an account",
 			long:    "Create a key for a customer, for example to replace a lost one. It is printed once, alone on standard output.",
 			example: "  stoa accounts keys acc_01k9zqd3m8w5x7y2c4b6n8p0ra --name replacement",

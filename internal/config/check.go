@@ -344,8 +344,20 @@ func (c *checker) plans() {
 				c.problem(path+"."+n.name, "%d is below zero; use 0 for no limit", *n.value)
 			}
 		}
+		if n := or(p.IncludedMicro); n < 0 || n > maxIncluded {
+			c.problem(path+".includedMicro", "%d is not between 0 and %d micro-credits", n, maxIncluded)
+		}
+		if p.Renewal != "" && p.Renewal != "month" {
+			c.problem(path+".renewal", "%q is not a period; use month", p.Renewal)
+		}
+		if or(p.IncludedMicro) > 0 && p.Renewal == "" {
+			c.problem(path+".renewal", "a plan with includedMicro needs a period; use month")
+		}
 	}
 }
+
+// maxIncluded is the largest grant of a plan, in micro-credits.
+const maxIncluded = 1_000_000_000_000_000
 
 // isName reports whether a word may name a provider, a plan or a family.
 func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }

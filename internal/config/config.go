@@ -188,6 +188,8 @@ type Plan struct {
 	ConcurrentPerKey            *int   `yaml:"concurrentPerKey,omitempty"`
 	ConcurrentPerAccount        *int   `yaml:"concurrentPerAccount,omitempty"`
 	ActiveSessions              *int   `yaml:"activeSessions,omitempty"`
+	IncludedMicro               *int   `yaml:"includedMicro,omitempty"` // micro-credits granted for each period
+	Renewal                     string `yaml:"renewal,omitempty"`       // the period: month
 }
 
 // Limits are the maximums of a request, an agent or an account. They are published in GET
@@ -383,8 +385,8 @@ func Defaults() Config {
 		SignIn:   SignIn{Session: 12 * time.Hour},
 		Mail:     Mail{SMTP: SMTP{TLS: MailStartTLS}},
 		Plans: map[string]Plan{
-			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
-			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},
+			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20), IncludedMicro: new(0)},
+			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20), IncludedMicro: new(0)},
 		},
 	}
 }
@@ -432,7 +434,7 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 		plans[id] = stoa.Plan{
 			ID: id, Name: p.Name, GatedModels: or(p.GatedModels), RequestsPerMinute: or(p.RequestsPerMinute),
 			ConcurrentPerKey: or(p.ConcurrentPerKey), ConcurrentPerAccount: or(p.ConcurrentPerAccount), ActiveSessions: or(p.ActiveSessions),
-			RequestsPerMinutePerAccount: or(p.RequestsPerMinutePerAccount),
+			RequestsPerMinutePerAccount: or(p.RequestsPerMinutePerAccount), Included: stoa.Credits(or(p.IncludedMicro)),
 		}
 	}
 	return plans
@@ -483,6 +485,8 @@ func mergePlans(base, changes map[string]Plan) map[string]Plan {
 		over(&p.ConcurrentPerKey, was.ConcurrentPerKey)
 		over(&p.ConcurrentPerAccount, was.ConcurrentPerAccount)
 		over(&p.ActiveSessions, was.ActiveSessions)
+		over(&p.IncludedMicro, was.IncludedMicro)
+		p.Renewal = cmp.Or(p.Renewal, was.Renewal)
 		plans[id] = p
 	}
 	return plans

@@ -2305,17 +2305,25 @@ type InputList struct {
 
 // Invitation An invitation to the account.
 type Invitation struct {
-	CreatedAt Time `json:"createdAt"`
+	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	CreatedAt   Time   `json:"createdAt"`
 
 	// CreatedBy The id of the key that created it.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
 
+	// GrantMicro The first credits of that account.
+	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
+
 	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID           string                    `json:"id"`
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
-	Role         string                    `json:"role"`
+
+	// Plan Of that account.
+	Plan string `json:"plan,omitempty,omitzero"`
+	Role string `json:"role"`
 }
 
 // InvitationList defines model for InvitationList.
@@ -2329,11 +2337,16 @@ type InvitationList struct {
 
 // InvitationWithLink defines model for InvitationWithLink.
 type InvitationWithLink struct {
-	CreatedAt Time `json:"createdAt"`
+	// AccountName Of the account that is created when the invitation is accepted; absent if it is to this account.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	CreatedAt   Time   `json:"createdAt"`
 
 	// CreatedBy The id of the key that created it.
 	CreatedBy nullable.Nullable[string] `json:"createdBy"`
 	ExpiresAt Time                      `json:"expiresAt"`
+
+	// GrantMicro The first credits of that account.
+	GrantMicro int64 `json:"grantMicro,omitempty,omitzero"`
 
 	// ID Example: inv_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -2344,7 +2357,23 @@ type InvitationWithLink struct {
 	Link         string                    `json:"link"`
 	Name         nullable.Nullable[string] `json:"name"`
 	OperatorRole nullable.Nullable[string] `json:"operatorRole"`
-	Role         string                    `json:"role"`
+
+	// Plan Of that account.
+	Plan string `json:"plan,omitempty,omitzero"`
+	Role string `json:"role"`
+}
+
+// InviteAccount defines model for InviteAccount.
+type InviteAccount struct {
+	// AccountName The name of the account that is created.
+	AccountName string                   `json:"accountName"`
+	GrantMicro  nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
+
+	// Name The name of the person.
+	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
+
+	// Plan The plan's id; `free` by default.
+	Plan nullable.Nullable[string] `json:"plan,omitempty,omitzero"`
 }
 
 // InviteMember defines model for InviteMember.
@@ -3357,6 +3386,9 @@ type PlanDetails struct {
 
 	// ID Example: pro
 	ID string `json:"id"`
+
+	// IncludedMicro Credits that an account gets for each month of UTC. They are spent first, and the rest ends with the month. Absent if there are none.
+	IncludedMicro int64 `json:"includedMicro,omitempty,omitzero"`
 
 	// Name Example: Pro
 	Name string `json:"name"`
@@ -4572,7 +4604,7 @@ type StatementGrants struct {
 	AmountMicro int64 `json:"amountMicro"`
 	Count       int64 `json:"count"`
 
-	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take. New kinds may be added.
+	// Kind `grant` and `withdrawal` are by operators, `repayment` is of what withdrawals could not take, `plan` is included in the plan, and `plan_end` is the part of it that was not spent in its month. New kinds may be added.
 	Kind string `json:"kind"`
 }
 
@@ -5729,6 +5761,12 @@ type CreateAccountParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
+// InviteAccountParams defines parameters for InviteAccount.
+type InviteAccountParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // CreateGrantParams defines parameters for CreateGrant.
 type CreateGrantParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
@@ -6877,6 +6915,9 @@ type TestWebhookParams struct {
 
 // CreateAccountJSONRequestBody defines body for CreateAccount for application/json ContentType.
 type CreateAccountJSONRequestBody = CreateAccount
+
+// InviteAccountJSONRequestBody defines body for InviteAccount for application/json ContentType.
+type InviteAccountJSONRequestBody = InviteAccount
 
 // UpdateAccountJSONRequestBody defines body for UpdateAccount for application/json ContentType.
 type UpdateAccountJSONRequestBody = UpdateAccount

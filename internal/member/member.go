@@ -28,6 +28,9 @@ const (
 // Members manages members. It has no state.
 type Members struct {
 	Keys *auth.Keys
+	// Create creates an account with the plan and the credits of an invitation. Nil: no invitation
+	// creates accounts.
+	Create func(ctx context.Context, tx *store.Tx, i stoa.Invitation) (stoa.Account, error)
 }
 
 // Grants reports whether a key may give a member these roles: it needs each of their scopes.
@@ -106,7 +109,8 @@ func ended() error {
 	return stoa.Errorf(stoa.CodeInvitationEnded, "This link was used, was revoked or has expired. Ask an owner of the account for a new one.")
 }
 
-// Find returns the open invitation or sign-in link with that token, and its account. Any other
+// Find returns the open invitation or sign-in link with that token, and its account, which has no id if
+// the invitation creates it. Any other
 // token is CodeInvitationEnded.
 func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.Invitation, a stoa.Account, err error) {
 	found := false
@@ -119,11 +123,15 @@ func (m *Members) Find(ctx context.Context, tx *store.Tx, token string) (i stoa.
 	if !found || !open(i, tx.Now) {
 		return i, a, ended()
 	}
+	if i.AccountName != "" {
+		return i, stoa.Account{Name: i.AccountName, Plan: i.Plan}, nil
+	}
 	a, err = tx.Account(ctx, i.AccountID)
 	return i, a, err
 }
 
-// Accept uses an invitation, which makes p a member of its account, or a sign-in link, which
+// Accept uses an invitation, which makes p a member of its account, created now if it names one, or a
+// sign-in link, which
 // returns its member. An invitation that is no longer open is CodeInvitationEnded.
 func (m *Members) Accept(ctx context.Context, tx *store.Tx, i stoa.Invitation, p stoa.Person) (store.MemberRow, error) {
 	unused, err := tx.UseInvitation(ctx, i.ID)
@@ -132,6 +140,14 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, i stoa.Invitation, p
 	}
 	if err != nil {
 		return store.MemberRow{}, err
+	}
+	if i.AccountName != "" {
+		a, err := m.Create(ctx, tx, i)
+		if err != nil {
+			return store.MemberRow{}, err
+		}
+		tx.AuditAutomatic(a.ID, "account.created", a.ID, i.ID)
+		i.AccountID = a.ID
 	}
 	if i.PersonID == "" {
 		i.PersonID = p.ID

@@ -76,7 +76,7 @@ func (s *Server) join(x *rest.Exchange) error {
 	case i.PersonID == "" && len(s.Providers) > 0:
 		return s.joinWith(x, in.SignIn, i)
 	}
-	var secret string
+	var secret, accountID string
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		var p stoa.Person
 		by := "link"
@@ -90,6 +90,7 @@ func (s *Server) join(x *rest.Exchange) error {
 		if err != nil {
 			return err
 		}
+		accountID = m.AccountID
 		secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, m.PersonID, by)
 		return err
 	})
@@ -100,7 +101,7 @@ func (s *Server) join(x *rest.Exchange) error {
 		return err
 	}
 	s.Begin(x, secret)
-	return rest.Answer(x, rest.Reply[joined]{Body: joined{AccountID: &i.AccountID}}, nil)
+	return rest.Answer(x, rest.Reply[joined]{Body: joined{AccountID: &accountID}}, nil)
 }
 
 // joinWith begins the sign-in with an identity provider that accepts an invitation.

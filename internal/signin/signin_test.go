@@ -183,6 +183,55 @@ func (s *service) audited(account, action string) (list []audit.Entry) {
 	return list
 }
 
+// TestJoinWithANewAccount accepts an invitation without an account twice: it creates one account, whose owner
+// the person is.
+func TestJoinWithANewAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	operator := s.Client(t)
+	var made struct{ ID, Link, AccountName string }
+	operator.Want(201, "POST", "/api/v1/accounts/invitations", object{"accountName": "Acme", "plan": "pro", "grantMicro": 5_000_000, "name": "Ada"}).JSON(&made)
+	_, token, _ := strings.Cut(made.Link, "#")
+	var accounts, invitations struct {
+		Data []struct {
+			ID, Name, Plan string
+			Credits        struct{ AvailableMicro int64 }
+			GrantMicro     int64
+		}
+	}
+	operator.Want(200, "GET", "/api/v1/invitations", nil).JSON(&invitations)
+	if len(invitations.Data) != 1 || invitations.Data[0].Plan != "pro" || invitations.Data[0].GrantMicro != 5_000_000 {
+		t.Errorf("the invitations are %+v", invitations)
+	}
+	b := s.browser()
+	if status, _, text := b.do("POST", "/console/join", object{"token": token, "look": true}); status != 200 || !strings.Contains(text, `"accountName":"Acme"`) {
+		t.Errorf("a look: %d %s", status, text)
+	}
+	var in struct{ AccountID string }
+	status, _, text := b.do("POST", "/console/join", object{"token": token})
+	if err := json.Unmarshal([]byte(text), &in); status != 200 || err != nil || in.AccountID == s.Account.ID || b.account(in.AccountID) != 200 || b.account(s.Account.ID) == 200 {
+		t.Fatalf("the invitation: %d %s", status, text)
+	}
+	if status, _, _ := s.browser().do("POST", "/console/join", object{"token": token}); status != 410 {
+		t.Errorf("again: %d", status)
+	}
+	operator.Want(200, "GET", "/api/v1/accounts?q=acme", nil).JSON(&accounts)
+	if len(accounts.Data) != 1 || accounts.Data[0].ID != in.AccountID || accounts.Data[0].Plan != "pro" || accounts.Data[0].Credits.AvailableMicro != 5_000_000 {
+		t.Errorf("the accounts are %+v", accounts)
+	}
+	var members struct{ Data []struct{ Name, Role string } }
+	operator.Want(200, "GET", "/api/v1/members?accountId="+in.AccountID, nil).JSON(&members)
+	if len(members.Data) != 1 || members.Data[0].Role != "owner" || members.Data[0].Name != "Ada" {
+		t.Errorf("the members are %+v", members)
+	}
+	if rows := s.audited(in.AccountID, "account.created"); len(rows) != 1 {
+		t.Errorf("the creation is recorded as %+v", rows)
+	}
+	if e := operator.WantError(stoa.CodeInvalidValue, "POST", "/api/v1/accounts/invitations", object{"accountName": "Acme", "plan": "gold"}); e.Param == nil || *e.Param != "plan" {
+		t.Errorf("an unknown plan: %+v", e)
+	}
+}
+
 func TestJoinWithALink(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

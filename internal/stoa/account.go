@@ -24,6 +24,8 @@ type Plan struct {
 	ActiveSessions       int
 
 	RequestsPerMinutePerAccount int // of all its keys together
+
+	Included Credits // granted for each month
 }
 
 // Allows reports whether an account on this plan may use the model.

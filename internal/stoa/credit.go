@@ -214,6 +214,8 @@ type GrantKind string
 const (
 	GrantByOperator GrantKind = "grant"      // also the first credits of an account
 	Withdrawn       GrantKind = "withdrawal" // by an operator
+	PlanGrant       GrantKind = "plan"       // included in a plan
+	PlanEnd         GrantKind = "plan_end"   // the unspent part of such a grant
 	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
 )
 

@@ -35,16 +35,23 @@ const (
 // An Invitation is a link that is used once: to become a member of an account, or, if PersonID
 // is set, to sign in as that person.
 type Invitation struct {
-	ID           string    `db:"id"`
-	AccountID    string    `db:"account_id"`
-	PersonID     string    `db:"person_id"`
-	Role         string    `db:"role"`
-	OperatorRole string    `db:"operator_role"`
-	Name         string    `db:"name"`    // of the invited person; may be empty
-	MadeBy       string    `db:"made_by"` // id of a key
-	CreatedAt    time.Time `db:"created_at"`
-	ExpiresAt    time.Time `db:"expires_at"`
-	UsedAt       time.Time `db:"used_at"` // zero means not yet
+	ID           string `db:"id"`
+	AccountID    string `db:"account_id"`
+	PersonID     string `db:"person_id"`
+	Role         string `db:"role"`
+	OperatorRole string `db:"operator_role"`
+	Name         string `db:"name"`    // of the invited person; may be empty
+	MadeBy       string `db:"made_by"` // id of a key
+
+	// AccountName, if set, is the name of an account that is created when the invitation is accepted, on Plan
+	// and with the credits Grant. AccountID is then the account of MadeBy.
+	AccountName string  `db:"account_name"`
+	Plan        string  `db:"plan"`
+	Grant       Credits `db:"grant_micro"`
+
+	CreatedAt time.Time `db:"created_at"`
+	ExpiresAt time.Time `db:"expires_at"`
+	UsedAt    time.Time `db:"used_at"` // zero means not yet
 }
 
 // The roles of members, and those of operators, which only members of the operator's account

@@ -24,7 +24,7 @@ var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
-	{Name: "Operate", names: []string{"operations", "alerts", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
+	{Name: "Operate", names: []string{"operations", "alerts", "sell-access", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
 
 type guideGroup struct {

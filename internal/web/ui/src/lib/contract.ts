@@ -1551,12 +1551,15 @@ export interface InputTokens {
 }
 
 export interface Invitation {
+  accountName?: string;
   createdAt: string;
   createdBy: string | null;
   expiresAt: string;
+  grantMicro?: number;
   id: string;
   name: string | null;
   operatorRole: "admin" | "support" | "billing" | null;
+  plan?: string;
   role: "owner" | "member" | "viewer";
 }
 
@@ -1567,14 +1570,24 @@ export interface InvitationList {
 }
 
 export interface InvitationWithLink {
+  accountName?: string;
   createdAt: string;
   createdBy: string | null;
   expiresAt: string;
+  grantMicro?: number;
   id: string;
   link: string;
   name: string | null;
   operatorRole: "admin" | "support" | "billing" | null;
+  plan?: string;
   role: "owner" | "member" | "viewer";
+}
+
+export interface InviteAccount {
+  accountName: string;
+  grantMicro?: number | null;
+  name?: string | null;
+  plan?: string | null;
 }
 
 export interface InviteMember {
@@ -2117,6 +2130,7 @@ export interface PlanDetails {
   concurrentPerKey: number | null;
   gatedModels: boolean;
   id: string;
+  includedMicro?: number;
   name: string;
   requestsPerMinute: number | null;
   requestsPerMinutePerAccount: number | null;
