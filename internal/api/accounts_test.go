@@ -207,6 +207,7 @@ func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
 	paths := map[string]object{
 		"/api/v1/keys/" + key.ID + "/rotate":           {"overlapSeconds": 5},
 		"/api/v1/accounts":                             {"name": "Acme"},
+		"/api/v1/accounts/invitations":                 {"accountName": "Acme", "name": "Ada"},
 		"/api/v1/keys":                                 {"name": "one", "scopes": []string{"responses"}},
 		"/api/v1/accounts/" + h.Account.ID + "/keys":   {"name": "one"},
 		"/api/v1/accounts/" + h.Account.ID + "/grants": {"amountMicro": 5},

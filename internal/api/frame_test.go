@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
@@ -359,7 +360,11 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 			"getDiagnosis": // which says that the store is gone: TestTheDoctorSeesAStoreThatIsGone
 			client = h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
 		}
-		e := client.SendForError("server_error", op.Sample("x")).Error()
+		id := "x"
+		if op.OperationID == "getStatements" {
+			id = string(stoa.MonthOf(time.Now()))
+		}
+		e := client.SendForError("server_error", op.Sample(id)).Error()
 		if strings.Contains(e.Message, "database") {
 			t.Errorf("the message tells of the inside: %s", e.Message)
 		}

@@ -30,6 +30,16 @@ func TestUsageByProviderIsTheVendors(t *testing.T) {
 		requests[s.Wire]++
 	}
 	var report contract.UsageReport
+	eventually(t, "the failures are recorded", func() bool {
+		report = contract.UsageReport{}
+		c.Want(200, "GET", "/api/v1/usage?groupBy=provider", nil).JSON(&report)
+		for _, row := range report.Data {
+			if row.Provider == "messages" && row.FailedCalls.MustGet() == 2 {
+				return true
+			}
+		}
+		return false
+	})
 	for _, query := range []string{"?groupBy=provider,model,day", "?groupBy=account,provider&accountId=*"} {
 		c.Want(200, "GET", "/api/v1/usage"+query, nil).JSON(&report)
 		if len(report.Data) != 2 {

@@ -79,6 +79,9 @@ type Ledger struct {
 	enough  int // number of queued entries from which each new entry wakes Run; 0 means always
 	stopped bool
 	wake    chan struct{}
+
+	failures  []stoa.VendorFailure // guarded by qmu
+	recording sync.WaitGroup       // of writeFailures
 }
 
 // New returns a ledger over an open store. Nothing is charged before [Ledger.Run]

@@ -143,6 +143,7 @@ func (l *Ledger) stop() {
 	l.qmu.Unlock()
 	for l.commitBatch() > 0 {
 	}
+	l.recording.Wait()
 	l.giveUp()
 }
 

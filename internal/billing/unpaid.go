@@ -52,11 +52,40 @@ func (u *unpaid) sum(now time.Time) (sum stoa.Credits) {
 func (a *account) free() stoa.Credits { return a.left() - a.unpaid.sum(time.Now()) }
 
 // RecordFailure stores a request that failed free of charge and whose provider may bill it, for the usage
-// by provider. If the store does not answer within seconds, it logs the failure instead.
-func (l *Ledger) RecordFailure(ctx context.Context, f stoa.VendorFailure) {
-	ctx = store.Promptly(context.WithoutCancel(ctx))
-	err := l.st.Write(ctx, func(tx *store.Tx) error { return tx.InsertVendorFailure(ctx, f) })
-	if err != nil {
+// by provider. It does not wait for the store, because the caller of the failed call waits.
+func (l *Ledger) RecordFailure(f stoa.VendorFailure) {
+	l.qmu.Lock()
+	defer l.qmu.Unlock()
+	l.failures = append(l.failures, f)
+	if len(l.failures) == 1 {
+		l.recording.Go(l.writeFailures)
+	}
+}
+
+// writeFailures stores the queued failures, and logs those that cannot be stored.
+func (l *Ledger) writeFailures() {
+	var list []stoa.VendorFailure
+	ctx := context.Background()
+	err := l.st.WriteWait(ctx, func(tx *store.Tx) error {
+		l.qmu.Lock() // as late as possible, so that others join
+		list, l.failures = append(list, l.failures...), nil
+		l.qmu.Unlock()
+		for _, f := range list {
+			if err := tx.InsertVendorFailure(ctx, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	if list == nil { // the transaction did not begin
+		l.qmu.Lock()
+		list, l.failures = l.failures, nil
+		l.qmu.Unlock()
+	}
+	for _, f := range list {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "a failed request was not recorded", slog.String("account", f.AccountID), slog.String("provider", f.Provider), slog.String("model", f.Model),
 			slog.Int64("inputTokens", f.InputTokens), slog.Int64("outputTokens", f.OutputTokens), slog.Any("error", err))
 	}

@@ -279,7 +279,7 @@ func (s *Stream) recordFailure() {
 		u, estimated = stoa.Usage{InputTokens: s.inputEstimate}, true
 	}
 	s.recorded = true
-	s.g.Ledger.RecordFailure(context.Background(), stoa.VendorFailure{
+	s.g.Ledger.RecordFailure(stoa.VendorFailure{
 		AccountID: s.caller.Account.ID, Provider: s.trail.Provider, Model: s.model.ID, Estimated: estimated,
 		InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, CacheWriteTokens: u.CacheWriteTokens, OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
 	})
