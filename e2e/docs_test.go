@@ -251,7 +251,7 @@ func TestDocsConnectAVendor(t *testing.T) {
 	h := newServer(t, f.URL, "")
 	h.start()
 	d := newShell(t, h.url)
-	d.env = append(d.env, "ANTHROPIC_API_KEY=a-key", "GEMINI_API_KEY=a-key")
+	d.env = append(d.env, "ANTHROPIC_API_KEY=a-key", "GEMINI_API_KEY=a-key", "OTHER_API_KEY=a-key")
 	var out strings.Builder
 	n := 0
 	for _, s := range snippets(t, "docs/connect-a-vendor.md") {

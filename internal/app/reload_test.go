@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 func TestARefusedReloadIsAnAlert(t *testing.T) {
 	t.Parallel()
 	cfg := loaded(t, "adminListen: off")
+	cfg.Data = cmp.Or(cfg.Data, t.TempDir()) // a setting that is checked again
 	hangup, read := make(chan os.Signal), make(chan error)
 	ended, ready := make(chan error, 1), make(chan string, 1)
 	log := &lockedBuffer{}
