@@ -107,6 +107,7 @@ var sentences = map[string]string{
 	NeedsAuth:         "A connection needs an authorization",
 	AttachmentCreated: "A visitor has uploaded a file",
 	AuditAnchor:       "The audit log has new entries",
+	AuditRecorded:     "The audit log has a new entry",
 	BudgetThreshold:   "The use of a budget has reached a mark",
 	ProviderDown:      "A provider does not answer",
 	ProviderUp:        "A provider answers again",
@@ -264,7 +265,7 @@ func page(data map[string]string, kind string) string {
 		return "requests"
 	case kind == CreditsLow || kind == CreditsExhausted:
 		return "credits"
-	case kind == AuditAnchor:
+	case kind == AuditAnchor || kind == AuditRecorded:
 		return "audit"
 	}
 	return ""
