@@ -41,10 +41,8 @@ containers:
       {{- with .env }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
-    {{- with $.Values.existingSecret }}
     envFrom:
-      - secretRef: {name: {{ . | quote }}}
-    {{- end }}
+      - secretRef: {name: {{ required "existingSecret is required: a Secret with SECRETS_KEY" $.Values.existingSecret | quote }}}
     resources: {{ toYaml $.Values.resources | nindent 6 }}
     volumeMounts:
       - {name: tmp, mountPath: /tmp}
