@@ -21,8 +21,7 @@ import (
 var applies = flag.Int("applies", 12, "the versions of the managed settings that TestConfigAppliesEverywhere applies")
 
 // TestConfigAppliesEverywhere applies versions of the managed settings at three nodes under load.
-// Each has another price, and another provider in place of the one before. Nodes are killed
-// meanwhile. Every call has a reply unless its node was killed, with the provider and the price of
+// Each changes the price and replaces the provider. Nodes are killed meanwhile. Every call has a reply unless its node was killed, with the provider and the price of
 // one version, which is not older than the one that all nodes used when it began.
 func TestConfigAppliesEverywhere(t *testing.T) {
 	t.Parallel()

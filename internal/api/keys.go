@@ -170,7 +170,7 @@ func (s *Server) revokeKey(ctx context.Context, in rest.Request[revokeKeyParams,
 		}
 		return k.AccountID, err
 	})
-	if err == nil {
+	if err == nil && which != (store.KeyObjects{}) {
 		err = s.EndObjects(ctx, accountID, in.Params.ID)
 	}
 	return rest.NoContent(), err

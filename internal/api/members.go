@@ -36,7 +36,12 @@ func (s *Server) invite(ctx context.Context, tx *store.Tx, by stoa.Caller, accou
 	if err := member.Grants(by.Key, role, operatorRole); err != nil {
 		return reply, err
 	}
-	i, token, err := s.members.Invite(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
+	return s.makeInvitation(ctx, tx, stoa.Invitation{AccountID: accountID, Role: b.Role, OperatorRole: operatorRole, Name: orZero(b.Name), MadeBy: by.Key.ID})
+}
+
+// makeInvitation creates an invitation and replies with its link.
+func (s *Server) makeInvitation(ctx context.Context, tx *store.Tx, i stoa.Invitation) (rest.Reply[contract.InvitationWithLink], error) {
+	i, token, err := s.members.Invite(ctx, tx, i)
 	body := extend[contract.InvitationWithLink](contractInvitation(i))
 	body.Link = s.joinLink(token)
 	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
@@ -48,13 +53,10 @@ func (s *Server) inviteAccount(ctx context.Context, tx *store.Tx, in rest.Reques
 	if err := s.checkPlanExists(plan); err != nil {
 		return rest.Reply[contract.InvitationWithLink]{}, err
 	}
-	i, token, err := s.members.Invite(ctx, tx, stoa.Invitation{
+	return s.makeInvitation(ctx, tx, stoa.Invitation{
 		AccountID: in.Caller.Account.ID, Role: stoa.RoleOwner, Name: orZero(b.Name), MadeBy: in.Caller.Key.ID,
 		AccountName: b.AccountName, Plan: plan, Grant: stoa.Credits(orZero(b.GrantMicro)),
 	})
-	body := extend[contract.InvitationWithLink](contractInvitation(i))
-	body.Link = s.joinLink(token)
-	return rest.Reply[contract.InvitationWithLink]{Status: http.StatusCreated, Body: body, Secret: true}, err
 }
 
 // CreateInvited creates the account of an invitation that is accepted.

@@ -344,8 +344,8 @@ func (b *builder) addRoutes() {
 // weightUnit is the weight of 1 in the settings: a route divides its weight among its keys.
 const weightUnit = 1 << 20
 
-// keyed returns a route for each key of the provider, which share its weight. A route without a
-// weight is a group of its own; i is its place.
+// keyed returns a route for each key of the provider, which share its weight. The keys of a route
+// without a weight form a separate group; i is the index of the route.
 func (b *builder) keyed(r stoa.Route, i int) []stoa.Route {
 	r.Weight *= weightUnit
 	keys := b.keys[r.Provider]

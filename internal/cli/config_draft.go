@@ -21,8 +21,8 @@ const (
 
 	// maxSettings is the maximum size of a file with managed settings, in bytes.
 	maxSettings = 1 << 20
-	// applyTime is how long a command waits until all nodes use a version, in the steps of
-	// applyPause.
+	// applyTime is the maximum wait of a command for all nodes to use a version, and applyPause
+	// the time between two looks.
 	applyTime  = 15 * time.Second
 	applyPause = 200 * time.Millisecond
 )

@@ -156,7 +156,7 @@ func (e *env) htmlStatements(ctx context.Context, call *client.Client, path stri
 	return statementPage.Execute(e.out, list)
 }
 
-// statementPage prints statements, each on pages of its own.
+// statementPage prints statements, each on separate pages.
 var statementPage = template.Must(template.New("").Funcs(template.FuncMap{"credits": func(n int64) string { return stoa.Credits(n).String() }}).Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

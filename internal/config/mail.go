@@ -78,7 +78,7 @@ func (c *checker) mail() {
 	switch s.TLS {
 	case MailStartTLS, MailTLS:
 	case MailPlain:
-		if s.User != "" && s.Host != "localhost" && !isLoopback(s.Host) {
+		if s.User != "" && !isLocal(s.Host) {
 			c.problem("mail.smtp.tls", "the password would be sent without encryption; use starttls or tls, or remove user")
 		}
 	default:
@@ -97,9 +97,4 @@ func (c *checker) mail() {
 func isIP(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil
-}
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback()
 }

@@ -131,6 +131,11 @@ func issuerProblem(issuer string) string {
 
 // isLocalHTTP reports whether a URL has a loopback address and no TLS.
 func isLocalHTTP(u *url.URL) bool {
-	a, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && a.IsLoopback())
+	return u.Scheme == "http" && isLocal(u.Hostname())
+}
+
+// isLocal reports whether a host is this machine.
+func isLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }

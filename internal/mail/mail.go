@@ -111,8 +111,8 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	if err := errors.Join(msg.From(s.smtp.From), msg.To(m.To)); err != nil {
 		return &Error{Reason: Refused, Permanent: true, err: err}
 	}
-	msg.Subject(oneLine(m.Subject, maxSubject))
-	msg.SetMessageIDWithValue(oneLine(m.ID, maxSubject) + "@" + s.host)
+	msg.Subject(header(m.Subject))
+	msg.SetMessageIDWithValue(header(m.ID) + "@" + s.host)
 	msg.SetDateWithValue(m.At)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
@@ -180,17 +180,21 @@ func notConnected(err error) string {
 	return Unreachable
 }
 
-// oneLine replaces control characters with spaces, so that a text stays in its header, and cuts it
-// to a number of characters.
-func oneLine(text string, limit int) string {
-	runes := []rune(strings.Map(func(r rune) rune {
+// OneLine replaces control characters with spaces, so that a text stays on its line.
+func OneLine(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text, "")))
-	if len(runes) > limit {
-		runes = append(runes[:limit-1], '…')
+	}, strings.ToValidUTF8(text, ""))
+}
+
+// header returns a text that stays in its header, cut to maxSubject characters.
+func header(text string) string {
+	runes := []rune(OneLine(text))
+	if len(runes) > maxSubject {
+		runes = append(runes[:maxSubject-1], '…')
 	}
 	return string(runes)
 }

@@ -22,8 +22,8 @@ type Alert struct {
 
 // The kinds of alerts that the store opens and closes itself.
 const (
-	alertNodeLost = "node.lost"
-	alertRefused  = "config.refused"
+	NodeLost      = "node.lost"
+	ConfigRefused = "config.refused"
 )
 
 var alerts = newTable[Alert]("alerts")
@@ -73,9 +73,6 @@ type lostNode struct {
 	SeenAt  string `json:"seenAt"`
 }
 
-// alertTime is the format of times in the data of alerts, that of events.
-const alertTime = "2006-01-02T15:04:05.000Z07:00"
-
 // raiseNodeLost opens the alert of a node that was declared dead.
 func (tx *Tx) raiseNodeLost(ctx context.Context, id string) error {
 	var n lostNode
@@ -83,8 +80,8 @@ func (tx *Tx) raiseNodeLost(ctx context.Context, id string) error {
 	if _, err := tx.Get(ctx, `SELECT id, address, version, seen_at FROM nodes WHERE id = $1`, []any{id}, &n.NodeID, &n.Address, &n.Version, &seen); err != nil {
 		return err
 	}
-	n.SeenAt = db.Time(seen).UTC().Format(alertTime)
-	return tx.RaiseAlert(ctx, alertNodeLost, id, n, tx.Now)
+	n.SeenAt = EventTime(db.Time(seen))
+	return tx.RaiseAlert(ctx, NodeLost, id, n, tx.Now)
 }
 
 // lostNodeShown is the time for which an alert of a dead node stays open, unless another node
@@ -97,7 +94,7 @@ const lostNodeShown = 24 * time.Hour
 func (tx *Tx) CloseNodeAlerts(ctx context.Context, all []Alert, now time.Time) error {
 	var living []Node
 	for _, a := range all {
-		if a.Kind != alertNodeLost && a.Kind != alertRefused || a.Announced.IsZero() {
+		if a.Kind != NodeLost && a.Kind != ConfigRefused || a.Announced.IsZero() {
 			continue
 		}
 		if living == nil {
@@ -118,15 +115,15 @@ func (tx *Tx) CloseNodeAlerts(ctx context.Context, all []Alert, now time.Time) e
 func nodeAlertOver(a Alert, living []Node, now time.Time) bool {
 	var lost lostNode
 	_ = json.Unmarshal([]byte(a.Data), &lost) // written here
-	seen, _ := time.Parse(alertTime, lost.SeenAt)
+	seen, _ := time.Parse(eventTime, lost.SeenAt)
 	alive := false
 	for _, n := range living {
-		if a.Kind == alertNodeLost && n.Address == lost.Address && n.StartedAt.After(seen) {
+		if a.Kind == NodeLost && n.Address == lost.Address && n.StartedAt.After(seen) {
 			return true
 		}
 		alive = alive || n.ID == a.Subject
 	}
-	return a.Kind == alertRefused && !alive || a.Kind == alertNodeLost && now.Sub(a.OpenedAt) > lostNodeShown
+	return a.Kind == ConfigRefused && !alive || a.Kind == NodeLost && now.Sub(a.OpenedAt) > lostNodeShown
 }
 
 // A LowAccount is an account with few credits.

@@ -117,14 +117,20 @@ func (tx *Tx) appendAudit(ctx context.Context, e audit.Entry) error {
 // AuditRecorded is the type of the event of a new audit row.
 const AuditRecorded = "audit.recorded"
 
-// announceAudit emits the event of a new row, without the object. The rows of the service go to the
-// operator's account.
-func (tx *Tx) announceAudit(ctx context.Context, e audit.Entry) (err error) {
-	to := e.AccountID
-	if to == audit.Service {
-		if to, err = tx.OwnerAccount(ctx); err != nil {
-			return err
-		}
+// AuditReceiver returns the account that receives the events of a chain: its own, or that of the
+// operator for the chain of the service.
+func (tx *Tx) AuditReceiver(ctx context.Context, auditID string) (accountID string, err error) {
+	if auditID == audit.Service {
+		return tx.OwnerAccount(ctx)
+	}
+	return auditID, nil
+}
+
+// announceAudit emits the event of a new row, without the object.
+func (tx *Tx) announceAudit(ctx context.Context, e audit.Entry) error {
+	to, err := tx.AuditReceiver(ctx, e.AccountID)
+	if err != nil {
+		return err
 	}
 	return tx.InsertEvent(ctx, NewEvent{ID: stoa.NewID("evt"), AccountID: to, Type: AuditRecorded, Data: struct {
 		AccountID string `json:"accountId"`

@@ -65,8 +65,11 @@ type NewEvent struct {
 	Once                bool   // a test: To receives it once, regardless of its subscriptions and even if it is disabled
 }
 
+// eventTime is the format of times in events.
+const eventTime = "2006-01-02T15:04:05.000Z07:00"
+
 // EventTime returns a time as events have it: in UTC, with milliseconds.
-func EventTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+func EventTime(t time.Time) string { return t.UTC().Format(eventTime) }
 
 // InsertEvent adds a delivery of an event for each webhook of its account that subscribes
 // to it. Without such a webhook it costs one index lookup and writes no row.

@@ -185,8 +185,8 @@ func (c *exchange) attempt(pr *provider, rt *route, r *stoa.Route, p *permit, de
 // mayRetry reports whether the same route may be tried again, and the wait before. Retries
 // are counted per call, not per route: with three routes a call would otherwise make nine
 // attempts. A timeout is retried on the next route only, except for whole replies (see
-// [attempt.wantsWhole]), and so is a Retry-After of one of several keys. In the whole pool, at most a fifth of the calls in progress may be
-// retries, but three are always allowed. Failing over needs no budget: it uses the capacity
+// [attempt.wantsWhole]). After the Retry-After of a key, the next key of the provider is tried. In the
+// whole pool, at most a fifth of the calls in progress may be retries, but three are always allowed. Failing over needs no budget: it uses the capacity
 // of another provider.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg

@@ -33,8 +33,8 @@ const (
 	ProviderUp        = "provider.up"
 	ErrorsHigh        = "errors.high"
 	BalanceLow        = "account.balance_low"
-	NodeLost          = "node.lost"
-	ConfigRefused     = "config.refused"
+	NodeLost          = store.NodeLost
+	ConfigRefused     = store.ConfigRefused
 	test              = "webhook.test" // of [Hooks.Test]; cannot be subscribed to
 )
 

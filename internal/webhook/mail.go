@@ -169,7 +169,7 @@ func mailText(w stoa.Webhook, of store.Delivery, base string) (subject, text str
 			continue
 		}
 		label, value := label(f)
-		fmt.Fprintf(&b, "%s: %s\n", label, plain(value))
+		fmt.Fprintf(&b, "%s: %s\n", label, mail.OneLine(value))
 	}
 	fmt.Fprintf(&b, "Time: %s\nEvent: %s\n", event.Timestamp.UTC().Format("2006-01-02 15:04:05 UTC"), of.EventID)
 	subject = "Stoa: " + what
@@ -211,16 +211,6 @@ func label(f field) (name, value string) {
 		words.WriteRune(r)
 	}
 	return words.String(), value
-}
-
-// plain returns a text on one line.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // about returns the id of the object of an event; empty if it is the account.

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"stoa/internal/audit"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -227,11 +226,9 @@ func anchor(ctx context.Context, tx *store.Tx, auditID string, now time.Time) er
 	if err != nil || !isNew {
 		return err
 	}
-	to := auditID
-	if auditID == audit.Service {
-		if to, err = tx.OwnerAccount(ctx); err != nil {
-			return err
-		}
+	to, err := tx.AuditReceiver(ctx, auditID)
+	if err != nil {
+		return err
 	}
 	return Emit(ctx, tx, Event{AccountID: to, Type: AuditAnchor, Data: anchorData{to, auditID, c.Seq, c.Hash}})
 }
