@@ -38,22 +38,22 @@ func (l *Ledger) RunPlans(ctx context.Context, plans func() map[string]stoa.Plan
 func (l *Ledger) RenewPlans(ctx context.Context, plans map[string]stoa.Plan, now time.Time) error {
 	month := stoa.MonthOf(now)
 	var failed []error
-	for closed := true; closed; { // pages of what is left; those that fail stay
+	for { // pages of what is not claimed; those that fail stay claimed
 		var ended []store.PlanPeriod
 		err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-			ended, err = tx.EndedPlanPeriods(ctx, month, renewTogether+len(failed))
+			ended, err = tx.EndedPlanPeriods(ctx, month, renewTogether)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		failed, closed = nil, false
 		for _, p := range ended {
 			if err := l.closePeriod(ctx, p); err != nil {
 				failed = append(failed, fmt.Errorf("%s of %s: %w", p.Month, p.AccountID, err))
-			} else {
-				closed = true
 			}
+		}
+		if len(ended) < renewTogether || len(failed) >= renewTogether {
+			break
 		}
 	}
 	for id, plan := range plans {
@@ -109,14 +109,18 @@ func periodRef(kind, accountID string, month stoa.Month) string {
 	return kind + ":" + accountID + ":" + month.Start().Format(time.DateOnly)
 }
 
-// closePeriod withdraws the unspent part of a period, at most the available credits.
+// closePeriod withdraws the unspent part of a period, at most the available credits, unless another
+// node does.
 func (l *Ledger) closePeriod(ctx context.Context, p store.PlanPeriod) error {
+	var claimed bool
 	var unspent stoa.Credits
-	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-		unspent, err = tx.Unspent(ctx, p)
+	err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
+		if claimed, err = tx.ClaimPlanPeriod(ctx, p); err == nil && claimed {
+			unspent, err = tx.Unspent(ctx, p)
+		}
 		return err
 	})
-	if err != nil {
+	if err != nil || !claimed {
 		return err
 	}
 	if unspent > 0 {

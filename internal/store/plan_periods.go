@@ -17,7 +17,12 @@ type PlanPeriod struct {
 	Spent     stoa.Credits `db:"spent"`  // by the account before the grant
 	CreatedAt time.Time    `db:"created_at"`
 	ClosedAt  time.Time    `db:"closed_at"` // zero if the unspent part was not withdrawn
+	// ClaimedUntil is the time until which only the node that claimed the period closes it.
+	ClaimedUntil time.Time `db:"claimed_until"`
 }
+
+// planClaim is the time for which a node claims a period: longer than a withdrawal takes.
+const planClaim = time.Minute
 
 var planPeriods = newTable[PlanPeriod]("plan_periods")
 
@@ -45,9 +50,9 @@ func (tx *Tx) AccountsWithoutPeriod(ctx context.Context, plan string, month stoa
 		AND NOT EXISTS (SELECT 1 FROM plan_periods p WHERE p.account_id = a.id AND (p.month = $3 OR p.closed_at = 0)) ORDER BY id LIMIT $4`, plan, after, string(month), limit)
 }
 
-// EndedPlanPeriods lists up to limit periods before a month that are not closed.
+// EndedPlanPeriods lists up to limit periods before a month that are neither closed nor claimed.
 func (tx *Tx) EndedPlanPeriods(ctx context.Context, month stoa.Month, limit int) ([]PlanPeriod, error) {
-	return list(ctx, tx, planPeriods.scan, `SELECT `+planPeriods.columns+` FROM plan_periods WHERE closed_at = 0 AND month < $1 ORDER BY month, account_id LIMIT $2`, string(month), limit)
+	return list(ctx, tx, planPeriods.scan, `SELECT `+planPeriods.columns+` FROM plan_periods WHERE closed_at = 0 AND month < $1 AND claimed_until <= $2 ORDER BY month, account_id LIMIT $3`, string(month), db.Micros(tx.Now), limit)
 }
 
 // Unspent returns the part of the included credits of a period that the account has not spent. Included
@@ -57,8 +62,19 @@ func (tx *Tx) Unspent(ctx context.Context, p PlanPeriod) (stoa.Credits, error) {
 	return max(0, p.Amount-(f.spent()-p.Spent)), err
 }
 
-// ClosePlanPeriod marks a period as closed.
+// ClaimPlanPeriod claims a period for a minute, and reports whether it is open and not claimed. Nodes
+// that close it together would take credits from each other's holds, and from the next grant.
+func (tx *Tx) ClaimPlanPeriod(ctx context.Context, p PlanPeriod) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE plan_periods SET claimed_until = $3 WHERE account_id = $1 AND month = $2 AND closed_at = 0 AND claimed_until <= $4`,
+		p.AccountID, string(p.Month), db.Micros(tx.Now.Add(planClaim)), db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// ClosePlanPeriod marks a period as closed. A closed one is CodeConflict.
 func (tx *Tx) ClosePlanPeriod(ctx context.Context, p PlanPeriod) error {
-	_, err := tx.Exec(ctx, `UPDATE plan_periods SET closed_at = $3 WHERE account_id = $1 AND month = $2 AND closed_at = 0`, p.AccountID, string(p.Month), db.Micros(tx.Now))
+	n, err := tx.Exec(ctx, `UPDATE plan_periods SET closed_at = $3 WHERE account_id = $1 AND month = $2 AND closed_at = 0`, p.AccountID, string(p.Month), db.Micros(tx.Now))
+	if err == nil && n == 0 {
+		err = stoa.Errorf(stoa.CodeConflict, "The credits of %s are settled already.", p.Month)
+	}
 	return err
 }
