@@ -159,7 +159,7 @@ func unknown(id string) string {
 	return stoa.NewID(prefix)
 }
 
-var volatile = regexp.MustCompile(`\b[a-z]{3,4}_[0-9A-Za-z_-]{16,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(r|W/"r)?\d+"|#t=[\w-]+|sk_…?\w*|"hint":"[^"]*"|"followCursor":"[^"]*"|\d{10}`)
+var volatile = regexp.MustCompile(`\b[a-z]{3,4}_[0-9A-Za-z_-]{16,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(r|W/"r)?\d+"|#t=[\w-]+|sk_…?\w*|"hint":"[^"]*"|"(?:follow|next)Cursor":"[^"]*"|\d{10}`)
 
 // gist returns what a reply says, without what differs between two equal
 // requests: ids, times and secrets, and cursors, which have a check sum over the
