@@ -99,7 +99,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		k, err := keyOf(ctx, tx, x.Log.Caller, x.HTTP.PathValue("id"), stoa.ScopeOperator)
-		return k.AccountID, contractKey(k), err
+		return k.AccountID, s.contractKey(k), err
 	}, "PATCH /api/v1/keys/{id}", "DELETE /api/v1/keys/{id}", "POST /api/v1/keys/{id}/rotate")
 	changes("id", func(ctx context.Context, tx *store.Tx, x *rest.Exchange) (string, any, error) {
 		a, err := tx.AccountRow(ctx, x.HTTP.PathValue("id"))

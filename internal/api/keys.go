@@ -32,7 +32,7 @@ func (s *Server) createKey(ctx context.Context, tx *store.Tx, in rest.Request[re
 func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (rest.Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
 	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
-	return createdKey(keyWithSecret(k, secret)), err
+	return createdKey(s.keyWithSecret(k, secret)), err
 }
 
 func createdKey(k contract.KeyWithSecret) rest.Reply[contract.KeyWithSecret] {
@@ -86,7 +86,7 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID, member)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
 		return s.Keys.List(ctx, tx, accountID, member, p.Page)
-	}, contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
+	}, s.contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
 }
 
 // getKey serves GET /api/v1/keys/{id}.
@@ -98,7 +98,7 @@ func (s *Server) getKey(ctx context.Context, in rest.Request[byID, rest.None]) (
 		}
 		return s.Keys.Get(ctx, tx, k.AccountID, k.ID)
 	})
-	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
+	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
 }
 
 // keyOf returns the key that the caller names: of its own account, or with the given scope of
@@ -149,7 +149,7 @@ func (s *Server) updateKey(ctx context.Context, in rest.Request[byID, contract.U
 		}
 		return s.Keys.Patch(ctx, tx, in.Caller.Key, k.AccountID, k.ID, p)
 	})
-	return rest.Reply[contract.Key]{Body: contractKey(k)}, err
+	return rest.Reply[contract.Key]{Body: s.contractKey(k)}, err
 }
 
 // revokeKey serves DELETE /api/v1/keys/{id}. A key can revoke itself, and keys of its
@@ -304,7 +304,7 @@ func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in rest.Request[by
 		return rest.Reply[contract.KeyWithSecret]{}, err
 	}
 	old, err = tx.Key(ctx, old.AccountID, old.ID)
-	body := keyWithSecret(k, secret)
+	body := s.keyWithSecret(k, secret)
 	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
 	return createdKey(body), err
 }
@@ -326,13 +326,14 @@ func keyStatus(k stoa.Key, now time.Time) string {
 	return keyActive
 }
 
-func contractKey(k stoa.Key) contract.Key {
+func (s *Server) contractKey(k stoa.Key) contract.Key {
 	return contract.Key{
 		ID: k.ID, Name: k.Name, Hint: k.Hint, Status: keyStatus(k, time.Now()), Scopes: append([]string{}, k.Scopes...),
 		ExpiresAt: nullIfNever(k.ExpiresAt), RevokedAt: nullIfNever(k.RevokedAt), LastUsedAt: nullIfNever(k.LastUsedAt),
 		RequestsPerMinute: nullIfZero(k.RequestsPerMinute), MaxCreditsMicroPerDay: nullIfZero(int64(k.MaxCreditsPerDay)),
 		Models: nullIfEmpty(k.Models), Networks: nullIfEmpty(k.Networks), RequireEndUser: k.RequireEndUser,
 		CreatedAt: contract.Time(k.CreatedAt), MemberID: nullIfZero(k.MemberID),
+		PausesAt: nullIfNever(k.PausesAt(s.Keys.PauseAfter)),
 	}
 }
 
@@ -343,8 +344,8 @@ func nullIfEmpty(list []string) nullable.Nullable[[]string] {
 	return nullable.NewNullableWithValue(list)
 }
 
-func keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
-	c := extend[contract.KeyWithSecret](contractKey(k))
+func (s *Server) keyWithSecret(k stoa.Key, secret string) contract.KeyWithSecret {
+	c := extend[contract.KeyWithSecret](s.contractKey(k))
 	c.Secret, c.Replaces = secret, nullable.NewNullNullable[contract.ReplacedKey]()
 	return c
 }

@@ -232,7 +232,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
 		Mail:   webhook.Mail{Sender: mail.New(p.Config.Mail.SMTP, p.MailRoots), Addresses: p.Config.Mail.Addresses, PublicURL: p.Config.PublicURL},
-		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
+		Shared: s.shared(), KeysPauseAfter: p.Config.SignIn.KeysPauseAfter, Version: p.Version, Logger: s.log, Metrics: p.Metrics,
 	}
 	adjust(p.Hooks, &hooks)
 	s.mail = hooks.Mail
@@ -283,6 +283,7 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 	}
 	life := p.Config.SignIn.Session
 	s.Keys.SessionLife, s.Keys.SessionIdle = life, min(life, s.Keys.SessionIdle)
+	s.Keys.PauseAfter = p.Config.SignIn.KeysPauseAfter
 	s.Console = &console.Server{Base: &s.API.Base}
 	for _, provider := range p.Config.SignIn.OIDC {
 		s.Console.SignIn = append(s.Console.SignIn, console.Provider{Name: provider.Name, URL: "/signin/" + provider.Name})

@@ -53,6 +53,9 @@ type Keys struct {
 	// SessionLife and SessionIdle are the longest life of a session of the console, and the
 	// longest time without a use. They are set before the first use; New sets defaults.
 	SessionLife, SessionIdle time.Duration
+	// PauseAfter is the time after the latest sign-in of a member from which the keys that the member
+	// created are refused, until the next sign-in; 0 means never. It is set before the first use.
+	PauseAfter time.Duration
 	// changes counts the invalidations of the cache, so that a row read before one
 	// is not cached after it.
 	changes atomic.Uint64
@@ -126,6 +129,9 @@ func (k *Keys) admit(e *known) (stoa.Caller, error) {
 	}
 	if e.account.Suspended {
 		return caller, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
+	}
+	if at := e.key.PausesAt(k.PauseAfter); !at.IsZero() && !now.Before(at) {
+		return caller, stoa.Errorf(stoa.CodeKeyPaused, "This API key is paused since %s: the member who created it has not signed in to the console. It works again after a sign-in.", at.UTC().Format(time.DateOnly))
 	}
 	k.recordUse(e, now)
 	caller.Plan = k.plans(e.account.Plan)

@@ -43,7 +43,7 @@ func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, s
 		key.RootID = by.Root()
 	}
 	if by.AccountID == key.AccountID {
-		key.MadeBy, key.MemberID = by.ID, by.MemberID
+		key.MadeBy, key.MemberID, key.SignedInAt = by.ID, by.MemberID, by.SignedInAt
 	}
 	return k.Create(ctx, tx, key, secret)
 }

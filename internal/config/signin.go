@@ -14,7 +14,10 @@ import (
 // SignIn are the settings for people who sign in to the console.
 type SignIn struct {
 	Session time.Duration `yaml:"session" env:"STOA_SIGN_IN_SESSION"` // the maximum duration of a session
-	OIDC    []OIDC        `yaml:"oidc,omitempty"`
+	// KeysPauseAfter is the time after the latest sign-in of a member from which the keys that the
+	// member created are refused, until the next sign-in; 0 means never.
+	KeysPauseAfter time.Duration `yaml:"keysPauseAfter,omitempty"`
+	OIDC           []OIDC        `yaml:"oidc,omitempty"`
 }
 
 // OIDC is an identity provider with OpenID Connect.
@@ -53,6 +56,9 @@ const (
 func (c *checker) signIn() {
 	if s := c.SignIn.Session; s < 5*time.Minute || s > 30*24*time.Hour {
 		c.problem("signIn.session", "%v is out of range; use 5m to 30d", s)
+	}
+	if p := c.SignIn.KeysPauseAfter; p != 0 && (p < 24*time.Hour || p > 730*24*time.Hour) {
+		c.problem("signIn.keysPauseAfter", "%v is out of range; use 24h to 730d, or 0 so that no key pauses", p)
 	}
 	if len(c.SignIn.OIDC) == 0 {
 		return

@@ -55,6 +55,7 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and `strict_model` is set."},
 		{Code: stoa.CodeModelNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not use the model."},
 		{Code: stoa.CodeNetworkNotAllowed, Status: 403, Type: TypePermission, Meaning: "The key may not be used from this address, or the address is unknown."},
+		{Code: stoa.CodeKeyPaused, Status: 403, Type: TypePermission, Meaning: "The member whose key it is has not signed in for too long. The key works again after a sign-in."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that sent the request must not show the agent."},
 		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent must not be embedded in pages."},
 		{Code: stoa.CodeCrossOrigin, Status: 403, Type: TypePermission, Meaning: "A page of another origin sent the request with the cookie of the console."},

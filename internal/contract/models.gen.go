@@ -2415,6 +2415,9 @@ type Key struct {
 	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
 	Networks nullable.Nullable[[]string] `json:"networks"`
 
+	// PausesAt From then on it is refused with `key_paused` until its member signs in again; null if it never pauses. The operator sets the time with `signIn.keysPauseAfter`.
+	PausesAt nullable.Nullable[Time] `json:"pausesAt"`
+
 	// RequestsPerMinute The key's own limit in addition to the plan's; null means no limit.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 
@@ -2485,6 +2488,9 @@ type KeyWithSecret struct {
 
 	// Networks The networks from which the key may be used, as CIDR blocks; null means all.
 	Networks nullable.Nullable[[]string] `json:"networks"`
+
+	// PausesAt From then on it is refused with `key_paused` until its member signs in again; null if it never pauses. The operator sets the time with `signIn.keysPauseAfter`.
+	PausesAt nullable.Nullable[Time] `json:"pausesAt"`
 
 	// Replaces After a rotation, the old key.
 	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`

@@ -173,7 +173,7 @@ func (m *Members) join(ctx context.Context, tx *store.Tx, p stoa.Person, as stoa
 		return err
 	}
 	key, err := tx.InsertKey(ctx, stoa.Key{
-		AccountID: as.AccountID, Name: cmp.Or(p.Name, p.Email, p.ID), Kind: stoa.KeyOfMember, MemberID: p.ID, Scopes: stoa.ScopesOf(as.Role, as.OperatorRole),
+		AccountID: as.AccountID, Name: cmp.Or(p.Name, p.Email, p.ID), Kind: stoa.KeyOfMember, MemberID: p.ID, SignedInAt: tx.Now, Scopes: stoa.ScopesOf(as.Role, as.OperatorRole),
 	}, auth.Hash(auth.Mint()))
 	if err != nil {
 		return err

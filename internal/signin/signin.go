@@ -74,6 +74,12 @@ func (s *Server) begin(ctx context.Context, tx *store.Tx, r *http.Request, reque
 	for _, m := range memberships {
 		tx.Audit(audit.Entry{AccountID: m.AccountID, Actor: m.KeyID, Action: "signIn", Object: personID, RequestID: requestID, Address: s.LoggedAddress(r), After: string(after)})
 	}
+	if err := tx.SignedIn(ctx, personID); err != nil {
+		return "", err
+	}
+	if s.Keys.PauseAfter > 0 {
+		s.Keys.ForgetAfter(tx) // keys that were paused work now
+	}
 	return s.Keys.BeginSession(ctx, tx, stoa.ConsoleSession{PersonID: personID})
 }
 

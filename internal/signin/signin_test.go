@@ -353,11 +353,25 @@ func TestSignInByGroups(t *testing.T) {
 		t.Errorf("help is %s", got)
 	}
 	first := s.members()[0]
+	actsBy := func() (k stoa.Key) {
+		t.Helper()
+		if err := s.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
+			k, err = tx.Key(t.Context(), s.Account.ID, first.KeyID)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	since := actsBy().SignedInAt
 	if first.Person.Name != "Ada" || first.Person.Email != "ada@example.com" || first.Person.Issuer != s.idp.Issuer || first.Person.Subject != "ada" {
 		t.Errorf("the person is %+v", first.Person)
 	}
 	if got := role([]string{"staff", "ops", "help"}); got != "owner/admin/group" || b.account(s.Account.ID) != 200 {
 		t.Errorf("of several groups the highest role wins: %s", got)
+	}
+	if at := actsBy().SignedInAt; !at.After(since) {
+		t.Errorf("the keys know of a sign-in at %v, want after %v", at, since)
 	}
 	// The last owner stays an owner.
 	if got := role([]string{"staff"}); got != "owner/admin/group" {

@@ -33,6 +33,7 @@ const (
 	CodeModelNotInPlan       Code = "model_not_in_plan"
 	CodeModelNotAllowed      Code = "model_not_allowed"   // to the key
 	CodeNetworkNotAllowed    Code = "network_not_allowed" // to the key
+	CodeKeyPaused            Code = "key_paused"          // its member has not signed in for too long
 	CodeNotFound             Code = "not_found"
 	CodeFileNotFound         Code = "file_not_found"
 	CodeVersionNotFound      Code = "version_not_found"

@@ -26,6 +26,7 @@ type Key struct {
 	KeepsMade         bool      `db:"keeps_made"`      // the objects that it created continue although it is revoked
 	Kind              string    `db:"kind"`            // [KeyOfMember], or empty for a key with a secret
 	MemberID          string    `db:"member_id"`       // id of the person whose key it is; empty if it belongs to the account
+	SignedInAt        time.Time `db:"signed_in_at"`    // the latest sign-in of its member; zero if it belongs to the account
 	Models            []string  `db:"models,fields"`   // ids, or patterns such as alpha-*; empty means all
 	Networks          []string  `db:"networks,fields"` // CIDR blocks from which it may be used; empty means all
 	RequireEndUser    bool      `db:"require_end_user"`
@@ -33,6 +34,15 @@ type Key struct {
 
 // KeyOfMember is the kind of a key through which a member acts in the console. It has no secret.
 const KeyOfMember = "console"
+
+// PausesAt returns the time from which a key that a member created is refused until the member signs in
+// again, where such keys pause so long after a sign-in; zero means never.
+func (k Key) PausesAt(after time.Duration) time.Time {
+	if after == 0 || k.Kind == KeyOfMember || k.MemberID == "" {
+		return time.Time{}
+	}
+	return k.SignedInAt.Add(after)
+}
 
 // Root returns the id of the key under which the key's requests, event streams
 // and credits of a day are counted: its own, or that of the key that it was

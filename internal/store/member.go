@@ -145,7 +145,13 @@ func (tx *Tx) KeysOfMember(ctx context.Context, accountID, personID string) ([]s
 
 // GiveKeys makes the keys that a member created belong to the account.
 func (tx *Tx) GiveKeys(ctx context.Context, accountID, personID string) error {
-	_, err := tx.Exec(ctx, `UPDATE keys SET member_id = '' WHERE account_id = $1 AND member_id = $2 AND kind = ''`, accountID, personID)
+	_, err := tx.Exec(ctx, `UPDATE keys SET member_id = '', signed_in_at = 0 WHERE account_id = $1 AND member_id = $2 AND kind = ''`, accountID, personID)
+	return err
+}
+
+// SignedIn records that a person has signed in, with all keys that the person has as a member.
+func (tx *Tx) SignedIn(ctx context.Context, personID string) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET signed_in_at = $2 WHERE member_id = $1 AND member_id <> '' AND signed_in_at < $2`, personID, db.Micros(tx.Now))
 	return err
 }
 

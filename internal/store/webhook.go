@@ -181,8 +181,22 @@ func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]Cr
 // position: the time and the id of a key.
 func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
 	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
-		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND w.service = 0 AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
+		AND `+subscribed("key.expiring")+`
 		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
+}
+
+// PausingKeys returns keys that are not revoked, that members created and whose latest sign-in was after one time
+// and at or before another, of accounts with a webhook that subscribes to key.pause_soon, the
+// earliest sign-in first, after a position: the time and the id of a key.
+func (tx *Tx) PausingKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
+	return list(ctx, tx, keys.scan, `SELECT `+keys.columns+` FROM keys WHERE member_id <> '' AND kind = '' AND (signed_in_at, id) > ($1, $2) AND signed_in_at <= $3
+		AND revoked_at = 0 AND `+subscribed("key.pause_soon")+`
+		ORDER BY signed_in_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
+}
+
+// subscribed is a condition on keys: their account has a webhook that subscribes to a type of event.
+func subscribed(event string) string {
+	return `EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND w.service = 0 AND (w.events = '*' OR w.events LIKE '% ` + event + ` %'))`
 }
 
 // Notice records that an account was notified. It reports whether this is the first time.

@@ -25,12 +25,13 @@ type Config struct {
 	Mail   Mail
 	// Shared means that other processes write to the same store; the rows are then read every
 	// second.
-	Shared  bool
-	Version string             // of the program, in the header User-Agent
-	Now     func() time.Time   // [time.Now]
-	Jitter  func() float64     // a random number from 0 to 1 [rand.Float64]
-	Logger  *slog.Logger       // [none]
-	Metrics *telemetry.Metrics // [none]
+	Shared         bool
+	KeysPauseAfter time.Duration      // see [auth.Keys]; 0 means never
+	Version        string             // of the program, in the header User-Agent
+	Now            func() time.Time   // [time.Now]
+	Jitter         func() float64     // a random number from 0 to 1 [rand.Float64]
+	Logger         *slog.Logger       // [none]
+	Metrics        *telemetry.Metrics // [none]
 }
 
 // Limits of the dispatcher in each process. A webhook is slow if its newest attempt here

@@ -21,6 +21,7 @@ const (
 	CreditsLow        = "credits.low"
 	CreditsExhausted  = "credits.exhausted"
 	KeyExpiring       = "key.expiring"
+	KeyPauseSoon      = "key.pause_soon"
 	WebhookDisabled   = "webhook.disabled"
 	CallUnknown       = "tool_call.unknown"
 	ReviewNeeded      = "connection.review_needed"

@@ -101,6 +101,7 @@ var sentences = map[string]string{
 	CreditsLow:        "The credits are low",
 	CreditsExhausted:  "The credits are used up",
 	KeyExpiring:       "An API key expires soon",
+	KeyPauseSoon:      "An API key pauses soon, because its member has not signed in",
 	WebhookDisabled:   "A webhook was disabled",
 	CallUnknown:       "It is unknown whether a tool call was executed",
 	ReviewNeeded:      "A tool of a connection needs a review",

@@ -22,14 +22,14 @@ const (
 	noticesKept = 30 * 24 * time.Hour
 )
 
-// warnings are the times before its end at which a key's expiry is announced. A key that
-// lives for less is not announced.
+// warnings are the times before its end at which a key's expiry or pause is announced. A key that
+// works for less is not announced.
 var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 
 // notice returns the name of a notification to a webhook.
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
-// Sweep notifies webhooks about low credits, expiring keys and the anchors of audit logs, and
+// Sweep notifies webhooks about low credits, expiring and pausing keys and the anchors of audit logs, and
 // counts the waiting deliveries. It is repeated each minute; a notification is not repeated.
 func (d *Dispatcher) Sweep(ctx context.Context) error {
 	if err := d.credits(ctx); err != nil {
@@ -127,46 +127,71 @@ func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind st
 	})
 }
 
-// keyData is the data of the event key.expiring.
+// keyData is the data of the events key.expiring and key.pause_soon.
 type keyData struct {
 	AccountID string `json:"accountId"`
 	KeyID     string `json:"keyId"`
-	ExpiresAt string `json:"expiresAt"`
+	MemberID  string `json:"memberId,omitempty"`
+	ExpiresAt string `json:"expiresAt,omitempty"`
+	PausesAt  string `json:"pausesAt,omitempty"`
 }
 
-// keys announces keys that expire soon.
+// keys announces keys that expire soon, and those that pause soon.
 func (d *Dispatcher) keys(ctx context.Context) error {
+	if err := d.endings(ctx, 0, (*store.Tx).ExpiringKeys, func(k stoa.Key) ending {
+		return ending{KeyExpiring, k.CreatedAt, k.ExpiresAt, keyData{AccountID: k.AccountID, KeyID: k.ID, ExpiresAt: store.EventTime(k.ExpiresAt)}}
+	}); err != nil || d.cfg.KeysPauseAfter == 0 {
+		return err
+	}
+	return d.endings(ctx, d.cfg.KeysPauseAfter, (*store.Tx).PausingKeys, func(k stoa.Key) ending {
+		at := k.PausesAt(d.cfg.KeysPauseAfter)
+		return ending{KeyPauseSoon, k.SignedInAt, at, keyData{AccountID: k.AccountID, KeyID: k.ID, MemberID: k.MemberID, PausesAt: store.EventTime(at)}}
+	})
+}
+
+// An ending is the end of the time in which a key works.
+type ending struct {
+	kind         string // of the event
+	begins, ends time.Time
+	data         keyData
+}
+
+// endings announces the ends of keys. list returns the keys in the order of their ends, of which it
+// knows the times that are earlier by offset.
+func (d *Dispatcher) endings(ctx context.Context, offset time.Duration, list func(*store.Tx, context.Context, store.Cursor, time.Time, int) ([]stoa.Key, error), of func(stoa.Key) ending) error {
 	now := d.now()
-	after := store.Cursor{At: now}
+	after := store.Cursor{At: now.Add(-offset)}
 	for range maxExpiring / sweepPage {
-		var list []stoa.Key
+		var keys []stoa.Key
 		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-			list, err = tx.ExpiringKeys(ctx, after, now.Add(warnings[0]), sweepPage)
+			keys, err = list(tx, ctx, after, now.Add(warnings[0]-offset), sweepPage)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		for _, k := range list {
-			if err := d.expiring(ctx, k, now); err != nil {
-				return err
+		for _, k := range keys {
+			e := of(k)
+			if k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt) {
+				if err := d.announce(ctx, e, now); err != nil {
+					return err
+				}
 			}
-			after = store.Cursor{At: k.ExpiresAt, ID: k.ID}
+			after = store.Cursor{At: e.ends.Add(-offset), ID: k.ID}
 		}
-		if len(list) < sweepPage {
+		if len(keys) < sweepPage {
 			return nil
 		}
 	}
 	return nil
 }
 
-// expiring announces the expiry of one key, for the shortest warning time that has been
-// reached.
-func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) error {
+// announce announces the end of one key, for the shortest warning time that has been reached.
+func (d *Dispatcher) announce(ctx context.Context, e ending, now time.Time) error {
 	name := ""
 	for _, w := range warnings {
-		if k.ExpiresAt.Sub(now) <= w && k.ExpiresAt.Sub(k.CreatedAt) > w {
-			name = KeyExpiring + " " + k.ID + " " + strconv.FormatInt(k.ExpiresAt.Unix(), 10) + " " + strconv.Itoa(int(w.Hours()))
+		if e.ends.Sub(now) <= w && e.ends.Sub(e.begins) > w {
+			name = e.kind + " " + e.data.KeyID + " " + strconv.FormatInt(e.ends.Unix(), 10) + " " + strconv.Itoa(int(w.Hours()))
 		}
 	}
 	if name == "" {
@@ -174,16 +199,16 @@ func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) er
 	}
 	var told bool
 	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Noticed(ctx, k.AccountID, name)
+		told, err = tx.Noticed(ctx, e.data.AccountID, name)
 		return err
 	}); err != nil || told {
 		return err
 	}
 	return d.store.Write(ctx, func(tx *store.Tx) error {
-		if isNew, err := tx.Notice(ctx, k.AccountID, name); err != nil || !isNew {
+		if isNew, err := tx.Notice(ctx, e.data.AccountID, name); err != nil || !isNew {
 			return err
 		}
-		return Emit(ctx, tx, Event{AccountID: k.AccountID, Type: KeyExpiring, Data: keyData{k.AccountID, k.ID, store.EventTime(k.ExpiresAt)}})
+		return Emit(ctx, tx, Event{AccountID: e.data.AccountID, Type: e.kind, Data: e.data})
 	})
 }
 

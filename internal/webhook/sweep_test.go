@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,52 @@ func TestAKeyIsToldToExpireTwice(t *testing.T) {
 	}
 	if len(told) != 2 || told[long.ID] != 2 || told[short.ID] != 1 {
 		t.Errorf("%v, want 2 of %s and 1 of %s", told, long.ID, short.ID)
+	}
+}
+
+// TestAPauseIsAnnounced: twice before each pause, for keys that members created and that work.
+func TestAPauseIsAnnounced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{Events: []string{KeyPauseSoon}})
+	start := b.now()
+	b.cfg.KeysPauseAfter = 10 * 24 * time.Hour
+	key := func(k stoa.Key) stoa.Key {
+		b.write(func(ctx context.Context, tx *store.Tx) (err error) {
+			k.AccountID, k.SignedInAt = b.account.ID, start
+			k, err = tx.InsertKey(ctx, k, stoa.NewID("hash"))
+			return err
+		})
+		return k
+	}
+	of := key(stoa.Key{MemberID: "per_1"})
+	key(stoa.Key{})
+	key(stoa.Key{MemberID: "per_1", RevokedAt: start})
+	key(stoa.Key{MemberID: "per_1", ExpiresAt: start.Add(24 * time.Hour)})
+	key(stoa.Key{MemberID: "per_1", Kind: stoa.KeyOfMember})
+	var told []string
+	for day := range 20 {
+		if day == 5 { // after the first announcement
+			b.write(func(ctx context.Context, tx *store.Tx) error {
+				tx.Now = b.now()
+				return tx.SignedIn(ctx, "per_1")
+			})
+		}
+		for _, d := range b.sweep(w.ID) {
+			var body struct{ Data keyData }
+			if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
+				t.Fatal(err)
+			}
+			if body.Data.KeyID != of.ID || body.Data.MemberID != "per_1" || body.Data.ExpiresAt != "" {
+				t.Errorf("%s", d.Body)
+			}
+			told = append(told, strconv.Itoa(day)+" "+body.Data.PausesAt)
+		}
+		b.add(24 * time.Hour)
+	}
+	pause := func(days int) string { return store.EventTime(start.Add(time.Duration(days) * 24 * time.Hour)) }
+	if want := []string{"3 " + pause(10), "8 " + pause(15), "14 " + pause(15)}; !slices.Equal(told, want) {
+		t.Errorf("announced %q, want %q", told, want)
 	}
 }
 

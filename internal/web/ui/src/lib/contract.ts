@@ -910,7 +910,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[];
   scope?: "account" | "service" | null;
   spaceIds?: string[] | null;
   url?: string | null;
@@ -1607,6 +1607,7 @@ export interface Key {
   models: string[] | null;
   name: string;
   networks: string[] | null;
+  pausesAt: string | null;
   requestsPerMinute: number | null;
   requireEndUser: boolean;
   revokedAt: string | null;
@@ -1641,6 +1642,7 @@ export interface KeyWithSecret {
   models: string[] | null;
   name: string;
   networks: string[] | null;
+  pausesAt: string | null;
   replaces: {
     endsAt: string;
     id: string;
@@ -3383,7 +3385,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "key.pause_soon" | "connection.needs_authorization" | "tool_call.unknown" | "attachment.created" | "audit.anchor" | "audit.recorded" | "budget.threshold" | "webhook.disabled" | "connection.review_needed" | "provider.down" | "provider.up" | "errors.high" | "account.balance_low" | "node.lost" | "config.refused")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }

@@ -78,6 +78,7 @@ export const keyColumns: Column<Key>[] = [
       <div>
         <div class="breaks">
           {k.name} <Mine id={k.id} /> {k.status !== "active" && <Badge meaning={states[k.status]}>{k.status}</Badge>}
+          {k.status === "active" && k.pausesAt && k.pausesAt <= new Date().toISOString() && <Badge meaning="waiting">paused until its member signs in</Badge>}
         </div>
         <code class="nowrap">{k.hint}</code>
         {k.status === "active" && k.revokedAt && (
