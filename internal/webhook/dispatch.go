@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
@@ -69,10 +71,11 @@ type Dispatcher struct {
 	wakeup chan struct{} // a request has ended
 
 	mu         sync.Mutex
-	sending    map[string]flight    // requests in progress, by delivery
-	quick      map[string]bool      // webhooks that are not slow
-	unreadable map[string]time.Time // webhooks with an unreadable secret: the time until which they are skipped
-	last       store.DueWebhook     // the webhook that was served last
+	sending    map[string]flight        // requests in progress, by delivery
+	quick      map[string]bool          // webhooks that are not slow
+	unreadable map[string]time.Time     // webhooks with an unreadable secret: the time until which they are skipped
+	mails      map[string]*rate.Limiter // of addresses of mail
+	last       store.DueWebhook         // the webhook that was served last
 	requests   sync.WaitGroup
 	pending    int           // deliveries at the latest sweep
 	lag        time.Duration // delay of the oldest of them beyond its due time
@@ -128,7 +131,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	return &Dispatcher{
 		cfg: cfg, store: cfg.Store, log: cfg.Logger, node: cfg.Store.Node(), wakeup: make(chan struct{}, 1),
-		sending: map[string]flight{}, quick: map[string]bool{}, unreadable: map[string]time.Time{},
+		sending: map[string]flight{}, quick: map[string]bool{}, unreadable: map[string]time.Time{}, mails: map[string]*rate.Limiter{},
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/time/rate"
+
 	"stoa/internal/mail"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -30,8 +32,11 @@ type Mail struct {
 const (
 	errorNoMail    = "mail_off"      // the service sends no mail
 	errorRecipient = "not_allowed"   // the address does not belong to a member
+	errorMailLimit = "mail_limit"    // the address has received too many in the last hour
 	mailStatus     = 250             // reply code of a mail server that has accepted a message
 	mailTime       = 2 * time.Second // for the query of the recipient
+
+	mailsPerHour = 60 // of each process to an address, and at once after an hour without one
 )
 
 // Check rejects an address that the mail of an account is not sent to: CodeInvalidURL without a
@@ -77,6 +82,10 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 		o.attempt.Error, o.disable = errorRecipient, stoa.WebhookDisabledRecipient
 		return o
 	}
+	if wait := d.mailWait(address); wait > 0 {
+		o.attempt.Error, o.asked = errorMailLimit, wait
+		return o
+	}
 	subject, text := mailText(w, of, d.cfg.Mail.PublicURL)
 	err := d.cfg.Mail.Sender.Send(ctx, mail.Message{To: address, Subject: subject, Text: text, ID: of.EventID + "." + of.WebhookID, At: o.attempt.At})
 	if err == nil {
@@ -87,6 +96,25 @@ func (d *Dispatcher) mail(ctx context.Context, o outcome, address string, w stoa
 		o.attempt.Error, o.attempt.Status, o.attempt.Reply, o.permanent = e.Reason, e.Code, printable([]byte(e.Reply)), e.Permanent
 	}
 	return o
+}
+
+// mailWait counts a mail to an address, or returns how long to wait before the next one.
+func (d *Dispatcher) mailWait(address string) time.Duration {
+	address = strings.ToLower(address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limit := d.mails[address]
+	if limit == nil {
+		limit = rate.NewLimiter(rate.Every(time.Hour/mailsPerHour), mailsPerHour)
+		d.mails[address] = limit
+	}
+	now := d.now()
+	r := limit.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
 }
 
 // sentences say what an event is, without its final point. A test compares them with the contract.

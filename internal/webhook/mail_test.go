@@ -5,8 +5,10 @@ import (
 	"io"
 	"mime"
 	"net/mail"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/config"
 	"stoa/internal/contract"
@@ -128,6 +130,34 @@ func TestRefusedMail(t *testing.T) {
 	b.drain()
 	if d := newest(); d.Status != store.DeliveryPending || d.Log[0].Error != errorNoMail {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestMailsOfAnHourAreLimited: the rest is sent later, and other addresses are not affected.
+func TestMailsOfAnHourAreLimited(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s, _ := b.withMail()
+	w, _ := b.hook(stoa.Webhook{URL: "mailto:ada@example.com"})
+	upper, _ := b.hook(stoa.Webhook{URL: "mailto:Ada@example.com"})
+	other, _ := b.hook(stoa.Webhook{URL: "mailto:team@example.com"})
+	b.emit(mailsPerHour, Event{})
+	b.drain()
+	delivered := func(id string) int { return b.statuses(id)[store.DeliveryDelivered] }
+	if got := delivered(w.ID) + delivered(upper.ID); got != mailsPerHour || delivered(other.ID) != mailsPerHour || len(s.Mails()) != 2*mailsPerHour {
+		t.Errorf("%d mails to one address in an hour, %d to another", got, delivered(other.ID))
+	}
+	if !slices.ContainsFunc(b.all(b.account.ID, w.ID), func(d store.Delivery) bool {
+		return d.Status == store.DeliveryPending && d.Log[0].Error == errorMailLimit && d.DueAt.After(b.now())
+	}) {
+		t.Error("no delivery waits because of the limit")
+	}
+	for range 3 {
+		b.add(time.Hour)
+		b.drain()
+	}
+	if got := delivered(w.ID) + delivered(upper.ID); got != 2*mailsPerHour {
+		t.Errorf("%d of %d mails are sent after some hours", got, 2*mailsPerHour)
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 // An outcome is the result of one request.
 type outcome struct {
 	attempt store.Attempt
-	asked   time.Duration // of Retry-After
+	asked   time.Duration // of Retry-After, or until the next mail may be sent
 	stopped bool          // the process shuts down: it does not count as an attempt
 	// permanent means that the mail server would refuse the message again: the delivery has failed.
 	permanent bool
