@@ -18,7 +18,7 @@ type budget struct {
 }
 
 // TestBudgetsAreExactOnNodes calls every endpoint at three nodes with 64 callers until the budgets
-// of the account, a key, an agent and the end users are used up. Meanwhile a node is killed and
+// of the account, a key, an agent, the embeds and the end users are used up. Meanwhile a node is killed and
 // started again. No budget is exceeded, each has spent the sum of its receipts, and what is left in
 // the end can be spent.
 func TestBudgetsAreExactOnNodes(t *testing.T) {
@@ -35,12 +35,13 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const whole, ofKey, ofAgent, each = 160_000, 15_000, 9_000, 45_000
+	const whole, ofKey, ofAgent, each, ofEmbed = 160_000, 15_000, 12_000, 45_000, 3_000
 	budgets := map[string]*budget{}
 	for name, body := range map[string]object{
 		"account":  {"scope": "account", "period": "total", "limitMicro": whole, "notifyAt": []int{50, 100}},
 		"key":      {"scope": "key", "subject": second.ID, "period": "total", "limitMicro": ofKey, "atCap": "refuse"},
 		"agent":    {"scope": "agent", "subject": a.agent, "period": "total", "limitMicro": ofAgent},
+		"embed":    {"scope": "embed", "subject": "*", "period": "day", "limitMicro": ofEmbed},
 		"end_user": {"scope": "end_user", "subject": "*", "period": "month", "timeZone": "Europe/Vienna", "limitMicro": each},
 	} {
 		b := &budget{}
@@ -79,7 +80,7 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 				text := fmt.Sprintf("tokens: %d", 5+(w+i)%40)
 				var code string
 				var status int
-				switch i % 4 {
+				switch i % 5 {
 				case 0:
 					r := s.ask(context.Background(), key, "", object{"model": "beta-3.8-flash", "input": text, "user": user, "max_output_tokens": 300, "stream": w%2 == 0}, nil)
 					code, status = r.code, r.status
@@ -87,6 +88,8 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 					status, code = s.codeOf(key, "/chat/completions", object{"model": "delta-v4-flash", "user": user, "max_tokens": 300, "messages": []object{{"role": "user", "content": text}}})
 				case 2:
 					status, code = s.codeOf(key, "/messages", object{"model": "alpha-haiku-4-5", "max_tokens": 300, "metadata": object{"user_id": user}, "messages": []object{{"role": "user", "content": text}}})
+				case 3:
+					status, code = s.visit(key, a.agent, user)
 				default:
 					status, code = s.codeOf(key, "/api-agents/"+a.agent+"/sessions", object{"message": text, "mode": "once", "externalUserId": user})
 				}
@@ -139,7 +142,7 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 	type entry struct {
 		CreditsMicro              int64
 		KeyID                     string
-		EndUser, AgentID, SpaceID string
+		EndUser, AgentID, EmbedID string
 	}
 	sums := map[string]int64{}
 	for cursor := ""; ; {
@@ -151,6 +154,7 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 		for _, r := range page.Data {
 			sums["account"] += r.CreditsMicro
 			sums["user "+r.EndUser] += r.CreditsMicro
+			sums["embed "+r.EmbedID] += r.CreditsMicro
 			if r.KeyID == second.ID {
 				sums["key"] += r.CreditsMicro
 			}
@@ -179,13 +183,40 @@ func TestBudgetsAreExactOnNodes(t *testing.T) {
 			t.Errorf("the window of %s is %+v, its receipts have %d", w.Subject, w, sums["user "+w.Subject])
 		}
 	}
+	full := 0
+	for cursor := ""; ; {
+		var page struct {
+			Data       []budget
+			NextCursor string
+		}
+		h.get(t, admin.Secret, "/budgets/"+budgets["embed"].ID+"/windows?limit=100&cursor="+url.QueryEscape(cursor), &page)
+		for _, w := range page.Data {
+			if w.SpentMicro != sums["embed "+w.Subject] || w.SpentMicro > ofEmbed || w.HeldMicro != 0 {
+				t.Errorf("the window of the embed %s is %+v, its receipts have %d", w.Subject, w, sums["embed "+w.Subject])
+			}
+			if w.SpentMicro > 0 {
+				full++
+			}
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if t.Logf("%d embeds have spent", full); full == 0 {
+		t.Error("no embed has spent anything")
+	}
 	t.Logf("%d calls, %d refused, %d told to try again", calls.Load(), refusals.Load(), overloaded.Load())
 	h.verify(t)
 }
 
 // codeOf makes a request and returns its status and the code of its error.
 func (h *server) codeOf(key, path string, body object) (status int, code string) {
-	status, err := h.call(context.Background(), http.MethodPost, key, path, body, nil)
+	return h.codeInto(key, "", path, body, &object{})
+}
+
+// codeInto is codeOf with an Origin, which may be empty, and reads the reply.
+func (h *server) codeInto(key, origin, path string, body object, into any) (status int, code string) {
+	status, err := (&aside{h: h}).request(context.Background(), http.MethodPost, key, "", path, origin, body, into)
 	if err == nil || status == 0 {
 		return status, ""
 	}
@@ -195,4 +226,15 @@ func (h *server) codeOf(key, path string, body object) (status int, code string)
 		}
 	}
 	return status, err.Error()
+}
+
+// visit makes an embed for one visitor, who sends a message.
+func (h *server) visit(key, agent, user string) (status int, code string) {
+	const origin = "http://localhost:3000"
+	var embed struct{ Token, ChatSessionID string }
+	status, code = h.codeInto(key, "", "/api-agents/"+agent+"/embed-sessions", object{"allowedOrigins": []string{origin}, "externalUserId": user}, &embed)
+	if status >= 400 || embed.Token == "" {
+		return status, code
+	}
+	return h.codeInto(embed.Token, origin, "/embed/chat-sessions/"+embed.ChatSessionID+"/messages", object{"message": "tokens: 900"}, &object{})
 }
