@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,8 +123,9 @@ func isListening(line string) (string, bool) {
 
 // stoa returns the gateway for a service of a binary on a store: full and process are
 // durabilities of SQLite. Its store is kept from one round to the next. On PostgreSQL it may
-// have several nodes; its usage is then the sum of all, and its memory that of one.
-func (d *driver) stoa(name, binary, store string, nodes int) (*gateway, error) {
+// have several nodes; its usage is then the sum of all, and its memory that of one. Each call
+// counts for that many budgets of its account, which no call reaches.
+func (d *driver) stoa(name, binary, store string, nodes, budgets int) (*gateway, error) {
 	home := filepath.Join(d.dir, strings.ReplaceAll(name, "/", "-"))
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err
@@ -169,8 +172,35 @@ func (d *driver) stoa(name, binary, store string, nodes int) (*gateway, error) {
 			}
 			r.others = append(r.others, o)
 		}
+		for _, period := range budgetPeriods[:budgets] {
+			if err := r.addBudget(period); err != nil {
+				return nil, errors.Join(err, r.Stop())
+			}
+		}
 		return r, nil
 	}}, nil
+}
+
+// budgetPeriods are the periods of the budgets, one each.
+var budgetPeriods = []string{"day", "month", "total", "week"}
+
+// addBudget creates a budget of the account, unless an earlier round has.
+func (r *running) addBudget(period string) error {
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.address+"/api/v1/budgets", strings.NewReader(`{"scope":"account","period":"`+period+`","limitMicro":1000000000000000}`))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusConflict {
+		return fmt.Errorf("create a budget: %d %s", resp.StatusCode, text)
+	}
+	return nil
 }
 
 // build compiles the service of the repository that the working directory is in.

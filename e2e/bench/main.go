@@ -47,6 +47,7 @@ type driver struct {
 	wires    []string
 	stores   []string
 	nodes    []int // on PostgreSQL
+	budgets  []int // of the account
 	rounds   int
 	binary   string // of Stoa; empty means built
 	compare  string // an older one; may be empty
@@ -84,6 +85,7 @@ The default takes five minutes. Some runs:
   go run ./e2e/bench -wires chat,responses,messages,gemini
   go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
   go run ./e2e/bench -stores postgres -nodes 1,2,3       nodes of one PostgreSQL, side by side
+  go run ./e2e/bench -targets stoa -modes whole -budgets 0,3   what three budgets cost a call
   go run ./e2e/bench -modes slow -streams 9900           many streams; needs twice the open files
   go run ./e2e/bench -modes sessions -targets stoa       sessions from their start to their answer
   go run ./e2e/bench -soak 1h                            does anything grow?
@@ -178,18 +180,22 @@ func (d *driver) flags(args []string) error {
 	list(&d.targets, "targets", "proxy,stoa", "which gateways: proxy is Go's ReverseProxy, the base of all ratios")
 	list(&d.wires, "wires", "chat", "formats of the vendor behind Stoa, of "+strings.Join(allWires, ", ")+"; slow and idle use the first")
 	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
-	d.nodes = []int{1}
-	f.Func("nodes", "how many nodes Stoa has on PostgreSQL, with commas (default 1)", func(s string) error {
-		d.nodes = nil
-		for text := range strings.SplitSeq(s, ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || n > 16 {
-				return errors.New("a number of nodes is from 1 to 16")
+	numbers := func(into *[]int, name, usage string, least, most int) {
+		*into = []int{least}
+		f.Func(name, fmt.Sprintf("%s, with commas (default %d)", usage, least), func(s string) error {
+			*into = nil
+			for text := range strings.SplitSeq(s, ",") {
+				n, err := strconv.Atoi(text)
+				if err != nil || n < least || n > most {
+					return fmt.Errorf("a number is from %d to %d", least, most)
+				}
+				*into = append(*into, n)
 			}
-			d.nodes = append(d.nodes, n)
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	numbers(&d.nodes, "nodes", "how many nodes Stoa has on PostgreSQL", 1, 16)
+	numbers(&d.budgets, "budgets", "how many budgets of its account each call counts for; the first number is the base of the others", 0, len(budgetPeriods))
 	f.IntVar(&d.rounds, "rounds", 2, "rounds; each measures every gateway once")
 	f.StringVar(&d.binary, "stoa", "", "binary of Stoa (default: built from this repository)")
 	f.StringVar(&d.compare, "compare", "", "an older binary of Stoa, measured in the same rounds as base")
@@ -265,17 +271,25 @@ func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 				if store == "postgres" {
 					nodes = d.nodes
 				}
-				for _, n := range nodes {
-					name := store
+				for i := range len(nodes) * len(d.budgets) {
+					n, budgets := nodes[i/len(d.budgets)], d.budgets[i%len(d.budgets)]
+					name, base := store, ""
 					if n > 1 {
 						name = fmt.Sprint(store, "-", n)
 					}
-					g, err := d.stoa("stoa/"+name, d.binary, store, n)
+					if i%len(d.budgets) > 0 {
+						base = out[len(out)-i%len(d.budgets)].name
+					}
+					if budgets > 0 {
+						name += fmt.Sprint("-", budgets, "-budgets")
+					}
+					g, err := d.stoa("stoa/"+name, d.binary, store, n, budgets)
 					if err != nil {
 						return nil, err
 					}
-					if d.compare != "" {
-						old, err := d.stoa("base/"+name, d.compare, store, n)
+					g.base = base
+					if d.compare != "" && base == "" {
+						old, err := d.stoa("base/"+name, d.compare, store, n, budgets)
 						if err != nil {
 							return nil, err
 						}

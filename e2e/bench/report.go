@@ -160,7 +160,7 @@ func (d *driver) print(all []result) error {
 			return err
 		}
 	}
-	fmt.Fprintln(d.out, "\n(in parentheses: × Go's ReverseProxy in the same rounds; with b: × the older binary)")
+	fmt.Fprintln(d.out, "\n(in parentheses: × Go's ReverseProxy in the same rounds; with b: × the older binary, or without these budgets)")
 	return nil
 }
 
