@@ -148,6 +148,7 @@ func table() []rest.Route[*Server] {
 		rest.Update("PATCH /api/v1/api-agents/{id}/sessions/{sessionId}", "sessions:write", (*Server).updateSession),
 		rest.Update("DELETE /api/v1/api-agents/{id}/sessions/{sessionId}", "sessions:write", (*Server).deleteSession),
 		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns", "sessions:read", (*Server).listTurns),
+		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/steps/{stepId}", "sessions:read", (*Server).getStep),
 		rest.CreateAfter("POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages", "sessions:write", (*Server).beforeMessage, (*Server).sendMessage),
 		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages", "sessions:read", (*Server).listMessages),
 		rest.Get("GET /api/v1/api-agents/{id}/sessions/{sessionId}/attachments", "sessions:read", (*Server).listAttachments),

@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/oapi-codegen/nullable"
+
 	"stoa/internal/contract"
 	"stoa/internal/rest"
 	"stoa/internal/session"
@@ -86,6 +88,46 @@ func turnsOf(list []store.MessageRow) (first, last int64) {
 		last = max(last, m.Turn)
 	}
 	return first, last
+}
+
+type getStepParams struct {
+	bySessionID
+	StepID string `path:"stepId"`
+}
+
+// maxStepInput is the maximum length of a text of a step's input, in bytes.
+const maxStepInput = 64 << 10
+
+// getStep serves GET …/sessions/{sessionId}/steps/{stepId}.
+func (s *Server) getStep(ctx context.Context, in rest.Request[getStepParams, rest.None]) (rest.Reply[contract.SessionStep], error) {
+	q := in.Params
+	st, err := s.Sessions.Step(ctx, in.Caller.Account.ID, q.ID, q.SessionID, q.StepID)
+	if err != nil {
+		return rest.Reply[contract.SessionStep]{}, err
+	}
+	out := contract.SessionStep{
+		ID: q.StepID, Turn: st.Turn, Step: st.Number, Text: st.Text, ReasoningSegments: len(st.Reasoning), Stop: nullIfZero(string(st.Stop)),
+		CreatedAt: contract.Time(st.CreatedAt), Input: []contract.StepInput{}, Calls: []contract.StepCall{}, Receipt: nullable.NewNullNullable[contract.Receipt](),
+	}
+	add := func(role, text string, r stoa.ToolResult) {
+		cut := session.Cut(text, maxStepInput)
+		out.Input = append(out.Input, contract.StepInput{
+			Role: role, Text: cut, Truncated: len(cut) < len(text), CallID: nullIfZero(r.CallID), Name: nullIfZero(r.Name), IsError: r.IsError,
+		})
+	}
+	if st.Number == 1 {
+		add("user", st.Message, stoa.ToolResult{})
+	}
+	for _, r := range st.Results {
+		add("tool", r.Content, r)
+	}
+	for _, c := range st.Calls {
+		out.Calls = append(out.Calls, contract.StepCall{CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
+	}
+	if st.Receipt != nil {
+		out.Receipt = nullable.NewNullableWithValue(contractReceipt(*st.Receipt))
+	}
+	return rest.Reply[contract.SessionStep]{Body: out}, nil
 }
 
 type listSessionReceiptsParams struct {

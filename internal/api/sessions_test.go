@@ -108,6 +108,25 @@ func TestASessionAnswersFromItsFiles(t *testing.T) {
 	if len(receipts.Data) != got.Usage.Steps || sum != got.Usage.CreditsMicro || sum == 0 {
 		t.Errorf("%d receipts of %d credits; the session says %+v", len(receipts.Data), sum, got.Usage)
 	}
+	for i, r := range receipts.Data {
+		var st contract.SessionStep
+		a.Want(200, "GET", path+"/steps/"+r.ID, nil).JSON(&st)
+		if of := orNone(st.Receipt); st.ID != r.ID || of.CreditsMicro != r.CreditsMicro || len(st.Input) == 0 || st.Text == "" && len(st.Calls) == 0 {
+			t.Errorf("step %d is %+v", i, st)
+		}
+		if asks := st.Input[0].Text == "What does a ticket cost?" && st.Input[0].Role == "user"; asks != (st.Step == 1) {
+			t.Errorf("step %d begins with %+v", st.Step, st.Input[0])
+		}
+		if st.Step > 1 && (st.Input[0].Role != "tool" || orNone(st.Input[0].Name) != "drive_search" && orNone(st.Input[0].Name) != "drive_read") {
+			t.Errorf("step %d adds %+v", st.Step, st.Input)
+		}
+		if st.Step == int64(got.Usage.Steps) && st.Text != orNone(got.Reply) {
+			t.Errorf("the last step replies %q", st.Text)
+		}
+	}
+	for _, id := range []string{receipts.Data[0].ID + "0", got.ID + ".1.0", got.ID, stoa.NewID("ses") + ".1.1", "x"} {
+		a.WantError(stoa.CodeNotFound, "GET", path+"/steps/"+id, nil)
+	}
 	a.WantError(stoa.CodeSessionNotFound, "GET", a.agent+"/sessions/"+stoa.NewID("ses"), nil)
 	log := a.With("Accept", "text/event-stream").Want(200, "GET", path+"/events", nil).Log
 	if int64(len(log)) != got.LastEventSeq || apitest.Join(log, last.ID) != last.Text {

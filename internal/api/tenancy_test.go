@@ -90,7 +90,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		a.until(t, path, "completed")
 		c.Want(202, "POST", path+"/messages", object{"message": "say: " + name})
 		a.until(t, path, "completed")
-		made.ids["sessions"] = s.ID
+		made.ids["sessions"], made.ids["steps"] = s.ID, stoa.StepID(s.ID, 1, 1)
 		made.ids["models"], made.ids["providers"] = "auto", "sandbox" // no objects of a tenant, and the same for all
 		task, _ := newTask(t, a, nil)
 		made.ids["scheduled-tasks"] = task.ID

@@ -4384,6 +4384,34 @@ type SessionStatusEvent struct {
 	Type         string        `json:"type"`
 }
 
+// SessionStep A model call of a session.
+type SessionStep struct {
+	Calls []StepCall `json:"calls"`
+
+	// CreatedAt When the reply was complete.
+	CreatedAt Time   `json:"createdAt"`
+	ID        string `json:"id"`
+
+	// Input What this call added: in the first step of a turn the message of the user, then the results of the calls of the step before.
+	Input []StepInput `json:"input"`
+
+	// ReasoningSegments How many segments of reasoning the reply had. Their text is sealed by the vendor; the receipt has the tokens.
+	ReasoningSegments int `json:"reasoningSegments"`
+
+	// Receipt Null if the call was free, or if the receipt was deleted with its retention.
+	Receipt nullable.Nullable[Receipt] `json:"receipt"`
+
+	// Step In the turn.
+	Step int64 `json:"step"`
+
+	// Stop Why the reply ended, such as `end`, `tool_calls` or `length`; null if it was broken off.
+	Stop nullable.Nullable[string] `json:"stop"`
+
+	// Text What the model replied.
+	Text string `json:"text"`
+	Turn int64  `json:"turn"`
+}
+
 // SessionTrigger The origin of the session.
 type SessionTrigger struct {
 	// ID The id of the task's run or of the embed; null for `api`.
@@ -4623,6 +4651,14 @@ type StatementList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// StepCall defines model for StepCall.
+type StepCall struct {
+	// Arguments As the model wrote them: usually a JSON object.
+	Arguments string `json:"arguments"`
+	CallID    string `json:"callId"`
+	Name      string `json:"name"`
+}
+
 // StepEvent A model call; usage and credits are present when it is done.
 type StepEvent struct {
 	CreatedAt    Time   `json:"createdAt"`
@@ -4639,6 +4675,23 @@ type StepEvent struct {
 	Turn  int64     `json:"turn"`
 	Type  string    `json:"type"`
 	Usage StepUsage `json:"usage,omitempty,omitzero"`
+}
+
+// StepInput defines model for StepInput.
+type StepInput struct {
+	// CallID Of a result; null for a message.
+	CallID  nullable.Nullable[string] `json:"callId"`
+	IsError bool                      `json:"isError"`
+
+	// Name The name of the tool; null for a message.
+	Name nullable.Nullable[string] `json:"name"`
+	Role string                    `json:"role"`
+
+	// Text At most 64 KiB.
+	Text string `json:"text"`
+
+	// Truncated Whether the text is longer.
+	Truncated bool `json:"truncated"`
 }
 
 // StepUsage defines model for StepUsage.
@@ -5715,6 +5768,9 @@ type RunOrder = string
 
 // SessionID defines model for SessionID.
 type SessionID = string
+
+// StepID defines model for StepID.
+type StepID = string
 
 // TagID defines model for TagID.
 type TagID = string

@@ -2,6 +2,9 @@ package session
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/stoa"
@@ -116,6 +119,68 @@ func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, aft
 		return err
 	})
 	return list, more, err
+}
+
+// A StepRead is a step with what it added to the conversation: the message of the user in the first step of
+// a turn, then the results of the step before.
+type StepRead struct {
+	stoa.Step
+	Message string // in the first step
+	Results []stoa.ToolResult
+	Receipt *store.Receipt // nil if there is none
+}
+
+// Step reads the step of a session with that id (see [stoa.StepID]), or fails with CodeNotFound.
+func (s *Sessions) Step(ctx context.Context, accountID, agentID, id, stepID string) (out StepRead, err error) {
+	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) error {
+		turn, number := stepNumbers(id, stepID)
+		steps, err := tx.Steps(ctx, id, turn)
+		i := slices.IndexFunc(steps, func(st stoa.Step) bool { return st.Number == number })
+		if err == nil && i < 0 {
+			err = stoa.Errorf(stoa.CodeNotFound, "The session has no such completed model call.")
+		}
+		if err != nil {
+			return err
+		}
+		if out.Step = steps[i]; i > 0 {
+			for _, r := range steps[i-1].Results {
+				if r != nil {
+					out.Results = append(out.Results, *r)
+				}
+			}
+		} else if out.Message, err = messageOf(ctx, tx, id, turn); err != nil {
+			return err
+		}
+		r, err := tx.Receipt(ctx, accountID, stepID)
+		if stoa.CodeOf(err) == stoa.CodeNotFound {
+			return nil
+		}
+		out.Receipt = &r
+		return err
+	})
+	return out, err
+}
+
+// stepNumbers returns the turn and the number of a step of a session; 0 if the id is not one.
+func stepNumbers(sessionID, stepID string) (turn, number int64) {
+	rest, _ := strings.CutPrefix(stepID, sessionID+".")
+	t, n, _ := strings.Cut(rest, ".")
+	turn, _ = strconv.ParseInt(t, 10, 64)
+	number, _ = strconv.ParseInt(n, 10, 64)
+	if stoa.StepID(sessionID, turn, number) != stepID {
+		return 0, 0
+	}
+	return turn, number
+}
+
+// messageOf returns the message of the user of a turn.
+func messageOf(ctx context.Context, tx *store.Tx, sessionID string, turn int64) (string, error) {
+	turns, _, err := tx.Turns(ctx, sessionID, turn-1, 1, false)
+	if err != nil || len(turns) == 0 || turns[0].Number != turn {
+		return "", err
+	}
+	m, _, err := tx.Message(ctx, sessionID, turns[0].MessageID)
+	return m.Text, err
 }
 
 // Messages lists a session's messages in order, or newest first with desc. after is the Place

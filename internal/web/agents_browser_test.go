@@ -114,7 +114,12 @@ func TestASessionIsATrace(t *testing.T) {
 			p.says("Read 2 files")
 			p.see(`!document.querySelector(".happened").innerText.includes("live")`) // it does not run
 			p.click(".trace li details summary")
-			p.says(`"query": "refunds"`)
+			p.says("I look into <b>the</b> files.") // of the model call, as text
+			p.see(`document.querySelector(".modelcall a[href*='try=What+about+refunds']")?.innerText === "Ask the draft the same"`)
+			p.fits()
+			p.shot("model-call")
+			p.click(".trace li details summary")
+			p.see(`(() => { const d = [...document.querySelectorAll(".trace details")].find((d) => d.querySelector(":scope > summary")?.innerText.includes("drive_search")); d.open = true; return d.innerText.includes('"query": "refunds"'); })()`)
 			p.says("<b>Money</b> back within 14 days.") // as text
 			for path, shown := range map[string]string{"logo.png": `!!pre.nextElementSibling?.matches("img.picture[alt='logo.png']") && pre.nextElementSibling.naturalWidth === 1`, "gone.png": `!!pre.nextElementSibling?.innerText.includes("no longer there")`} {
 				p.see(`(() => { const d = [...document.querySelectorAll(".trace details")].find((d) => d.querySelector(":scope > pre")?.textContent.includes("` + path + `")); d.open = true; const pre = d.querySelectorAll("pre")[1]; return ` + shown + `; })()`)
@@ -128,7 +133,12 @@ func TestASessionIsATrace(t *testing.T) {
 				p.press("Conversation")
 			}
 			p.press("abroad")
-			p.see(`true`)
+			p.press("Compare")
+			p.says("No other sessions")
+			p.open("agents/" + stubAgent + "/sessions/" + stubSession + "/with/" + stubSession)
+			p.see(`document.querySelectorAll(".compare thead a").length === 2 && document.querySelector(".compare").innerText.includes("drive_search")`)
+			p.fits()
+			p.shot("comparison")
 		})
 	}
 	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/input")

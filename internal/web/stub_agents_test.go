@@ -87,8 +87,11 @@ func agentReplies() map[string]string {
 		"GET /api-agents/{id}/sessions":                        list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),
 		"GET /api-agents/{id}/sessions/{sessionId}":            waiting,
-		"POST /api-agents/{id}/sessions/{sessionId}/input":     session("queued", "null", "null", "null"),
-		"POST /api-agents/{id}/sessions/{sessionId}/cancel":    session("cancelled", "null", "null", "null"),
+		"GET /api-agents/{id}/sessions/{sessionId}/messages":   list(`{"id":"msg_1","turn":1,"role":"user","kind":"message","status":"completed","text":"What about refunds?","sources":[],"attachments":[],"createdAt":"2026-11-20T11:58:00.000Z"}`),
+		"GET /api-agents/{id}/sessions/{sessionId}/steps/{sessionId}.1.1": `{"id":"` + stubSession + `.1.1","turn":1,"step":1,"input":[{"role":"user","text":"What about refunds?","truncated":false,"callId":null,"name":null,"isError":false}],
+			"text":"I look into <b>the</b> files.","calls":[{"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"}],"reasoningSegments":1,"stop":"tool_calls","createdAt":"2026-11-20T12:00:02.000Z","receipt":null}`,
+		"POST /api-agents/{id}/sessions/{sessionId}/input":  session("queued", "null", "null", "null"),
+		"POST /api-agents/{id}/sessions/{sessionId}/cancel": session("cancelled", "null", "null", "null"),
 	}
 }
 
@@ -172,9 +175,17 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 			return
 		}
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/events":
-		w.Header().Set("Content-Type", "text/event-stream")
+		var events []string
 		for i, e := range stubEvents() {
-			fmt.Fprintf(w, "id: %d\nevent: x\ndata: {\"seq\":%d,\"createdAt\":\"2026-11-20T11:58:00.000Z\",%s}\n\n", i+1, i+1, e)
+			events = append(events, fmt.Sprintf(`{"seq":%d,"createdAt":"2026-11-20T11:58:00.000Z",%s}`, i+1, e))
+		}
+		if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			s.json(w, 200, `{"data":[`+strings.Join(events, ",")+`],"lastSeq":1,"hasMore":false}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, e := range events {
+			fmt.Fprintf(w, "id: %d\nevent: x\ndata: %s\n\n", i+1, e)
 		}
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()

@@ -2915,6 +2915,19 @@ export interface SessionStatusEvent {
   type: "session.status";
 }
 
+export interface SessionStep {
+  calls: StepCall[];
+  createdAt: string;
+  id: string;
+  input: StepInput[];
+  reasoningSegments: number;
+  receipt: Receipt | null;
+  step: number;
+  stop: string | null;
+  text: string;
+  turn: number;
+}
+
 export interface SessionTrigger {
   id: string | null;
   type: "api" | "schedule" | "embed";
@@ -3056,6 +3069,12 @@ export interface StatementList {
   nextCursor: string | null;
 }
 
+export interface StepCall {
+  arguments: string;
+  callId: string;
+  name: string;
+}
+
 export interface StepEvent {
   createdAt: string;
   creditsMicro?: number;
@@ -3067,6 +3086,15 @@ export interface StepEvent {
   turn: number;
   type: "step.started" | "step.completed";
   usage?: StepUsage;
+}
+
+export interface StepInput {
+  callId: string | null;
+  isError: boolean;
+  name: string | null;
+  role: "user" | "tool";
+  text: string;
+  truncated: boolean;
 }
 
 export interface StepUsage {

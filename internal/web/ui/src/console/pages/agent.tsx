@@ -12,6 +12,7 @@ import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
+import { Comparison } from "./compare";
 import { DriveView } from "./drive";
 import { EmbedsView } from "./embeds";
 import { SessionView } from "./session";
@@ -37,6 +38,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
   ].filter((t) => t.shown);
   const active = tabs.some((t) => t.id === view) ? view : tabs[0]!.id;
+  const [one, other] = rest.split("/with/"); // of two sessions that are compared
   const name = agent.data?.data.name;
   const section = tabs.find((t) => t.id === active)!.title;
   useEffect(() => {
@@ -51,6 +53,8 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
       {active === "sessions" &&
         (!may("sessions:read") ? (
           <Lacking scope="sessions:read" />
+        ) : other ? (
+          <Comparison agentId={id} ids={[one!, other]} />
         ) : rest ? (
           <SessionView key={rest} agentId={id} version={agent.data?.data.version} id={rest} />
         ) : (

@@ -7,14 +7,14 @@ import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import type { Meta } from "../../lib/types";
-import { Amount, Badge, Button, Notice } from "../parts/basic";
+import { Amount, Badge, Button, Notice, Time } from "../parts/basic";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../parts/attach";
 import { Approvals, KeysHint } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
 import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
-import { Failure, Skeleton, useLoad } from "../parts/load";
+import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
 import { followLog } from "../parts/log";
 import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
@@ -22,6 +22,7 @@ import { going, Status } from "../parts/status";
 import { useAutoScroll } from "../parts/autoscroll";
 import { Tabs } from "../parts/tabs";
 import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
+import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
@@ -41,6 +42,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const [saving, setSaving] = useState(false);
+  const [comparing, setComparing] = useState(false);
   const [repeating, setRepeating] = useState(false);
   const writes = may("sessions:write");
   const [view, setView] = useState("talk");
@@ -112,6 +114,9 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
                 Try again
               </Button>
             )}
+            <Button small kind="quiet" onClick={() => setComparing(true)}>
+              Compare
+            </Button>
             {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
             {writes && <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />}
           </div>
@@ -185,10 +190,11 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace turns={turns} resultOf={resultOf} running={running} />
+            <Trace of={{ path, agentId, version: s.draft ? undefined : s.agentVersion }} turns={turns} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>
+      {comparing && <Others agentId={agentId} id={id} onClose={() => setComparing(false)} />}
       {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
       {repeating && (
         <Confirm
@@ -480,5 +486,32 @@ function Answer({ session: s, busy, post, agentId }: { session: Session; busy: b
         </div>
       </div>
     </form>
+  );
+}
+
+// Others lists the sessions with which one can be compared.
+function Others({ agentId, id, onClose }: { agentId: string; id: string; onClose: () => void }) {
+  const pages = useList<Session>(`/api-agents/${agentId}/sessions`, 20);
+  return (
+    <Dialog title="Compare with" wide onClose={onClose}>
+      <Pages
+        of={{ ...pages, rows: pages.rows.filter((s) => s.id !== id) }}
+        label="Other sessions"
+        empty={<Empty title="No other sessions" />}
+        columns={[
+          {
+            title: "Session",
+            show: (s) => (
+              <a href={`#/agents/${agentId}/sessions/${id}/with/${s.id}`} class="clamp">
+                {s.title || <span class="mono">{s.id}</span>}
+              </a>
+            ),
+          },
+          { title: "Version", number: true, show: (s) => (s.draft ? "draft" : s.agentVersion) },
+          { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
+          { title: "Changed", show: (s) => <Time at={s.updatedAt} /> },
+        ]}
+      />
+    </Dialog>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Agent, applyEvent, type Session, type SessionMessage, uploader } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
+import { useFilter } from "./router";
 import { useSession } from "./session";
 import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "./attach";
 import { Approvals } from "./approvals";
@@ -23,7 +24,8 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
   const base = `/api-agents/${agentId}/sessions`;
   const [session, setSession] = useState<Session>();
   const [said, setSaid] = useState<SessionMessage[]>([]);
-  const [text, setText] = useState("");
+  const [filter] = useFilter();
+  const [text, setText] = useState(filter.try ?? ""); // of a model call that is asked again
   const began = useRef(""); // the draft on which the session runs
   const { busy, problem, run } = useAction({ repeats: true });
   const files = useFiles(uploader(api, agentId));

@@ -3,11 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Session, SessionEvent } from "../../lib/agents";
-import { indented, visible } from "../../lib/exact";
 import { count, duration, moment, of as plural, size } from "../../lib/format";
 import { Amount, Badge, type Meaning } from "./basic";
 import { CallInLog } from "./call";
 import { asProblem } from "./load";
+import { ModelCall, pretty } from "./modelcall";
 import { Picture } from "./picture";
 import { EscapedText } from "./escapedtext";
 import { Status } from "./status";
@@ -133,10 +133,15 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
 const since = (from: string, to: string) => Math.max(0, new Date(to).getTime() - new Date(from).getTime());
 
 // An At shows the time from the start of the turn; the exact time is its title.
-function At({ from, at, until }: { from: string; at: string; until?: string }) {
+function At({ from, at, until, whole }: { from: string; at: string; until?: string; whole: number }) {
   return (
     <time dateTime={at} title={moment(at)} class="nowrap">
       {until && since(at, until) > 0 && <b>{duration(since(at, until))} </b>}+{duration(since(from, at))}
+      {until && whole > 0 && (
+        <svg class="span" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+          <rect x={(100 * since(from, at)) / whole} width={Math.max(1, (100 * since(at, until)) / whole)} height="4" />
+        </svg>
+      )}
     </time>
   );
 }
@@ -150,7 +155,14 @@ export interface Result {
 // ResultOf reads the answer of a tool; undefined before the answer.
 export type ResultOf = (stepId: string, callId: string) => Promise<Result | undefined>;
 
-export function Trace({ turns, resultOf, running }: { turns: Turn[]; resultOf: ResultOf; running: boolean }) {
+// Of identifies the session whose model calls can be opened.
+export interface Of {
+  path: string;
+  agentId: string;
+  version?: number; // of the agent; undefined for a draft
+}
+
+export function Trace({ of, turns, resultOf, running }: { of: Of; turns: Turn[]; resultOf: ResultOf; running: boolean }) {
   return (
     <div class="trace">
       {turns.map((t, i) => (
@@ -161,29 +173,29 @@ export function Trace({ turns, resultOf, running }: { turns: Turn[]; resultOf: R
               {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until))}
             </span>
           </summary>
-          <Rows of={t.rows} from={t.at} resultOf={resultOf} />
+          <Rows of={t.rows} session={of} from={t.at} whole={since(t.at, t.until)} resultOf={resultOf} />
         </details>
       ))}
     </div>
   );
 }
 
-function Rows({ of, from, resultOf }: { of: Row[]; from: string; resultOf: ResultOf }) {
+function Rows({ of, session, from, whole, resultOf }: { of: Row[]; session: Of; from: string; whole: number; resultOf: ResultOf }) {
   return (
     <ol class="timeline">
       {of.map((r) => (
         <li key={r.id} class={r.step ? (r.step.done ? "ok" : "info") : (r.meaning ?? "")}>
-          <At from={from} at={r.at} until={r.until} />
-          {r.step ? <Step row={r} /> : r.reads ? <Reads of={r.reads} /> : r.call ? <Call row={r} resultOf={resultOf} /> : <div>{r.title}</div>}
+          <At from={from} at={r.at} until={r.until} whole={whole} />
+          {r.step ? <Step row={r} of={session} /> : r.reads ? <Reads of={r.reads} /> : r.call ? <Call row={r} resultOf={resultOf} /> : <div>{r.title}</div>}
           {r.detail && <div class="small muted breaks">{r.detail}</div>}
-          {r.rows.length > 0 && <Rows of={r.rows} from={from} resultOf={resultOf} />}
+          {r.rows.length > 0 && <Rows of={r.rows} session={session} from={from} whole={whole} resultOf={resultOf} />}
         </li>
       ))}
     </ol>
   );
 }
 
-function Step({ row }: { row: Row }) {
+function Step({ row, of }: { row: Row; of: Of }) {
   const { done, model, number } = row.step!;
   return (
     <div>
@@ -200,6 +212,7 @@ function Step({ row }: { row: Row }) {
           )}
         </div>
       )}
+      {done && <ModelCall {...of} id={row.step!.id} />}
     </div>
   );
 }
@@ -232,11 +245,6 @@ function Reads({ of }: { of: SessionEvent[] }) {
       </ul>
     </details>
   );
-}
-
-// pretty indents JSON without changing its numbers; other text is unchanged.
-function pretty(text: string): string {
-  return visible(/^\s*[{[]/.test(text) ? indented(text) : text);
 }
 
 function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
