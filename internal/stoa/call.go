@@ -362,7 +362,7 @@ type ResultImage struct {
 // State is data that a provider expects back unchanged with its own message
 // (signed thinking, encrypted reasoning). It is opaque, belongs to one wire, one
 // upstream model and one credential, and is dropped for any other.
-// See docs/decisions/0007-keep-reply-state-in-the-providers-format.md.
+// See docs/decisions/0045-return-reasoning-by-segment.md.
 type State struct {
 	Wire     string
 	Model    string
