@@ -43,6 +43,9 @@ type route struct {
 	failures atomic.Uint64
 	timeouts atomic.Uint64
 	pace     pace
+	// pausedUntil is the end of the vendor's latest Retry-After in Unix ns: until then calls use
+	// another key of the provider, if there is one.
+	pausedUntil atomic.Int64
 	// streamsOnly means that the vendor refused a request for a whole reply but served the
 	// same call as a stream. It stays set until the service stops.
 	streamsOnly atomic.Bool

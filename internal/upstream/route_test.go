@@ -201,3 +201,59 @@ func TestKeysShareARoute(t *testing.T) {
 		t.Error("the keys of a provider do not share its maximum of calls")
 	}
 }
+
+// limitedKey is a vendor that limits one key, and counts its requests.
+type limitedKey struct {
+	vendor, other vendor
+	key           string
+}
+
+func (v *limitedKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("x-api-key") == v.key {
+		return v.vendor.RoundTrip(r)
+	}
+	return v.other.RoundTrip(r)
+}
+
+// TestALimitedKeyRests: after the vendor's Retry-After for one key, calls use the other one until it is over,
+// and the last key is tried in any case.
+func TestALimitedKeyRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &limitedKey{key: "one", vendor: vendor{header: http.Header{"Retry-After": {"12"}}}}
+		v.vendor.status.Store(429)
+		var all []stoa.Provider
+		for _, key := range []string{"one", "two"} {
+			all = append(all, stoa.Provider{Name: "v", Wire: "messages", BaseURL: "https://vendor.example", APIKey: key, Key: key, KeyWeight: 1})
+		}
+		p := New(Config{Providers: all, Transport: v, Retries: -1})
+		m := at("claude-haiku-4-5", all...)
+		for i := range m.Routes {
+			m.Routes[i].Key = all[i].Key
+		}
+		asked := func(calls int) (one, two int64) {
+			t.Helper()
+			one, two = v.vendor.requests.Load(), v.other.requests.Load()
+			for range calls {
+				collect(t.Context(), p, m, ask("hi")).expect(t, "")
+			}
+			return v.vendor.requests.Load() - one, v.other.requests.Load() - two
+		}
+		if one, two := asked(5); one != 1 || two != 5 {
+			t.Errorf("%d requests with the limited key, %d with the other one", one, two)
+		}
+		<-time.After(12 * time.Second)
+		v.vendor.status.Store(0)
+		if one, two := asked(5); one != 5 || two != 0 {
+			t.Errorf("after the pause: %d and %d requests", one, two)
+		}
+		v.vendor.status.Store(429)
+		v.other.status.Store(429)
+		for range 2 { // the last key has no other one
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
+		}
+		if v.vendor.requests.Load() != 7 || v.other.requests.Load() != 7 {
+			t.Errorf("%d and %d requests", v.vendor.requests.Load(), v.other.requests.Load())
+		}
+	})
+}

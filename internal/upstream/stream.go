@@ -112,6 +112,9 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 	}
 	defer pr.leave(c.call.Account)
 	rt := pr.route(r.Model)
+	if wait := time.Until(time.Unix(0, rt.pausedUntil.Load())); wait > 0 && c.otherKey {
+		return circuitOpen(wait), nil
+	}
 	permit, ok, wait := rt.breaker.acquire(c.call.Account)
 	if !ok {
 		return circuitOpen(wait), nil
@@ -121,6 +124,9 @@ func (c *exchange) tryRoute(r *stoa.Route) (fail *wire.Failure, err error) {
 		var pause time.Duration
 		if fail != nil {
 			pause = fail.RetryAfter
+		}
+		if pause > 0 {
+			rt.pausedUntil.Store(time.Now().Add(min(pause, maxCoolDown)).UnixNano())
 		}
 		if opened, account := rt.breaker.done(permit, result, pause); opened {
 			attrs := []any{"provider", pr.Name, "model", r.Model}
