@@ -46,8 +46,9 @@ type stub struct {
 	signIn     string            // identity providers, as JSON; empty means none
 	cookieless bool              // the browser gets no cookie
 
-	cut    atomic.Bool // connections break
-	refuse atomic.Bool // no key is good any more
+	cut       atomic.Bool // connections break
+	lengthens atomic.Bool // names and titles are long
+	refuse    atomic.Bool // no key is good any more
 }
 
 // serve starts the site with the stub behind /api/v1.
@@ -193,6 +194,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) json(w http.ResponseWriter, status int, body string) {
+	if s.lengthens.Load() {
+		body = lengthen(s.t, body)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)

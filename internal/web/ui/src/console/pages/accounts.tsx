@@ -69,6 +69,7 @@ function All() {
         { title: "Plan", show: (a) => a.plan },
         {
           title: "Balance",
+          keep: 2,
           number: true,
           show: (a) => (
             <>
@@ -76,7 +77,7 @@ function All() {
             </>
           ),
         },
-        { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
+        { title: "Spent 30 days", keep: 1, number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
         { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
         { title: "Since", show: (a) => <Time at={a.createdAt} /> },
       ]}

@@ -55,7 +55,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
           </>
         ),
       },
-      { title: "State", show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
+      { title: "State", keep: 2, show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
       {
         title: "Chat",
         show: (e) =>
@@ -70,7 +70,6 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
-    wraps: true,
     actions: [
       { title: "Details", kind: "quiet", dialog: ({ onClose }, e) => <Details path={`${path}/${e.id}`} onClose={onClose} /> },
       {
@@ -114,7 +113,7 @@ function Details({ path, onClose }: { path: string; onClose: () => void }) {
   const { api } = useSession();
   const embed = useLoad((signal) => api.get<Embed>(path, undefined, signal), [api, path]);
   return (
-    <Dialog title="Details" onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
+    <Dialog title="Details" drawer onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
       <States of={embed}>
         {(e) => (
           <Facts

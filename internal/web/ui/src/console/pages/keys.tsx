@@ -33,6 +33,7 @@ export function Keys() {
         ? [
             {
               title: "Spent today",
+              keep: 2,
               number: true,
               show: (k: Key) => (
                 <div>
@@ -91,7 +92,7 @@ export const keyColumns: Column<Key>[] = [
   { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
   { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-  { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+  { title: "Last used", keep: 1, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
 ];
 
 function Mine({ id }: { id: string }) {

@@ -36,7 +36,6 @@ export function Members() {
         path="/members"
         limit={50}
         label="Members"
-        wraps
         empty={{ title: "No members", text: "Programs and people with a key need no membership. Invite people to give each of them a role and a sign-in of their own." }}
         create={
           changes && {

@@ -61,9 +61,10 @@ export function Requests() {
   const others = !!filter.account;
   const columns: Column<Request>[] = [
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={r.startedAt} class="nowrap">{local(r.startedAt)}</time> },
-    { title: "Status", show: (r) => <Outcome of={r} /> },
+    { title: "Status", keep: 3, show: (r) => <Outcome of={r} /> },
     {
       title: "Model",
+      grows: true,
       show: (r) => (
         <div>
           <span class="breaks">{r.model.served ?? r.model.requested ?? "–"}</span>
@@ -290,7 +291,7 @@ function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyNam
     r.clamped && "the account could not cover all of it",
   ].filter(Boolean);
   return (
-    <Dialog title="Request" onClose={onClose}>
+    <Dialog title="Request" drawer onClose={onClose}>
       <Facts
         of={[
           ["Request", <Id of={r.id} />],

@@ -4,8 +4,9 @@ import { Button } from "./basic";
 
 // A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
 // gives the focus back.
-// One that stays is closed by its buttons only.
-export function Dialog({ title, wide, stays, onClose, footer, children }: { title: string; wide?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+// One that stays is closed by its buttons only. A drawer is at the right edge of the
+// window, for the details of a row.
+export function Dialog({ title, wide, drawer, stays, onClose, footer, children }: { title: string; wide?: boolean; drawer?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = at.current!;
@@ -21,12 +22,16 @@ export function Dialog({ title, wide, stays, onClose, footer, children }: { titl
   return (
     <dialog
       ref={at}
-      class={"dialog" + (wide ? " wide" : "")}
+      class={"dialog" + (wide ? " wide" : "") + (drawer ? " drawer" : "")}
       tabIndex={-1}
       aria-label={title}
       onKeyDown={(event) => {
         // A browser closes a dialog at the second Escape, whatever becomes of its event.
         if (stays && event.key === "Escape") event.preventDefault();
+      }}
+      onClick={(event) => {
+        // A click on the backdrop closes a drawer, which holds no work that could be lost.
+        if (drawer && event.target === at.current) onClose();
       }}
       onCancel={(event) => {
         event.preventDefault();
