@@ -5,8 +5,8 @@ import { Button } from "./basic";
 // A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
 // gives the focus back.
 // One that stays is closed by its buttons only. A drawer is at the right edge of the
-// window, for the details of a row.
-export function Dialog({ title, wide, drawer, stays, onClose, footer, children }: { title: string; wide?: boolean; drawer?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+// window, for the details of a row. A bare one has no header.
+export function Dialog({ title, wide, drawer, bare, stays, onClose, footer, children }: { title: string; wide?: boolean; drawer?: boolean; bare?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = at.current!;
@@ -22,7 +22,7 @@ export function Dialog({ title, wide, drawer, stays, onClose, footer, children }
   return (
     <dialog
       ref={at}
-      class={"dialog" + (wide ? " wide" : "") + (drawer ? " drawer" : "")}
+      class={"dialog" + (wide ? " wide" : "") + (drawer ? " drawer" : "") + (bare ? " bare" : "")}
       tabIndex={-1}
       aria-label={title}
       onKeyDown={(event) => {
@@ -30,19 +30,25 @@ export function Dialog({ title, wide, drawer, stays, onClose, footer, children }
         if (stays && event.key === "Escape") event.preventDefault();
       }}
       onClick={(event) => {
-        // A click on the backdrop closes a drawer, which holds no work that could be lost.
-        if (drawer && event.target === at.current) onClose();
+        // A click on the backdrop closes what holds no work that could be lost.
+        if ((drawer || bare) && event.target === at.current) onClose();
       }}
       onCancel={(event) => {
         event.preventDefault();
         if (!stays) onClose();
       }}
     >
-      <header>
-        <h2>{title}</h2>
-        {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
-      </header>
-      <div class="body stack">{children}</div>
+      {bare ? (
+        children
+      ) : (
+        <>
+          <header>
+            <h2>{title}</h2>
+            {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
+          </header>
+          <div class="body stack">{children}</div>
+        </>
+      )}
       {footer && <footer>{footer}</footer>}
     </dialog>
   );

@@ -2,7 +2,7 @@
 // filters, its table, what can be done with a row, and the dialogs for it. A page declares
 // all that; what the list operation does not offer, it leaves out. Start with Resource.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Query } from "../../lib/api";
 import type { List } from "../../lib/types";
 import { Button } from "./basic";
@@ -97,6 +97,12 @@ export function useResource<T extends object>(r: Resource<T>) {
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
   const actions = r.actions ?? [];
   const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  // The palette opens the form for a new object by an address.
+  useEffect(() => {
+    if (!filter.new || !r.create) return;
+    change({ new: "" });
+    open(actions.length, undefined);
+  }, [filter.new, !r.create]);
   // One action is a button. Several, and those that destroy, are in a menu.
   const buttons: Column<T> = {
     title: "",
