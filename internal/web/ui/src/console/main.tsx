@@ -183,7 +183,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
     <div class="shell">
       <TopBar title={title} open={sheet} waiting={!!inbox.calls || notices.data.length > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
       <Rail open={sheet} onClose={() => setSheet(false)}>
-        <button type="button" class="find" onClick={() => keyboard.show("palette")}>
+        <button type="button" class="seek" onClick={() => keyboard.show("palette")}>
           <Icon name="search" />
           <span class="word">Search</span> <kbd>{commandKey} K</kbd>
         </button>

@@ -88,7 +88,7 @@ function All() {
 // Low marks a balance that is empty or low.
 function Low({ of: c }: { of: Credits }) {
   if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
-  return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
+  return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="warning">low</Badge> : null;
 }
 
 function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {

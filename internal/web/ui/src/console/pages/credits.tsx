@@ -37,7 +37,7 @@ export function Credits({ rest }: { rest: string }) {
   );
 }
 
-const endings: Record<string, Meaning> = { completed: "ok", incomplete: "waiting", cancelled: "none" };
+const endings: Record<string, Meaning> = { completed: "ok", incomplete: "warning", cancelled: "none" };
 
 const filters = ["range", "from", "to", "model", "key", "agent", "user", "id"];
 
@@ -230,7 +230,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
   );
 }
 
-const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "ok", charge: "none", refund: "info", adjust: "waiting" };
+const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "info", charge: "none", refund: "none", adjust: "warning" };
 
 export function Ledger({ account }: { account?: string }) {
   const pages = useList<LedgerEntry>("/credits/ledger", 50, undefined, { accountId: account });

@@ -25,7 +25,7 @@ const kinds = [
   { id: "embed-tags", title: "Script tags" },
 ];
 
-const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
+const states: Record<Embed["status"], [Meaning, string]> = { pending: ["none", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
 
 export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
   const { api } = useSession();

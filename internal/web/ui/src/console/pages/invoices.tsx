@@ -107,7 +107,7 @@ function All({ month }: { month: string }) {
   );
 }
 
-const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <Badge meaning="waiting">open</Badge>);
+const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <Badge meaning="info">open</Badge>);
 
 function One({ month }: { month: string }) {
   const { api } = useSession();

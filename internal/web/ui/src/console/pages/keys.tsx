@@ -12,7 +12,7 @@ import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
 import type { Column } from "../parts/table";
 
-const states: Record<Key["status"], Meaning> = { active: "ok", expired: "waiting", revoked: "failed" };
+const states: Record<Key["status"], Meaning> = { active: "ok", expired: "warning", revoked: "failed" };
 
 export function Keys() {
   const { api, may, offers } = useSession();

@@ -273,11 +273,11 @@ function One({ id, columns, onPick }: Shown & { id: string }) {
 }
 
 function Outcome({ of: r }: { of: Request }) {
-  const meaning: Meaning = r.status >= 500 ? "failed" : r.status >= 400 || r.errorCode ? "waiting" : "ok";
+  const meaning: Meaning = r.status >= 500 ? "failed" : r.status >= 400 ? "refused" : r.errorCode ? "warning" : "ok";
   return (
     <div>
       <Badge meaning={meaning}>{r.status}</Badge>
-      {r.errorCode && <div class="small breaks">{r.errorCode}</div>}
+      {r.errorCode && <div class="muted breaks">{r.errorCode}</div>}
     </div>
   );
 }

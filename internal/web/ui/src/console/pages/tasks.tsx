@@ -12,12 +12,12 @@ import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Status } from "../parts/status";
 
-const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
+const states: Record<Task["status"], Meaning> = { active: "ok", paused: "none", finished: "none" };
 const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };
 
 export function TaskState({ of: t }: { of: Task }) {
   return (
-    <Badge meaning={states[t.status]}>
+    <Badge meaning={t.pauseReason && why[t.pauseReason] ? "warning" : states[t.status]}>
       {t.status}
       {t.pauseReason && why[t.pauseReason] && ` ${why[t.pauseReason]}`}
     </Badge>

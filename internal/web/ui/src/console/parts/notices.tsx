@@ -31,7 +31,7 @@ export function Attention() {
       <div class="body stack">
         {data.map((n) => (
           <p key={n.type + n.subject + n.message}>
-            <Badge meaning={n.type === "budget.threshold" ? "waiting" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge> <a href={"#/" + n.consolePath}>{n.message}</a>{" "}
+            <Badge meaning={n.type === "budget.threshold" ? "warning" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge> <a href={"#/" + n.consolePath}>{n.message}</a>{" "}
             {n.since && (
               <span class="small muted">
                 since <Time at={n.since} />

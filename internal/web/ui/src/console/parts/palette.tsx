@@ -121,7 +121,7 @@ export function Palette({ pages, onClose }: { pages: Page[]; onClose: () => void
   return (
     <Dialog title="Search" bare onClose={onClose}>
       <div class="palette">
-        <div class="find-in">
+        <div class="seek-in">
           <Icon name="search" />
           <input
             type="text"
