@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -184,4 +185,14 @@ func (a assets) url(name string) (string, error) {
 		return "", fmt.Errorf("there is no static file %q; go generate creates it", name)
 	}
 	return "/static/" + name + "?v=" + f.digest(), nil
+}
+
+// font returns the address of the font of Latin text, which every page needs.
+func (a assets) font() (string, error) {
+	for name := range a {
+		if strings.HasPrefix(name, "inter-latin-wght-") {
+			return "/static/" + name, nil
+		}
+	}
+	return "", errors.New("the font is not among the static files; go generate creates it")
 }

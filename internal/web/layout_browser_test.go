@@ -105,11 +105,16 @@ const misfits = `new Promise((drawn) => requestAnimationFrame(() => requestAnima
 	return [...out];
 })`
 
-// shifted is the layout shift since the page was loaded.
+// shifted is the layout shift since the page was loaded, with the elements that moved.
 const shifted = `new Promise((done) => {
 	let sum = 0;
-	new PerformanceObserver((list) => list.getEntries().forEach((e) => (sum += e.hadRecentInput ? 0 : e.value))).observe({ type: "layout-shift", buffered: true });
-	requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum))));
+	const moved = new Set();
+	const add = (e) => {
+		sum += e.hadRecentInput ? 0 : e.value;
+		for (const s of e.sources) moved.add(s.node?.className || s.node?.nodeName);
+	};
+	new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({ type: "layout-shift", buffered: true });
+	requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done({ sum, moved: [...moved] }))));
 })`
 
 // everyPage returns the addresses of the console's pages.
@@ -159,12 +164,16 @@ func TestPagesDoNotShift(t *testing.T) {
 		for _, page := range []string{"", "requests", "credits", "keys", "sessions"} {
 			p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+"/console#/"+page))
 			p.see(settled)
-			sum, err := chromedp.Run(p.ctx, chromedp.Evaluate[float64](shifted, chromedp.EvalAwaitPromise))
+			type shift struct {
+				Sum   float64
+				Moved []string
+			}
+			got, err := chromedp.Run(p.ctx, chromedp.Evaluate[shift](shifted, chromedp.EvalAwaitPromise))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum >= 0.1 {
-				t.Errorf("#/%s at %d shifts by %.3f", page, width, sum)
+			if got.Sum >= 0.1 {
+				t.Errorf("#/%s at %d shifts by %.3f: %q", page, width, got.Sum, got.Moved)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func New(cfg Config) (*Site, error) {
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
 	}
-	s.templates, err = template.New("").Funcs(template.FuncMap{"asset": s.assets.url}).ParseFS(templateFiles, "templates/*.html")
+	s.templates, err = template.New("").Funcs(template.FuncMap{"asset": s.assets.url, "font": s.assets.font}).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}

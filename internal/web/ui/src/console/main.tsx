@@ -172,7 +172,8 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   const listed = pages.filter((p) => operations.has(p.needs) && may(p));
   const [sheet, setSheet] = useState(false); // the rail of a phone is open
   const inbox = useLiveInbox();
-  const notices = useLiveNotices(at?.page.path).data ?? { data: [] };
+  const notices = useLiveNotices(at?.page.path);
+  const alerts = notices.data?.data.length ?? 0;
   const keyboard = useKeyboard();
   useEffect(() => {
     document.title = (inbox.calls && `(${inbox.calls}) `) + title + " · Stoa console";
@@ -181,7 +182,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   useEffect(() => setSheet(false), [path]);
   return (
     <div class="shell">
-      <TopBar title={title} open={sheet} waiting={!!inbox.calls || notices.data.length > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
+      <TopBar title={title} open={sheet} waiting={!!inbox.calls || alerts > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
       <Rail open={sheet} onClose={() => setSheet(false)}>
         <button type="button" class="seek" onClick={() => keyboard.show("palette")}>
           <Icon name="search" />
@@ -198,9 +199,9 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
                   <a key={p.path} href={"#/" + p.path} title={p.title} aria-current={at?.page === p ? "page" : undefined}>
                     <Icon name={p.icon} />
                     <span class="word">{p.title}</span>
-                    {p.path === "" && notices.data.length > 0 && (
+                    {p.path === "" && alerts > 0 && (
                       <span class="badge failed count">
-                        {notices.data.length}
+                        {alerts}
                         <span class="unseen"> need attention</span>
                       </span>
                     )}
@@ -267,7 +268,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
         </div>
         <Boundary>
           <InboxContext.Provider value={inbox}>
-            <NoticesContext.Provider value={notices}>
+            <NoticesContext.Provider value={notices.data ?? (notices.problem && { data: [] })}>
               {!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
             </NoticesContext.Provider>
           </InboxContext.Provider>

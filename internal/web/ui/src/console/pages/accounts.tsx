@@ -122,9 +122,9 @@ function Make({ onClose, onNext }: Ends) {
   return (
     <FormDialog id="make-account" title="Create account" submit="Create the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
       <TextField id="account-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
-      <TextField id="account-email" label="Email" hint="May be empty." type="email" value={email} onChange={setEmail} />
+      <TextField id="account-email" label="Email" placeholder="none" type="email" value={email} onChange={setEmail} />
       <PlanField value={plan} onChange={setPlan} />
-      <TextField id="account-grant" label="Credits to begin with" hint="Empty: none." type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
+      <TextField id="account-grant" label="Credits to begin with" placeholder="none" type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>
   );
 }

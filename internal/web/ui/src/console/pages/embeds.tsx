@@ -166,10 +166,10 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       onClose={onClose}
     >
       <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
-      <TextField id="embed-user" label="Visitor" hint="As you call them; may be empty." maxLength={128} value={user} onChange={setUser} />
-      <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
-      <TextField id="embed-messages" label="Messages at most" hint="Empty: 50." type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
-      <TextField id="embed-cap" label="Credits at most" hint="Empty: 5." type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <TextField id="embed-user" label="Visitor" hint="As you call them." placeholder="nobody in particular" maxLength={128} value={user} onChange={setUser} />
+      <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
+      <TextField id="embed-messages" label="Messages at most" placeholder="50" type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
+      <TextField id="embed-cap" label="Credits at most" placeholder="5" type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       <AttachmentsField id="embed-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>

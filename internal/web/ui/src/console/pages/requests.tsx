@@ -134,7 +134,7 @@ export function Requests() {
           <Text name="provider" label="Provider" filter={filter} change={change} />
           <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
         </Filters>
-        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
+        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} ready={keys.loaded} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
       </section>
       {meta.data && (
         <p class="muted small">
@@ -147,11 +147,12 @@ export function Requests() {
 }
 
 // useKeys returns the names of up to 100 keys of the account by their ids; none if the
-// current key cannot read them.
-export function useKeys(): Map<string, string> {
+// current key cannot read them. loaded reports whether they have arrived: rows that are
+// shown before would move when they do.
+export function useKeys(): Map<string, string> & { loaded: boolean } {
   const { api, may } = useSession();
   const list = useLoad((signal) => (may("keys:write") ? api.get<List<Key>>("/keys", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  return useMemo(() => new Map(list.data?.data.map((k) => [k.id, k.name])), [list.data]);
+  return useMemo(() => Object.assign(new Map(list.data?.data.map((k) => [k.id, k.name])), { loaded: !list.loading }), [list.data, list.loading]);
 }
 
 interface Shown {
@@ -159,7 +160,7 @@ interface Shown {
   onPick: (r: Request) => void;
 }
 
-function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
+function Rows({ ready, query, live, columns, onPick, narrowed }: Shown & { ready: boolean; query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
   const { api } = useSession();
   const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
@@ -210,7 +211,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
     }
   };
   return (
-    <States of={first} lines={6}>
+    <States of={ready ? first : { ...first, data: undefined, loading: true }} lines={6}>
       {(page) => {
         const rows = [...newer, ...page.data, ...older.flatMap((p) => p.data)];
         return (
