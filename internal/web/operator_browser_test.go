@@ -67,7 +67,7 @@ func TestNoticesInABrowser(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "", l)
 			p.says("Needs attention")
-			p.see(`document.querySelector("section[aria-labelledby=attention] a").textContent === "A provider does not answer: claude"`)
+			p.see(`document.querySelector("section[aria-labelledby=attention] a")?.textContent === "A provider does not answer: claude"`)
 			p.see(`document.querySelector("nav a[href='#/'] .count").textContent === "1 need attention"`)
 			p.fits()
 			p.shot("notices")

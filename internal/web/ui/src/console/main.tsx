@@ -182,7 +182,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   useEffect(() => setSheet(false), [path]);
   return (
     <div class="shell">
-      <TopBar title={title} open={sheet} waiting={!!inbox.calls || alerts > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
+      <TopBar title={me.name} open={sheet} waiting={!!inbox.calls || alerts > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
       <Rail open={sheet} onClose={() => setSheet(false)}>
         <button type="button" class="seek" onClick={() => keyboard.show("palette")}>
           <Icon name="search" />

@@ -126,14 +126,7 @@ export function Chart({ bars, label, unit, amount, onPick }: { bars: Bar[]; labe
                     sum += n;
                     return <rect class={colour(k)} x={x} y={y(sum)} width={wide} height={Math.max(from - y(sum) - (k > 0 ? 1 : 0), 0.5)} rx={1.5} />;
                   })}
-                  {all > top && (
-                    <>
-                      <path class="torn" d={`M${x - 3} ${above + 14}l${wide / 4 + 1.5} -5 ${wide / 4 + 1.5} 5 ${wide / 4 + 1.5} -5 ${wide / 4 + 1.5} 5`} />
-                      <text class="over" x={x + wide / 2} y={above - 6} text-anchor="middle">
-                        {amount(all)}
-                      </text>
-                    </>
-                  )}
+                  {all > top && <path class="torn" d={`M${x - 3} ${above + 14}l${wide / 4 + 1.5} -5 ${wide / 4 + 1.5} 5 ${wide / 4 + 1.5} -5 ${wide / 4 + 1.5} 5`} />}
                   {(bars.length - 1 - i) % every === 0 && (
                     <text x={left + slot * (i + 0.5)} y={height - 6} text-anchor="middle">
                       {nameOf(bar)}
@@ -142,6 +135,14 @@ export function Chart({ bars, label, unit, amount, onPick }: { bars: Bar[]; labe
                 </g>
               );
             })}
+            {bars.map(
+              (bar, i) =>
+                total(bar) > top && (
+                  <text class="over" x={left + slot * (i + 0.5)} y={above - 6} text-anchor="middle" aria-hidden="true">
+                    {amount(total(bar))}
+                  </text>
+                ),
+            )}
           </svg>
         )}
         {tipped && (

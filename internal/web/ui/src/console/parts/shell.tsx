@@ -26,7 +26,7 @@ export function Rail({ open, onClose, children }: { open: boolean; onClose: () =
   useEffect(() => {
     if (!open) return;
     const before = document.activeElement as HTMLElement | null;
-    rail.current!.querySelector<HTMLElement>("a[aria-current], a")?.focus();
+    (rail.current!.querySelector<HTMLElement>("a[aria-current]") ?? rail.current!.querySelector("a"))?.focus();
     return () => before?.focus?.();
   }, [open]);
   return (
