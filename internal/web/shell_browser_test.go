@@ -90,6 +90,7 @@ func TestTheMenuOfAPhoneOpensAndCloses(t *testing.T) {
 	p.click(`[aria-label="Menu"]`)
 	p.see(`document.activeElement.getAttribute("aria-current") === "page" && document.querySelector("main").inert`)
 	p.says("Operate")
+	p.see(`Math.round(document.querySelector(".rail").getBoundingClientRect().bottom) === innerHeight`) // the page is covered
 	p.fits()
 	p.shot("menu")
 	p.do(chromedp.KeyEvent("\u001b"))

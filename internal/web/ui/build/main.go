@@ -94,7 +94,10 @@ func isFont(name string) bool { return filepath.Ext(name) == ".woff2" }
 func licenses(ui string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, part := range []struct{ name, file string }{
-		{"Preact", "node_modules/preact/LICENSE"}, {"marked", "node_modules/marked/LICENSE"}, {"DOMPurify", "node_modules/dompurify/LICENSE"}, {"Scalar", "scalar/LICENSE"},
+		{"Preact", "node_modules/preact/LICENSE"},
+		{"marked", "node_modules/marked/LICENSE"},
+		{"DOMPurify", "node_modules/dompurify/LICENSE"},
+		{"Scalar", "scalar/LICENSE"},
 		{"@fontsource-variable/inter", "node_modules/@fontsource-variable/inter/LICENSE"},
 	} {
 		text, err := os.ReadFile(filepath.Join(ui, part.file))

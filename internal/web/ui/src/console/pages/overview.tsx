@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
 import type { NoticeList, ProviderList, Request, RequestList } from "../../lib/contract";
-import { count, credits, duration, midnight, of, zone } from "../../lib/format";
+import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Code } from "../parts/code";
@@ -116,6 +116,7 @@ function Spending() {
   const spent = useLoad((signal) => Promise.all([read(today, signal), read(start, signal)]), [api]);
   const [ofToday, ofMonth] = spent.data?.map((r) => r.totals) ?? [];
   const days = (at - start) / day;
+  const step = ofMonth && ofMonth.creditsMicro > 1e6 ? 10_000 : 100; // micro-credits, of the rounded forecast
   const forecast = ofMonth && (ofMonth.creditsMicro / Math.max(at - start, 1)) * (end - start);
   return (
     <>
@@ -126,7 +127,7 @@ function Spending() {
         title="This month"
         sub={
           forecast !== undefined && (
-            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `${credits(Math.round(forecast / 100) * 100)} by its end, linear`}</span>
+            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))} (linear)`}</span>
           )
         }
       >
@@ -166,6 +167,8 @@ function Health() {
   );
 }
 
+const asks: Record<string, string> = { approval: "approval", tool_approval: "approval", tool_call: "program", tool_confirmation: "confirmation" };
+
 // Waiting lists what needs a person: notices, approvals and questions of agents.
 function Waiting() {
   const { api, may, offers } = useSession();
@@ -196,7 +199,7 @@ function Waiting() {
           <Notices of={notices} />
           {sessions.map((s) => (
             <li key={s.id}>
-              <Badge meaning="waiting">question</Badge>
+              <Badge meaning="waiting">{asks[s.pendingInput?.kind ?? "question"] ?? "question"}</Badge>
               <div>
                 <a href={`#/agents/${s.agentId}/sessions/${s.id}`}>{s.title || s.pendingInput?.prompt || s.id}</a>
                 <div class="small muted">

@@ -248,6 +248,7 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
     <Dialog
       title="Delivery"
       wide
+      drawer
       onClose={onClose}
       footer={
         <>

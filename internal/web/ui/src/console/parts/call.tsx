@@ -218,6 +218,7 @@ export function CallDialog({ id, onClose, onChanged }: { id: string; onClose: ()
     <Dialog
       title={c ? `Call of ${c.tool}` : "Call"}
       wide
+      drawer
       onClose={onClose}
       footer={
         c &&

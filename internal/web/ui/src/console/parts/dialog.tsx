@@ -46,7 +46,9 @@ export function Dialog({ title, wide, form, drawer, bare, stays, onClose, footer
             <h2>{title}</h2>
             {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
           </header>
-          <div class="body stack">{children}</div>
+          <div class="body stack" tabIndex={drawer ? 0 : undefined}>
+            {children}
+          </div>
         </>
       )}
       {footer && <footer>{footer}</footer>}

@@ -27,7 +27,12 @@ export function Rail({ open, onClose, children }: { open: boolean; onClose: () =
     if (!open) return;
     const before = document.activeElement as HTMLElement | null;
     (rail.current!.querySelector<HTMLElement>("a[aria-current]") ?? rail.current!.querySelector("a"))?.focus();
-    return () => before?.focus?.();
+    const wide = matchMedia("(min-width: 761px)"); // the rail is beside the page there
+    wide.addEventListener("change", onClose);
+    return () => {
+      wide.removeEventListener("change", onClose);
+      before?.focus?.();
+    };
   }, [open]);
   return (
     <aside ref={rail} id="rail" class={"rail" + (open ? " open" : "")} onKeyDown={(event) => event.key === "Escape" && onClose()}>

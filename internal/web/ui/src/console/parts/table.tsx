@@ -72,7 +72,7 @@ export function Table<T extends object>({ columns, rows, label, onPick }: { colu
   // The whole of a text that is cut is shown on hover.
   const onMouseOver = (event: MouseEvent) => {
     const cell = (event.target as HTMLElement).closest("td");
-    if (cell && !cell.title && cell.scrollWidth > cell.clientWidth) cell.title = cell.innerText;
+    if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
   };
   const look = (c: Column<T>, i: number) =>
     [c.number && "num", i === grows && "grows", c.tall && "tall", c.title === "" && "acts", order.includes(i) && "drop" + (order.indexOf(i) + 1)].filter(Boolean).join(" ");
