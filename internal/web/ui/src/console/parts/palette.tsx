@@ -2,7 +2,6 @@
 // listed. Both work without a mouse.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { List } from "../../lib/types";
-import type { Page } from "../pages";
 import { Dialog } from "./dialog";
 import { Icon, type IconName } from "./icon";
 import { go, withFilter } from "./router";
@@ -88,7 +87,9 @@ function useFound(words: string, session: Session): Entry[] {
   return found;
 }
 
-export function Palette({ pages, onClose }: { pages: Page[]; onClose: () => void }) {
+// A Palette offers the pages of the navigation and the actions that the key or the role may
+// use.
+export function Palette({ pages, onClose }: { pages: { path: string; title: string; icon: IconName; group: string }[]; onClose: () => void }) {
   const session = useSession();
   const id = useId();
   const list = useRef<HTMLUListElement>(null);
