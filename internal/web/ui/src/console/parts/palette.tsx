@@ -5,7 +5,7 @@ import type { List } from "../../lib/types";
 import { Dialog } from "./dialog";
 import { Icon, type IconName } from "./icon";
 import { go, withFilter } from "./router";
-import { type Session, useSession } from "./session";
+import { type Session, showAccount, useSession } from "./session";
 
 export const commandKey = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
 
@@ -44,6 +44,7 @@ interface Entry {
   kind: string;
   icon: IconName;
   to: string; // an address of the console
+  run?: () => void; // instead of going there
 }
 
 // actions are what can be begun from anywhere: the title, the address, the scope and the
@@ -98,11 +99,12 @@ export function Palette({ pages, onClose }: { pages: { path: string; title: stri
   const words = typed.trim().toLowerCase();
   const fixed: Entry[] = [
     ...pages.map((p) => ({ title: p.title, kind: p.group ? p.group : "Page", icon: p.icon, to: p.path })),
+    ...(session.who.accounts.length > 1 ? session.who.accounts.map((a) => ({ title: a.name, kind: "Switch account", icon: "accounts" as const, to: a.id, run: () => showAccount(a.id) })) : []),
     ...actions.filter((a) => session.may(a.scope) && session.offers(a.needs)).map((a) => ({ title: a.title, kind: "Action", icon: "plus" as const, to: a.to })),
   ];
   const entries = [
     ...(isId.test(words) ? [{ title: "Request " + words, kind: "Request", icon: "requests" as const, to: withFilter("requests", { id: words }) }] : []),
-    ...fixed.filter((e) => words.split(/\s+/).every((w) => e.title.toLowerCase().includes(w) || e.kind.toLowerCase().startsWith(w))),
+    ...fixed.filter((e) => words.split(/\s+/).every((w) => e.title.toLowerCase().includes(w) || e.kind.toLowerCase().includes(w))),
     ...useFound(words, session),
   ];
   const active = Math.min(at, entries.length - 1);
@@ -110,7 +112,8 @@ export function Palette({ pages, onClose }: { pages: { path: string; title: stri
   const open = (entry: Entry | undefined) => {
     if (!entry) return;
     onClose();
-    go(entry.to);
+    if (entry.run) entry.run();
+    else go(entry.to);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
