@@ -10,6 +10,7 @@ import (
 // palette opens the palette.
 func (p *tab) palette() {
 	p.t.Helper()
+	p.see(`document.title.includes(" · ")`) // the frame listens to keys
 	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	p.see(`document.activeElement.getAttribute("role") === "combobox"`)
 }
@@ -75,7 +76,6 @@ func TestThePaletteOffersWhatTheKeyMayUse(t *testing.T) {
 	browser := startBrowser(t)
 	st := newStage(t)
 	p := signIn(t, browser, st.h.URL, keyWith(st.h, "responses"), "", sizes()[0])
-	p.see(`document.title.startsWith("Overview")`) // the keys are listened to
 	p.palette()
 	p.see(`[...document.querySelectorAll("[role=option] .cut")].map((e) => e.innerText).join() === "Overview,Playground"`)
 }
