@@ -100,7 +100,7 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with a
 }
 
 // previewPolicy is the content policy of the preview: our launcher and our chat page.
-const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; " +
+const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // preview serves a page that shows the launcher of a script tag, like a page of its

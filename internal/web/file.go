@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
+const fontExtension = ".woff2"
+
 const revalidate = "no-cache" // cache it, but revalidate it
 
 // A file is served plain or compressed. The results of its functions are computed once,
@@ -26,24 +29,27 @@ type file struct {
 	kind   string        // media type
 	digest func() string // of the content, short
 	plain  func() ([]byte, error)
-	gzip   func() []byte
+	gzip   func() []byte // nil if the content is compressed already
 }
 
 // newFile returns a file with the content that read returns. The extension of the name
 // determines the media type.
 func newFile(name string, read func() []byte) *file {
 	content := sync.OnceValue(read)
-	return &file{
+	f := &file{
 		kind: kindOf(name), digest: digestOf(read),
 		plain: func() ([]byte, error) { return content(), nil },
-		gzip: sync.OnceValue(func() []byte {
+	}
+	if path.Ext(name) != fontExtension {
+		f.gzip = sync.OnceValue(func() []byte {
 			var packed bytes.Buffer
 			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
 			z.Write(content())                                         // to memory: cannot fail
 			z.Close()
 			return packed.Bytes()
-		}),
+		})
 	}
+	return f
 }
 
 // digestOf computes a digest without retaining the content.
@@ -65,6 +71,8 @@ func kindOf(name string) string {
 		return "text/javascript; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case fontExtension:
+		return "font/woff2"
 	}
 	return "text/plain; charset=utf-8"
 }
@@ -75,7 +83,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	h.Set("Content-Type", f.kind)
 	h.Set("Cache-Control", keep)
 	h.Add("Vary", "Accept-Encoding")
-	packed := acceptsGzip(r.Header.Get("Accept-Encoding"))
+	packed := f.gzip != nil && acceptsGzip(r.Header.Get("Accept-Encoding"))
 	etag := `"` + f.digest() + `"`
 	if packed {
 		etag = `"` + f.digest() + `-gz"`
@@ -177,4 +185,14 @@ func (a assets) url(name string) (string, error) {
 		return "", fmt.Errorf("there is no static file %q; go generate creates it", name)
 	}
 	return "/static/" + name + "?v=" + f.digest(), nil
+}
+
+// font returns the address of the font of Latin text, which every page needs.
+func (a assets) font() (string, error) {
+	for name := range a {
+		if strings.HasPrefix(name, "inter-latin-wght-") {
+			return "/static/" + name, nil
+		}
+	}
+	return "", errors.New("the font is not among the static files; go generate creates it")
 }

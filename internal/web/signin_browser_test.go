@@ -98,6 +98,12 @@ func TestAnAccountIsChosenPerTab(t *testing.T) {
 	p.see(`sessionStorage.getItem("stoa.account") === "` + otherAccount + `"`)
 	other := p.openTab("/console")
 	other.see(`document.querySelector(".rail select")?.value === "` + stubAccount + `"`)
+	other.palette()
+	other.insert("switch")
+	other.see(`document.querySelectorAll("[role=option]").length === 2`)
+	other.do(chromedp.KeyEvent(arrowDown))
+	other.enter()
+	other.see(`document.querySelector(".rail select")?.value === "` + otherAccount + `"`)
 }
 
 func TestAnInvitationIsAcceptedByAButton(t *testing.T) {

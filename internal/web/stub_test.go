@@ -46,8 +46,10 @@ type stub struct {
 	signIn     string            // identity providers, as JSON; empty means none
 	cookieless bool              // the browser gets no cookie
 
-	cut    atomic.Bool // connections break
-	refuse atomic.Bool // no key is good any more
+	cut       atomic.Bool // connections break
+	lengthens atomic.Bool // names and titles are long
+	outlier   atomic.Bool // one day of three cost a hundred times as much as the others
+	refuse    atomic.Bool // no key is good any more
 }
 
 // serve starts the site with the stub behind /api/v1.
@@ -108,6 +110,14 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" || path == "/sessions" {
 		s.agents(w, r, path)
+		return
+	}
+	if path == "/usage" && s.outlier.Load() {
+		var rows []string
+		for day, micro := range []int{3_000_000, 300_000_000, 2_000_000} {
+			rows = append(rows, fmt.Sprintf(`{"day":%q,"model":"beta-3.8-flash","calls":1,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d,"savedMicro":0}`, time.Now().UTC().AddDate(0, 0, -day).Format(time.DateOnly), micro))
+		}
+		s.json(w, 200, stubUsage(rows, 305_000_000))
 		return
 	}
 	op := r.Method + " " + path
@@ -193,6 +203,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) json(w http.ResponseWriter, status int, body string) {
+	if s.lengthens.Load() {
+		body = lengthen(s.t, body)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
@@ -298,6 +311,10 @@ func stubModel(id, family, aliases string, gated, available bool, in, out int) s
 		id, family, gated, aliases, available, in, in/10, out)
 }
 
+func stubUsage(rows []string, sum int) string {
+	return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d,"savedMicro":412}}`, strings.Join(rows, ","), len(rows), sum)
+}
+
 // stubReplies contains the stub's replies, by operation.
 func stubReplies() map[string]string {
 	limits, _ := json.Marshal(contract.Limits{RequestsKeptSeconds: 2_592_000, RequestsKeptPerAccount: 100_000}) // every one has to be there
@@ -329,9 +346,7 @@ func stubReplies() map[string]string {
 	list := func(items ...string) string {
 		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`
 	}
-	usage := func(rows []string, sum int) string {
-		return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d,"savedMicro":412}}`, strings.Join(rows, ","), len(rows), sum)
-	}
+	usage := stubUsage
 	secret := strings.TrimSuffix(key("key_01k9zqd3m8w5x7y2c4b6n8p0rz", "website", "active", `"responses"`, "null", "null"), "}") + `,"replaces":null,"secret":"sk_shownonce00000000000000000000000001a2b3c"}`
 	account := `"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","name":"Acme","email":"it@acme.example","plan":"free","suspended":false,"defaultSpaceId":null,"createdAt":"2026-09-01T08:00:00.000Z"`
 	balance := `"credits":{"availableMicro":4000000,"heldMicro":0,"grantedMicro":5000000,"spentMicro":1000000}`

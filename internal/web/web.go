@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 
@@ -96,7 +97,7 @@ func New(cfg Config) (*Site, error) {
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
 	}
-	s.templates, err = template.New("").Funcs(template.FuncMap{"asset": s.assets.url}).ParseFS(templateFiles, "templates/*.html")
+	s.templates, err = template.New("").Funcs(template.FuncMap{"asset": s.assets.url, "font": s.assets.font}).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}
@@ -236,8 +237,8 @@ func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asset serves a script, a style or a text. An address with the digest of the content
-// can be cached forever.
+// asset serves a script, a style, a font or a text. An address with the digest of the
+// content can be cached forever; the names of fonts, which styles refer to, contain one.
 func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	f := s.assets[r.PathValue("name")]
 	if f == nil {
@@ -246,7 +247,7 @@ func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")
 	keep := revalidate
-	if r.URL.Query().Get("v") == f.digest() {
+	if r.URL.Query().Get("v") == f.digest() || path.Ext(r.PathValue("name")) == fontExtension {
 		keep = "public, max-age=31536000, immutable"
 	}
 	f.serve(w, r, keep)

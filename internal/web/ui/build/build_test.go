@@ -13,8 +13,23 @@ func TestTheCommittedBundlesAreWhatTheSourcesMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(entries)+1 {
-		t.Errorf("%d bundles from %d entries", len(files), len(entries))
+	fonts := 0
+	for name := range files {
+		if isFont(name) {
+			fonts++
+		}
+	}
+	if fonts == 0 || len(files) != len(entries)+1+fonts {
+		t.Errorf("%d bundles, with %d fonts, from %d entries", len(files), fonts, len(entries))
+	}
+	committed, err := os.ReadDir(filepath.Join("..", "..", "static"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range committed {
+		if isFont(e.Name()) && files[e.Name()] == nil {
+			t.Errorf("no style refers to static/%s: run go generate ./internal/web/...", e.Name())
+		}
 	}
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join("..", "..", "static", name))

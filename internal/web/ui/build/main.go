@@ -1,5 +1,5 @@
 // Command build bundles the sources below internal/web/ui into internal/web/static: the
-// scripts and style sheets of the pages. It uses esbuild as a library, so Node is not
+// scripts, style sheets and fonts of the pages. It uses esbuild as a library, so Node is not
 // needed, and its output is reproducible: its test compares it with the committed
 // files. Before that it generates the types of the API's bodies, [typesFile], from the
 // contract.
@@ -61,6 +61,8 @@ func bundle(ui string) (map[string][]byte, error) {
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
 		Charset:           api.CharsetUTF8,
+		Loader:            map[string]api.Loader{".woff2": api.LoaderFile},
+		AssetNames:        "[name]-[hash]",
 		LegalComments:     api.LegalCommentsEndOfFile,
 		JSX:               api.JSXAutomatic,
 		JSXImportSource:   "preact",
@@ -83,12 +85,20 @@ func bundle(ui string) (map[string][]byte, error) {
 	return files, nil
 }
 
+// isFont reports whether a file is a font. The names of fonts contain a digest of their
+// content, and change with it.
+func isFont(name string) bool { return filepath.Ext(name) == ".woff2" }
+
 // licenses joins the licences of everything in the bundles. They must accompany
 // every copy, so the program serves them.
 func licenses(ui string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, part := range []struct{ name, file string }{
-		{"Preact", "node_modules/preact/LICENSE"}, {"marked", "node_modules/marked/LICENSE"}, {"DOMPurify", "node_modules/dompurify/LICENSE"}, {"Scalar", "scalar/LICENSE"},
+		{"Preact", "node_modules/preact/LICENSE"},
+		{"marked", "node_modules/marked/LICENSE"},
+		{"DOMPurify", "node_modules/dompurify/LICENSE"},
+		{"Scalar", "scalar/LICENSE"},
+		{"@fontsource-variable/inter", "node_modules/@fontsource-variable/inter/LICENSE"},
 	} {
 		text, err := os.ReadFile(filepath.Join(ui, part.file))
 		if err != nil {
@@ -115,6 +125,17 @@ func run() error {
 	files, err := bundle("ui")
 	if err != nil {
 		return err
+	}
+	old, err := os.ReadDir("static")
+	if err != nil {
+		return err
+	}
+	for _, e := range old {
+		if isFont(e.Name()) && files[e.Name()] == nil {
+			if err := os.Remove(filepath.Join("static", e.Name())); err != nil {
+				return err
+			}
+		}
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join("static", name), content, 0o644); err != nil {

@@ -4,7 +4,6 @@ import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Api, type Problem } from "../lib/api";
-import { scrollRowTo } from "../lib/scrollrow";
 import { call, signedIn, type SignedIn } from "../lib/signin";
 import type { Me } from "../lib/types";
 import { pages, type Page } from "./pages";
@@ -17,6 +16,8 @@ import { InboxContext, useLiveInbox } from "./parts/inbox";
 import { NoticesContext, useLiveNotices } from "./parts/notices";
 import { MissingScope } from "./parts/missing";
 import { Lost } from "./parts/subject";
+import { commandKey, Palette, Shortcuts, useKeyboard } from "./parts/palette";
+import { Rail, TopBar } from "./parts/shell";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./parts/router";
 import { accountOf, forget, mayWith, offeredKey, SessionContext, showAccount } from "./parts/session";
@@ -147,8 +148,8 @@ function Inside({ who, account, onRefused, onSignOut }: { who: SignedIn; account
 
 function SignOut({ small, onSignOut }: { small?: boolean; onSignOut: () => Promise<void> }) {
   return (
-    <Button small={small} onClick={() => void onSignOut()}>
-      Sign out
+    <Button small={small} icon={small ? "out" : undefined} onClick={() => void onSignOut()}>
+      <span class="word">Sign out</span>
     </Button>
   );
 }
@@ -168,52 +169,53 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
   const at = pageAt(path);
   const title = at?.page.title ?? "No such page";
   const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
-  const list = useRef<HTMLElement>(null);
+  const listed = pages.filter((p) => operations.has(p.needs) && may(p));
+  const [sheet, setSheet] = useState(false); // the rail of a phone is open
   const inbox = useLiveInbox();
-  const notices = useLiveNotices(at?.page.path).data ?? { data: [] };
+  const notices = useLiveNotices(at?.page.path);
+  const alerts = notices.data?.data.length ?? 0;
+  const keyboard = useKeyboard();
   useEffect(() => {
     document.title = (inbox.calls && `(${inbox.calls}) `) + title + " · Stoa console";
   }, [title, inbox.calls]);
-  useEffect(() => {
-    scrollTo(0, 0);
-    scrollRowTo(list.current, list.current?.querySelector("[aria-current]"));
-  }, [title]);
-  useEffect(() => {
-    // "/" focuses the page's search, if it has one.
-    const listen = (event: KeyboardEvent) => {
-      const from = event.target as HTMLElement;
-      const search = document.querySelector<HTMLInputElement>("main input[type=search]");
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || !search || from.matches("input, textarea, select")) return;
-      event.preventDefault();
-      search.focus();
-    };
-    addEventListener("keydown", listen);
-    return () => removeEventListener("keydown", listen);
-  }, []);
+  useEffect(() => scrollTo(0, 0), [title]);
+  useEffect(() => setSheet(false), [path]);
   return (
     <div class="shell">
-      <aside class="rail">
-        <nav ref={list} aria-label="Console">
-          {pages
-            .filter((p) => operations.has(p.needs) && may(p))
-            .map((p) => (
-              <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
-                <Icon name={p.icon} />
-                {p.title}
-                {p.path === "" && notices.data.length > 0 && (
-                  <span class="badge failed count">
-                    {notices.data.length}
-                    <span class="unseen"> need attention</span>
-                  </span>
-                )}
-                {p.path === "tool-calls" && inbox.calls && (
-                  <span class="badge waiting count">
-                    {inbox.calls}
-                    <span class="unseen"> waiting for approval</span>
-                  </span>
-                )}
-              </a>
-            ))}
+      <TopBar title={me.name} open={sheet} waiting={!!inbox.calls || alerts > 0} onMenu={() => setSheet(!sheet)} onFind={() => keyboard.show("palette")} />
+      <Rail open={sheet} onClose={() => setSheet(false)}>
+        <button type="button" class="seek" onClick={() => keyboard.show("palette")}>
+          <Icon name="search" />
+          <span class="word">Search</span> <kbd>{commandKey} K</kbd>
+        </button>
+        <nav aria-label="Console">
+          {groups.map((group) => {
+            const inside = listed.filter((p) => p.group === group);
+            if (inside.length === 0) return null;
+            return (
+              <>
+                {group && <p class="group">{group}</p>}
+                {inside.map((p) => (
+                  <a key={p.path} href={"#/" + p.path} title={p.title} aria-current={at?.page === p ? "page" : undefined}>
+                    <Icon name={p.icon} />
+                    <span class="word">{p.title}</span>
+                    {p.path === "" && alerts > 0 && (
+                      <span class="badge failed count">
+                        {alerts}
+                        <span class="unseen"> need attention</span>
+                      </span>
+                    )}
+                    {p.path === "tool-calls" && inbox.calls && (
+                      <span class="badge waiting count">
+                        {inbox.calls}
+                        <span class="unseen"> waiting for approval</span>
+                      </span>
+                    )}
+                  </a>
+                ))}
+              </>
+            );
+          })}
         </nav>
         <div class="who">
           {who.accounts.length > 1 ? (
@@ -225,11 +227,11 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
               ))}
             </select>
           ) : (
-            <div class="breaks">
+            <div class="account" title={me.name}>
               <b>{me.name}</b> <Badge meaning="accent">{me.plan.name}</Badge>
             </div>
           )}
-          <div class="small muted breaks">
+          <div class="small muted cut">
             {who.person ? (
               who.person.name || who.person.email || who.person.id
             ) : (
@@ -240,7 +242,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
           </div>
           <SignOut small onSignOut={onSignOut} />
         </div>
-      </aside>
+      </Rail>
       {asked !== undefined && (
         <Dialog
           title="Leave without saving?"
@@ -257,14 +259,16 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
           <p>What you changed on this page is not saved and will be lost.</p>
         </Dialog>
       )}
-      <main id="main" class="view" key={at?.page.path}>
+      {keyboard.shown === "palette" && <Palette pages={listed} onClose={keyboard.close} />}
+      {keyboard.shown === "keys" && <Shortcuts onClose={keyboard.close} />}
+      <main id="main" class="view" key={at?.page.path} inert={sheet}>
         {at && spends.has(at.page.path) && <CreditNotices path={path} />}
         <div class="unseen" role="status">
           {inbox.calls && `Tool calls waiting for approval: ${inbox.calls}`}
         </div>
         <Boundary>
           <InboxContext.Provider value={inbox}>
-            <NoticesContext.Provider value={notices}>
+            <NoticesContext.Provider value={notices.data ?? (notices.problem && { data: [] })}>
               {!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
             </NoticesContext.Provider>
           </InboxContext.Provider>
@@ -273,6 +277,8 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
     </div>
   );
 }
+
+const groups: Page["group"][] = ["", "Build", "Observe", "Account", "Operate"];
 
 // A Boundary keeps the frame when a page throws an error.
 class Boundary extends Component<{ children: ComponentChildren }, { error?: unknown }> {

@@ -25,6 +25,7 @@ export interface Page {
   path: string; // after "#/"; the rest belongs to the page
   title: string;
   icon: IconName;
+  group: "" | "Build" | "Observe" | "Account" | "Operate"; // of the navigation
   needs: string; // an operation of the contract
   scope?: string; // without it the page is not in the list, and shows only a notice
   what?: string; // if a key without the scope is not enough
@@ -32,22 +33,22 @@ export interface Page {
 }
 
 export const pages: Page[] = [
-  { path: "", title: "Overview", icon: "overview", needs: "getMe", show: Overview },
-  { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", scope: "responses", what: "call models", show: Playground },
-  { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", scope: "agents:read", what: "see agents", show: Agents },
-  { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", scope: "sessions:read", what: "see sessions", show: AllSessions },
-  { path: "tool-calls", title: "Tool calls", icon: "play", needs: "listToolCalls", scope: "sessions:read", what: "see tool calls", show: ToolCalls },
-  { path: "connections", title: "Connections", icon: "connections", needs: "listConnections", scope: "connections:read", what: "see connections", show: Connections },
-  { path: "webhooks", title: "Webhooks", icon: "webhooks", needs: "listWebhooks", scope: "webhooks:read", what: "see webhooks", show: Webhooks },
-  { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", what: "read what was used", show: Usage },
-  { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
-  { path: "invoices", title: "Invoices", icon: "file", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Invoices },
-  { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
-  { path: "audit", title: "Audit", icon: "wait", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
-  { path: "budgets", title: "Budgets", icon: "credits", needs: "listBudgets", scope: "account:read", what: "read the budgets", show: Budgets },
-  { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
-  { path: "members", title: "Members", icon: "members", needs: "listMembers", scope: "account:read", what: "read the members", show: Members },
-  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator:read", what: "run the service", show: Accounts },
-  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator:read", what: "run the service", show: ProvidersPage },
-  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator:read", what: "run the service", show: Nodes },
+  { path: "", title: "Overview", icon: "overview", group: "", needs: "getMe", show: Overview },
+  { path: "playground", title: "Playground", icon: "playground", group: "Build", needs: "createResponse", scope: "responses", what: "call models", show: Playground },
+  { path: "agents", title: "Agents", icon: "agents", group: "Build", needs: "listAgents", scope: "agents:read", what: "see agents", show: Agents },
+  { path: "sessions", title: "Sessions", icon: "sessions", group: "Build", needs: "listAllSessions", scope: "sessions:read", what: "see sessions", show: AllSessions },
+  { path: "connections", title: "Connections", icon: "connections", group: "Build", needs: "listConnections", scope: "connections:read", what: "see connections", show: Connections },
+  { path: "usage", title: "Usage", icon: "usage", group: "Observe", needs: "getUsage", scope: "usage:read", what: "read what was used", show: Usage },
+  { path: "requests", title: "Requests", icon: "requests", group: "Observe", needs: "listRequests", scope: "usage:read", what: "read the request log", show: Requests },
+  { path: "tool-calls", title: "Tool calls", icon: "approve", group: "Observe", needs: "listToolCalls", scope: "sessions:read", what: "see tool calls", show: ToolCalls },
+  { path: "credits", title: "Credits", icon: "credits", group: "Account", needs: "listReceipts", scope: "usage:read", what: "read the books", show: Credits },
+  { path: "invoices", title: "Invoices", icon: "file", group: "Account", needs: "getStatements", scope: "usage:read", what: "read the statements", show: Invoices },
+  { path: "budgets", title: "Budgets", icon: "budgets", group: "Account", needs: "listBudgets", scope: "account:read", what: "read the budgets", show: Budgets },
+  { path: "keys", title: "Keys", icon: "keys", group: "Account", needs: "listKeys", scope: "keys:write", what: "look after keys", show: Keys },
+  { path: "members", title: "Members", icon: "members", group: "Account", needs: "listMembers", scope: "account:read", what: "read the members", show: Members },
+  { path: "webhooks", title: "Webhooks", icon: "webhooks", group: "Account", needs: "listWebhooks", scope: "webhooks:read", what: "see webhooks", show: Webhooks },
+  { path: "audit", title: "Audit", icon: "audit", group: "Account", needs: "listAudit", scope: "account:read", what: "read the changes of the account", show: Audit },
+  { path: "accounts", title: "Accounts", icon: "accounts", group: "Operate", needs: "listAccounts", scope: "operator:read", what: "run the service", show: Accounts },
+  { path: "providers", title: "Providers", icon: "providers", group: "Operate", needs: "listProviders", scope: "operator:read", what: "run the service", show: ProvidersPage },
+  { path: "nodes", title: "Nodes", icon: "nodes", group: "Operate", needs: "listNodes", scope: "operator:read", what: "run the service", show: Nodes },
 ];

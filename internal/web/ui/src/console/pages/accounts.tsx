@@ -69,6 +69,7 @@ function All() {
         { title: "Plan", show: (a) => a.plan },
         {
           title: "Balance",
+          keep: 2,
           number: true,
           show: (a) => (
             <>
@@ -76,7 +77,7 @@ function All() {
             </>
           ),
         },
-        { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
+        { title: "Spent 30 days", keep: 1, number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
         { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
         { title: "Since", show: (a) => <Time at={a.createdAt} /> },
       ]}
@@ -87,7 +88,7 @@ function All() {
 // Low marks a balance that is empty or low.
 function Low({ of: c }: { of: Credits }) {
   if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
-  return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
+  return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="warning">low</Badge> : null;
 }
 
 function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
@@ -121,9 +122,9 @@ function Make({ onClose, onNext }: Ends) {
   return (
     <FormDialog id="make-account" title="Create account" submit="Create the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
       <TextField id="account-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
-      <TextField id="account-email" label="Email" hint="May be empty." type="email" value={email} onChange={setEmail} />
+      <TextField id="account-email" label="Email" placeholder="none" type="email" value={email} onChange={setEmail} />
       <PlanField value={plan} onChange={setPlan} />
-      <TextField id="account-grant" label="Credits to begin with" hint="Empty: none." type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
+      <TextField id="account-grant" label="Credits to begin with" placeholder="none" type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>
   );
 }

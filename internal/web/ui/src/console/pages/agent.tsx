@@ -123,6 +123,8 @@ function Versions({ agent, onBack }: { agent: Tagged<Agent>; onBack: (a: Tagged<
           { title: "Model", show: (v) => <span class="nowrap">{v.model}</span> },
           {
             title: "Instructions",
+            grows: true,
+            tall: true,
             show: (v) => (
               <details class="clip">
                 <summary>{v.instructions.slice(0, 80)}{v.instructions.length > 80 && "…"}</summary>

@@ -71,8 +71,8 @@ function Rows({ filter, actorName, onPick }: { filter: Filter; actorName: (id: s
       columns={[
         { title: "When", show: (e) => <time dateTime={e.at} title={e.at} class="nowrap">{local(e.at)}</time> },
         { title: "Key", show: (e) => <span class="breaks">{actorName(e.actor)}</span> },
-        { title: "Action", show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{e.action}</button> },
-        { title: "Object", show: (e) => <code class="breaks">{e.object}</code> },
+        { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{e.action}</button> },
+        { title: "Object", grows: true, show: (e) => <code class="breaks">{e.object}</code> },
       ]}
       empty={<Empty title={narrowed ? "No change fits these filters" : "No changes yet"} />}
     />
@@ -84,7 +84,7 @@ const pretty = (text: string): string => JSON.stringify(JSON.parse(text), undefi
 
 function Entry({ of: e, actorName, onClose }: { of: AuditEntry; actorName: string; onClose: () => void }) {
   return (
-    <Dialog title={`Change ${e.seq}`} wide onClose={onClose}>
+    <Dialog title={`Change ${e.seq}`} wide drawer onClose={onClose}>
       <Facts
         of={[
           ["When", local(e.at)],

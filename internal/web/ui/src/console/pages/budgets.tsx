@@ -63,6 +63,7 @@ export function Budgets() {
         { title: "Period", show: (b) => word(periods, b.period).split(",")[0] },
         {
           title: "Used",
+          keep: 1,
           show: (b) => (b.spentMicro === null ? <span class="muted">by subject</span> : <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} />),
         },
         { title: "Limit", number: true, show: (b) => <Amount of={b.limitMicro} as="column" /> },

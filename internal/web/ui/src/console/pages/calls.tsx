@@ -34,7 +34,7 @@ function Asker({ of: input }: { of: OpenInput }) {
   );
 }
 
-const asker: Column<OpenInput> = { title: "Session", show: (input) => <Asker of={input} /> };
+const asker: Column<OpenInput> = { title: "Session", tall: true, keep: 1, show: (input) => <Asker of={input} /> };
 
 export function ToolCalls() {
   const { api, may } = useSession();
@@ -48,7 +48,7 @@ export function ToolCalls() {
     limit: 20,
     label: "Waiting for a program",
     empty: { title: "Nothing waits", text: "Calls of tools that your programs carry out are shown here until their outputs are given." },
-    columns: [{ title: "Calls", show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, asker],
+    columns: [{ title: "Calls", tall: true, show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, asker],
   });
   const doubtful = (c: AgentToolCall) => inDoubt(c) && !c.resolution;
   const [shown, setShown] = useState<AgentToolCall>();
@@ -70,10 +70,10 @@ export function ToolCalls() {
           </>
         ),
       },
-      { title: "Outcome", show: (c) => <Outcome of={c} /> },
+      { title: "Outcome", keep: 2, show: (c) => <Outcome of={c} /> },
       { title: "Result", show: (c) => <span class="clamp">{c.resultText}</span> },
       { title: "Attempts", number: true, show: (c) => c.attempts },
-      { title: "Made", show: (c) => <Time at={c.createdAt} /> },
+      { title: "Made", keep: 1, show: (c) => <Time at={c.createdAt} /> },
     ],
     actions: [{ title: (c) => (doubtful(c) && writes ? "Resolve" : "Details"), kind: (c) => (doubtful(c) ? "plain" : "quiet"), run: setShown }],
   });

@@ -68,7 +68,7 @@ function Servers() {
           </>
         ),
       },
-      { title: "State", show: (c) => <ConnectionState of={c} /> },
+      { title: "State", keep: 2, show: (c) => <ConnectionState of={c} /> },
       { title: "Tools", show: (c) => <span class="small">{counted(c)}</span> },
       { title: "Asked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
     ],

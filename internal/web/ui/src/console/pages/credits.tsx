@@ -37,7 +37,7 @@ export function Credits({ rest }: { rest: string }) {
   );
 }
 
-const endings: Record<string, Meaning> = { completed: "ok", incomplete: "waiting", cancelled: "none" };
+const endings: Record<string, Meaning> = { completed: "ok", incomplete: "warning", cancelled: "none" };
 
 const filters = ["range", "from", "to", "model", "key", "agent", "user", "id"];
 
@@ -63,6 +63,7 @@ function Receipts() {
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={moment(r.startedAt)} class="nowrap">{local(r.startedAt)}</time> },
     {
       title: "Model",
+      grows: true,
       show: (r) => (
         <div>
           <span class="breaks">{r.model.served}</span>
@@ -168,7 +169,7 @@ const adjustments: Record<string, string> = {
 
 function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {
   return (
-    <Dialog title="Receipt" onClose={onClose}>
+    <Dialog title="Receipt" drawer onClose={onClose}>
       <Facts
         of={[
           ["Call", <Id of={r.id} />],
@@ -229,7 +230,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
   );
 }
 
-const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "ok", charge: "none", refund: "info", adjust: "waiting" };
+const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "info", charge: "none", refund: "none", adjust: "warning" };
 
 export function Ledger({ account }: { account?: string }) {
   const pages = useList<LedgerEntry>("/credits/ledger", 50, undefined, { accountId: account });
@@ -245,7 +246,7 @@ export function Ledger({ account }: { account?: string }) {
       columns={[
         { title: "When", show: (r) => <time dateTime={r.createdAt} title={moment(r.createdAt)} class="nowrap">{local(r.createdAt)}</time> },
         { title: "Type", show: (r) => <Badge meaning={kinds[r.type]}>{r.type}</Badge> },
-        { title: "Reason", show: (r) => <span class="breaks">{r.reason ?? <span class="mono">{r.ref ?? "–"}</span>}</span> },
+        { title: "Reason", grows: true, show: (r) => <span class="breaks">{r.reason ?? <span class="mono">{r.ref ?? "–"}</span>}</span> },
         { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} as="ledger" /></> },
       ]}
     />

@@ -25,7 +25,7 @@ const kinds = [
   { id: "embed-tags", title: "Script tags" },
 ];
 
-const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
+const states: Record<Embed["status"], [Meaning, string]> = { pending: ["none", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
 
 export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
   const { api } = useSession();
@@ -55,7 +55,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
           </>
         ),
       },
-      { title: "State", show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
+      { title: "State", keep: 2, show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
       {
         title: "Chat",
         show: (e) =>
@@ -70,7 +70,6 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
       { title: "Refused", show: (e) => <Refusals of={e} onOpen={() => show(({ onClose }) => <Refused of={e} onClose={onClose} />)} /> },
       { title: "Made", show: (e) => <Time at={e.createdAt} /> },
     ],
-    wraps: true,
     actions: [
       { title: "Details", kind: "quiet", dialog: ({ onClose }, e) => <Details path={`${path}/${e.id}`} onClose={onClose} /> },
       {
@@ -114,7 +113,7 @@ function Details({ path, onClose }: { path: string; onClose: () => void }) {
   const { api } = useSession();
   const embed = useLoad((signal) => api.get<Embed>(path, undefined, signal), [api, path]);
   return (
-    <Dialog title="Details" onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
+    <Dialog title="Details" drawer onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
       <States of={embed}>
         {(e) => (
           <Facts
@@ -167,10 +166,10 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       onClose={onClose}
     >
       <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
-      <TextField id="embed-user" label="Visitor" hint="As you call them; may be empty." maxLength={128} value={user} onChange={setUser} />
-      <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
-      <TextField id="embed-messages" label="Messages at most" hint="Empty: 50." type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
-      <TextField id="embed-cap" label="Credits at most" hint="Empty: 5." type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <TextField id="embed-user" label="Visitor" hint="As you call them." placeholder="nobody in particular" maxLength={128} value={user} onChange={setUser} />
+      <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
+      <TextField id="embed-messages" label="Messages at most" placeholder="50" type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
+      <TextField id="embed-cap" label="Credits at most" placeholder="5" type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       <AttachmentsField id="embed-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>

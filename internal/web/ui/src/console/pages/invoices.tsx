@@ -85,6 +85,7 @@ function All({ month }: { month: string }) {
         { title: "Account", show: (s) => <a class="breaks" href={"#/accounts/" + s.accountId}>{s.accountName}</a> },
         {
           title: "Models",
+          tall: true,
           show: (s) => (
             <div>
               {s.charges.map((c) => (
@@ -98,7 +99,7 @@ function All({ month }: { month: string }) {
             </div>
           ),
         },
-        { title: "Charged", number: true, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
+        { title: "Charged", number: true, keep: 2, show: (s) => <Amount of={s.chargedMicro} as="ledger" /> },
         { title: "Closing balance", number: true, show: (s) => <Amount of={s.closingMicro} as="ledger" /> },
         { title: "State", show: (s) => <State of={s} /> },
       ]}
@@ -106,7 +107,7 @@ function All({ month }: { month: string }) {
   );
 }
 
-const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <Badge meaning="waiting">open</Badge>);
+const State = ({ of }: { of: Statement }) => (of.final ? <Badge meaning="ok">final</Badge> : <Badge meaning="info">open</Badge>);
 
 function One({ month }: { month: string }) {
   const { api } = useSession();
@@ -138,7 +139,7 @@ function One({ month }: { month: string }) {
                 rows={s.charges}
                 columns={[
                   { title: "Day", show: (c) => <span class="nowrap">{day(c.day!)}</span> },
-                  { title: "Model", show: (c) => <span class="breaks">{c.model}</span> },
+                  { title: "Model", grows: true, show: (c) => <span class="breaks">{c.model}</span> },
                   { title: "Calls", number: true, show: (c) => count(c.calls) },
                   { title: "Input", number: true, show: (c) => count(c.inputTokens) },
                   { title: "Output", number: true, show: (c) => count(c.outputTokens) },

@@ -12,7 +12,7 @@ import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
 import type { Column } from "../parts/table";
 
-const states: Record<Key["status"], Meaning> = { active: "ok", expired: "waiting", revoked: "failed" };
+const states: Record<Key["status"], Meaning> = { active: "ok", expired: "warning", revoked: "failed" };
 
 export function Keys() {
   const { api, may, offers } = useSession();
@@ -33,6 +33,7 @@ export function Keys() {
         ? [
             {
               title: "Spent today",
+              keep: 2,
               number: true,
               show: (k: Key) => (
                 <div>
@@ -92,7 +93,7 @@ export const keyColumns: Column<Key>[] = [
   { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
   { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
   { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-  { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+  { title: "Last used", keep: 1, show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
 ];
 
 function Mine({ id }: { id: string }) {
@@ -172,10 +173,10 @@ function useLimits(k?: Key) {
     fields: (
       <>
         <TextField id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`} type="datetime-local" value={expires} onChange={setExpires} />
-        <TextField id="key-rate" label="Requests per minute" hint="Empty: the plan's limit." type="number" min={1} step={1} value={perMinute} onChange={setPerMinute} />
-        <TextField id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC." type="number" min="0.000001" step="any" value={perDay} onChange={setPerDay} />
-        <TextField id="key-models" label="Models" hint="Ids or patterns such as alpha-*, with commas between. Empty: all." code value={models} onChange={setModels} />
-        <TextField id="key-networks" label="Networks" hint="Blocks of addresses such as 203.0.113.0/24, with commas between. Empty: all." code value={networks} onChange={setNetworks} />
+        <TextField id="key-rate" label="Requests per minute" placeholder="limit of the plan" type="number" min={1} step={1} value={perMinute} onChange={setPerMinute} />
+        <TextField id="key-day" label="Credits per day" hint="Days are those of UTC." placeholder="no cap" type="number" min="0.000001" step="any" value={perDay} onChange={setPerDay} />
+        <TextField id="key-models" label="Models" hint="Ids or patterns such as alpha-*, with commas between." placeholder="all" code value={models} onChange={setModels} />
+        <TextField id="key-networks" label="Networks" hint="Blocks such as 203.0.113.0/24, with commas between." placeholder="all" code value={networks} onChange={setNetworks} />
         <label class="check">
           <input type="checkbox" checked={endUser} onChange={(e) => setEndUser(e.currentTarget.checked)} /> Refuse calls that name no end user
         </label>

@@ -36,7 +36,6 @@ export function Members() {
         path="/members"
         limit={50}
         label="Members"
-        wraps
         empty={{ title: "No members", text: "Programs and people with a key need no membership. Invite people to give each of them a role and a sign-in of their own." }}
         create={
           changes && {
@@ -138,7 +137,7 @@ function Invite({ onDone, onClose }: { onDone: (made: InvitationWithLink) => voi
     });
   return (
     <FormDialog id="invite" title="Invite" submit="Create the link" action={action} onSubmit={submit} onClose={onClose}>
-      <TextField id="member-name" label="Name" hint="Of the person, as others see it. It may be empty." maxLength={200} value={name} onChange={setName} autofocus />
+      <TextField id="member-name" label="Name" hint="Of the person, as others see it." placeholder="as they give it" maxLength={200} value={name} onChange={setName} autofocus />
       <RoleFields role={role} operatorRole={operatorRole} onRole={setRole} onOperatorRole={setOperatorRole} />
     </FormDialog>
   );

@@ -68,7 +68,7 @@ function Living({ of: l }: { of: NodeList }) {
                   <code class="nowrap" title={n.configHash}>
                     {n.configHash.slice(0, 12)}
                   </code>{" "}
-                  {n.configVersion > 0 && <span class="small muted nowrap">version {n.configVersion}</span>} {!l.sameConfig && n.configHash !== usual && <Badge meaning="waiting">differs</Badge>}
+                  {n.configVersion > 0 && <span class="small muted nowrap">version {n.configVersion}</span>} {!l.sameConfig && n.configHash !== usual && <Badge meaning="warning">differs</Badge>}
                 </div>
               ),
             },

@@ -1,98 +1,301 @@
-// The overview: the balance, the spending, and the served models.
-import type { ProviderList } from "../../lib/contract";
-import { count } from "../../lib/format";
-import type { Credits, Key, List, Meta, Receipt } from "../../lib/types";
+// The overview: what was spent and what it leads to, how calls went, what waits for a
+// person, and who spends. Each part is shown only to those who may read it.
+import type { ComponentChildren } from "preact";
+import { useContext } from "preact/hooks";
+import type { Session } from "../../lib/agents";
+import type { NoticeList, ProviderList, Request, RequestList } from "../../lib/contract";
+import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
+import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Code } from "../parts/code";
-import { Attention } from "../parts/notices";
-import { Empty, States, useLoad } from "../parts/load";
+import { Notices, NoticesContext } from "../parts/notices";
+import { Empty, Skeleton, States, useLoad } from "../parts/load";
+import { useInbox } from "../parts/inbox";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
 import { NoScope } from "../parts/missing";
 import { useSession } from "../parts/session";
 
+const day = 24 * 3_600_000; // milliseconds
+
 export function Overview() {
   const { may, offers } = useSession();
   const sums = may("usage:read") && offers("getUsage");
+  const steps = useSteps();
   return (
     <>
       <header class="head">
         <h1>Overview</h1>
       </header>
-      <Attention />
-      <FirstSteps />
-      <Figures />
-      {sums ? (
-        <>
-          <Spend />
-          <Latest />
-        </>
+      {steps.loading && !steps.data ? (
+        <Skeleton lines={12} />
       ) : (
-        <section class="panel">
-          <Empty title="What was spent is not shown">
-            <NoScope scope="usage:read" />
-          </Empty>
-        </section>
+        <>
+          {steps.data && <FirstSteps of={steps.data} />}
+          <Figures sums={sums} />
+          <div class="cockpit">
+            {sums ? (
+              <Spend />
+            ) : (
+              <section class="panel">
+                <Empty title="What was spent is not shown">
+                  <NoScope scope="usage:read" />
+                </Empty>
+              </section>
+            )}
+            <Waiting />
+          </div>
+          {sums && (
+            <div class="tops">
+              {may("agents:read") && <TopAgents />}
+              {may("operator:read") && <TopAccounts />}
+              <Latest />
+            </div>
+          )}
+          <Served />
+        </>
       )}
-      <Served />
     </>
   );
 }
 
-function Figures() {
-  const { api, me, may, offers } = useSession();
-  const asks = may("usage:read") && offers("getCredits");
+// A Figure is a number that matters, with a line below it.
+function Figure({ title, sub, word, children }: { title: string; sub?: ComponentChildren; word?: boolean; children: ComponentChildren }) {
+  return (
+    <div class="figure panel">
+      <dt>{title}</dt>
+      <dd class={word ? "word" : ""}>{children}</dd>
+      <dd class="sub">{sub ?? "\u00a0"}</dd>
+    </div>
+  );
+}
+
+function Figures({ sums }: { sums: boolean }) {
+  const { api, me, offers } = useSession();
+  const asks = sums && offers("getCredits");
   const balance = useLoad<Partial<Credits>>((signal) => (asks ? api.get<Credits>("/credits", undefined, signal) : Promise.resolve(me.credits)), [api]);
   const now = { ...me.credits, ...balance.data };
   return (
     <dl class="figures">
-      <div class="figure panel">
-        <dt>Credits available</dt>
-        <dd>
-          <Amount of={now.availableMicro} />
-        </dd>
-        <dd class="sub">
-          <Amount of={now.heldMicro} /> held for calls that run
-        </dd>
-      </div>
-      {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
-        <div class="figure panel">
-          <dt>Spent so far</dt>
-          <dd>
-            <Amount of={now.spentMicro} />
-          </dd>
-          <dd class="sub">
-            of <Amount of={now.grantedMicro} /> granted
-          </dd>
-        </div>
+      {sums && <Spending />}
+      <Figure
+        title="Credits available"
+        sub={
+          <>
+            <Amount of={now.heldMicro} /> held
+            {now.grantedMicro !== undefined && (
+              <>
+                {" "}
+                · <Amount of={now.grantedMicro} /> granted
+              </>
+            )}
+          </>
+        }
+      >
+        <Amount of={now.availableMicro} />
+      </Figure>
+      {sums && offers("listRequests") && <Health />}
+      {!sums && (
+        <Figure title="Account" word sub={<Id of={me.id} />}>
+          {me.name}
+        </Figure>
       )}
-      <div class="figure panel">
-        <dt>Plan</dt>
-        <dd class="word">{me.plan.name}</dd>
-        <dd class="sub">{me.plan.gatedModels ? "all models" : "standard models"}</dd>
-      </div>
-      <div class="figure panel">
-        <dt>Account</dt>
-        <dd class="word">{me.name}</dd>
-        <dd class="sub">
-          <Id of={me.id} />
-        </dd>
-      </div>
     </dl>
+  );
+}
+
+// Spending shows today and this month, in the time zone of the browser. The forecast is linear:
+// the month goes on as it went so far.
+function Spending() {
+  const { api } = useSession();
+  const at = Date.now();
+  const today = midnight(at);
+  const start = new Date(new Date(at).getFullYear(), new Date(at).getMonth(), 1).getTime();
+  const end = new Date(new Date(at).getFullYear(), new Date(at).getMonth() + 1, 1).getTime();
+  const read = (from: number, signal: AbortSignal) => api.get<UsageReport>("/usage", { from: new Date(from).toISOString(), groupBy: "day", timezone: zone }, signal);
+  const spent = useLoad((signal) => Promise.all([read(today, signal), read(start, signal)]), [api]);
+  const [ofToday, ofMonth] = spent.data?.map((r) => r.totals) ?? [];
+  const days = (at - start) / day;
+  const step = ofMonth && ofMonth.creditsMicro > 1e6 ? 10_000 : 100; // micro-credits, of the rounded forecast
+  const forecast = ofMonth && (ofMonth.creditsMicro / Math.max(at - start, 1)) * (end - start);
+  return (
+    <>
+      <Figure title="Spent today" sub={ofToday && of(ofToday.calls, "call")}>
+        {ofToday ? <Amount of={ofToday.creditsMicro} /> : "–"}
+      </Figure>
+      <Figure
+        title="This month"
+        sub={
+          forecast !== undefined && (
+            <span title="Linear: the rest of the month costs per hour as much as the month so far.">{days < 1 ? "too early for a forecast" : `≈ ${credits(Math.round(forecast / step) * step)} by ${dayName(dayOf(end - 1))} (linear)`}</span>
+          )
+        }
+      >
+        {ofMonth ? <Amount of={ofMonth.creditsMicro} /> : "–"}
+      </Figure>
+    </>
+  );
+}
+
+// Health shows errors and times of the latest calls of the last 24 hours.
+function Health() {
+  const { api } = useSession();
+  const log = useLoad((signal) => api.get<RequestList>("/requests", { from: new Date(Date.now() - day).toISOString(), limit: 100 }, signal), [api]);
+  const rows = log.data?.data ?? [];
+  const failed = rows.filter((r) => r.status >= 500 || (r.status < 400 && r.errorCode)).length;
+  const refused = rows.filter((r) => r.status >= 400 && r.status < 500).length;
+  const times = rows.filter((r) => r.status < 400).map((r: Request) => r.durationMilliseconds).sort((a, b) => a - b);
+  const quantile = (q: number) => (times.length === 0 ? "–" : duration(times[Math.max(0, Math.ceil(q * times.length) - 1)]!));
+  const among = log.data?.hasMore ? `of the latest ${rows.length}` : `of ${of(rows.length, "call")} in 24 h`;
+  return (
+    <>
+      <Figure
+        title="Errors"
+        sub={
+          <a href="#/requests?range=24h">
+            {among}
+            {refused > 0 && `, ${count(refused)} refused`}
+          </a>
+        }
+      >
+        <span class={failed > 0 ? "bad" : ""}>{log.data ? count(failed) : "–"}</span>
+      </Figure>
+      <Figure title="Latency p50" sub={`p95 ${quantile(0.95)}`}>
+        {quantile(0.5)}
+      </Figure>
+    </>
+  );
+}
+
+const asks: Record<string, string> = { approval: "approval", tool_approval: "approval", tool_call: "program", tool_confirmation: "confirmation" };
+
+// Waiting lists what needs a person: notices, approvals and questions of agents.
+function Waiting() {
+  const { api, may, offers } = useSession();
+  const notices = useContext<NoticeList | undefined>(NoticesContext);
+  const inbox = useInbox();
+  const reads = may("sessions:read") && offers("listAllSessions");
+  const asked = useLoad((signal) => (reads ? api.get<List<Session>>("/sessions", { status: "waiting_for_input", limit: 5 }, signal) : Promise.resolve(undefined)), [api, inbox.calls]);
+  const sessions = asked.data?.data.filter((s) => s.status === "waiting_for_input") ?? [];
+  const nothing = notices && (asked.data || !reads) && notices.data.length + sessions.length === 0 && !inbox.calls;
+  return (
+    <section class="panel" aria-labelledby="attention">
+      <header>
+        <h2 id="attention">Needs attention</h2>
+        {inbox.calls && (
+          <a class="push" href="#/tool-calls">
+            <Badge meaning="waiting">{inbox.calls} to approve</Badge>
+          </a>
+        )}
+      </header>
+      {!notices || (reads && !asked.data && asked.loading) ? (
+        <Skeleton lines={4} />
+      ) : nothing ? (
+        <Empty title="Nothing waits">
+          <p>Approvals, questions of agents, and what fails are shown here.</p>
+        </Empty>
+      ) : (
+        <ul class="waits">
+          <Notices of={notices} />
+          {sessions.map((s) => (
+            <li key={s.id}>
+              <Badge meaning="waiting">{asks[s.pendingInput?.kind ?? "question"] ?? "question"}</Badge>
+              <div>
+                <a href={`#/agents/${s.agentId}/sessions/${s.id}`}>{s.title || s.pendingInput?.prompt || s.id}</a>
+                <div class="small muted">
+                  {s.title && s.pendingInput?.prompt} <Time at={s.updatedAt} />
+                </div>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+const month = () => new Date(Date.now() - 30 * day).toISOString();
+const most = 5; // rows of a ranking
+
+// A Ranking lists who spent most, with a bar for the share of each.
+function Ranking({ title, all, of: rows, none }: { title: string; all: string; of: { id: string; name: string; to: string; spent: number }[]; none: string }) {
+  const top = rows.toSorted((a, b) => b.spent - a.spent).slice(0, most);
+  const id = "ranking-" + title.toLowerCase().replaceAll(" ", "-");
+  return (
+    <section class="panel" aria-labelledby={id}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <a class="push small" href={"#/" + all}>
+          Last 30 days
+        </a>
+      </header>
+      {top.length === 0 ? (
+        <Empty title={none} />
+      ) : (
+        <ol class="ranking">
+          {top.map((r) => (
+            <li key={r.id}>
+              <a class="cut" href={"#/" + r.to} title={r.name}>
+                {r.name}
+              </a>
+              <Amount of={r.spent} as="column" />
+              <progress max={top[0]!.spent || 1} value={r.spent} aria-hidden="true" />
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function TopAgents() {
+  const { api } = useSession();
+  const loaded = useLoad((signal) => Promise.all([api.get<UsageReport>("/usage", { from: month(), groupBy: "agent" }, signal), api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal)]), [api]);
+  return (
+    <States of={loaded} lines={5}>
+      {([usage, agents]) => (
+        <Ranking
+          title="Top agents"
+          all="usage?group=agent&range=30d"
+          none="No agent spent credits"
+          of={usage.data.flatMap((r) => (r.agentId ? [{ id: r.agentId, name: agents.data.find((a) => a.id === r.agentId)?.name ?? r.agentId, to: "agents/" + r.agentId, spent: r.creditsMicro }] : []))}
+        />
+      )}
+    </States>
+  );
+}
+
+function TopAccounts() {
+  const { api } = useSession();
+  const usage = useLoad((signal) => api.get<UsageReport>("/usage", { from: month(), groupBy: "account", accountId: "*" }, signal), [api]);
+  return (
+    <States of={usage} lines={5}>
+      {(u) => (
+        <Ranking
+          title="Top customers"
+          all="usage?group=account&range=30d"
+          none="No account spent credits"
+          of={u.data.flatMap((r) => (r.accountId ? [{ id: r.accountId, name: r.accountName ?? r.accountId, to: "accounts/" + r.accountId, spent: r.creditsMicro }] : []))}
+        />
+      )}
+    </States>
+  );
+}
+
+// useSteps reads what the first steps need; nothing for those who do not run the service.
+function useSteps() {
+  const { api, may, offers } = useSession();
+  const asks = may("operator:read") && offers("listProviders");
+  const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
+  return useLoad(
+    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
+    [api],
   );
 }
 
 // FirstSteps guides an operator to the first answer of a vendor, until a vendor is
 // connected and a call was made.
-function FirstSteps() {
-  const { api, may, offers } = useSession();
-  const asks = may("operator:read") && offers("listProviders");
-  const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
-  const state = useLoad(
-    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
-    [api],
-  );
-  const [providers, keys, receipts] = state.data ?? [];
+function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<ReturnType<typeof useSteps>["data"]> }) {
   if (!providers) return null;
   const connected = providers.data.some((p) => p.wire !== "sandbox");
   const called = (receipts?.data.length ?? 0) > 0;
@@ -145,7 +348,7 @@ function Latest() {
     <section class="panel" aria-labelledby="latest">
       <header>
         <h2 id="latest">Latest calls</h2>
-        <a class="push" href="#/credits">
+        <a class="push small" href="#/credits">
           All receipts
         </a>
       </header>
@@ -160,10 +363,10 @@ function Latest() {
               label="Latest calls"
               rows={list.data}
               columns={[
-                { title: "When", show: (r) => <Time at={r.createdAt} /> },
-                { title: "Model", show: (r) => <span class="nowrap">{r.model.served}</span> },
+                { title: "Model", show: (r) => r.model.served },
+                { title: "When", keep: 1, show: (r) => <Time at={r.createdAt} /> },
                 { title: "Tokens", number: true, show: (r) => count(r.usage.totalTokens) },
-                { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
+                { title: "Credits", number: true, keep: 2, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
               ]}
             />
           )
@@ -179,7 +382,7 @@ function Served() {
   return (
     <section class="panel" aria-labelledby="served">
       <header>
-        <h2 id="served">Models</h2>
+        <h2 id="served">Models and prices</h2>
         {meta.data && (
           <span class="push small muted">
             <code>auto</code> is {meta.data.defaultModel} now
@@ -192,11 +395,11 @@ function Served() {
             label="Models"
             rows={m.models}
             columns={[
-              { title: "Model", show: (r) => <span class="nowrap">{r.id}</span> },
+              { title: "Model", show: (r) => r.id },
               {
                 title: "State",
                 show: (r) =>
-                  !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="waiting">not in your plan</Badge> : r.sandbox ? <Badge meaning="info">sandbox</Badge> : <Badge meaning="ok">served</Badge>,
+                  !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="refused">not in your plan</Badge> : r.sandbox ? <Badge meaning="info">sandbox</Badge> : <Badge meaning="ok">served</Badge>,
               },
               { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} as="column" /> },
               { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} as="column" /> },

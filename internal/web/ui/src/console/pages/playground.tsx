@@ -502,9 +502,9 @@ function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Sid
         {reply && !busy && (
           <div class="meta">
             <span>{reply.model}</span>
-            {other && <Badge meaning="waiting">instead of {side.asked}</Badge>}
+            {other && <Badge meaning="warning">instead of {side.asked}</Badge>}
             {side.stopped && <Badge>stopped</Badge>}
-            {reply.reason && <Badge meaning="waiting">{reply.reason === "max_output_tokens" ? "cut at the longest reply" : "cut by a filter"}</Badge>}
+            {reply.reason && <Badge meaning="warning">{reply.reason === "max_output_tokens" ? "cut at the longest reply" : "cut by a filter"}</Badge>}
             {reply.usage && (
               <span title={`${count(reply.usage.input_tokens_details.cached_tokens)} of the input from the cache, ${count(reply.usage.output_tokens_details.reasoning_tokens)} of the output for reasoning`}>
                 {count(reply.usage.input_tokens)} in, {count(reply.usage.output_tokens)} out tokens

@@ -99,6 +99,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
             { title: "Model", show: (r) => <span class="nowrap">{r.model}</span> },
             {
               title: "State",
+              keep: 2,
               show: (r) => (
                 <>
                   <Badge meaning={states[r.state]?.[0]}>{states[r.state]?.[1] ?? r.state}</Badge>

@@ -61,9 +61,10 @@ export function Requests() {
   const others = !!filter.account;
   const columns: Column<Request>[] = [
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={r.startedAt} class="nowrap">{local(r.startedAt)}</time> },
-    { title: "Status", show: (r) => <Outcome of={r} /> },
+    { title: "Status", keep: 3, show: (r) => <Outcome of={r} /> },
     {
       title: "Model",
+      grows: true,
       show: (r) => (
         <div>
           <span class="breaks">{r.model.served ?? r.model.requested ?? "–"}</span>
@@ -133,7 +134,7 @@ export function Requests() {
           <Text name="provider" label="Provider" filter={filter} change={change} />
           <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
         </Filters>
-        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
+        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} ready={keys.loaded} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
       </section>
       {meta.data && (
         <p class="muted small">
@@ -146,11 +147,12 @@ export function Requests() {
 }
 
 // useKeys returns the names of up to 100 keys of the account by their ids; none if the
-// current key cannot read them.
-export function useKeys(): Map<string, string> {
+// current key cannot read them. loaded reports whether they have arrived: rows that are
+// shown before would move when they do.
+export function useKeys(): Map<string, string> & { loaded: boolean } {
   const { api, may } = useSession();
   const list = useLoad((signal) => (may("keys:write") ? api.get<List<Key>>("/keys", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  return useMemo(() => new Map(list.data?.data.map((k) => [k.id, k.name])), [list.data]);
+  return useMemo(() => Object.assign(new Map(list.data?.data.map((k) => [k.id, k.name])), { loaded: !list.loading }), [list.data, list.loading]);
 }
 
 interface Shown {
@@ -158,7 +160,7 @@ interface Shown {
   onPick: (r: Request) => void;
 }
 
-function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
+function Rows({ ready, query, live, columns, onPick, narrowed }: Shown & { ready: boolean; query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
   const { api } = useSession();
   const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
@@ -209,7 +211,7 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
     }
   };
   return (
-    <States of={first} lines={6}>
+    <States of={ready ? first : { ...first, data: undefined, loading: true }} lines={6}>
       {(page) => {
         const rows = [...newer, ...page.data, ...older.flatMap((p) => p.data)];
         return (
@@ -272,11 +274,11 @@ function One({ id, columns, onPick }: Shown & { id: string }) {
 }
 
 function Outcome({ of: r }: { of: Request }) {
-  const meaning: Meaning = r.status >= 500 ? "failed" : r.status >= 400 || r.errorCode ? "waiting" : "ok";
+  const meaning: Meaning = r.status >= 500 ? "failed" : r.status >= 400 ? "refused" : r.errorCode ? "warning" : "ok";
   return (
     <div>
       <Badge meaning={meaning}>{r.status}</Badge>
-      {r.errorCode && <div class="small breaks">{r.errorCode}</div>}
+      {r.errorCode && <div class="muted breaks">{r.errorCode}</div>}
     </div>
   );
 }
@@ -290,7 +292,7 @@ function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyNam
     r.clamped && "the account could not cover all of it",
   ].filter(Boolean);
   return (
-    <Dialog title="Request" onClose={onClose}>
+    <Dialog title="Request" drawer onClose={onClose}>
       <Facts
         of={[
           ["Request", <Id of={r.id} />],

@@ -123,7 +123,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
         </div>
         <div class="small muted">
           turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
-          {s.model.served && `, ${s.model.served}`} {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
+          {s.model.served && `, ${s.model.served}`} {s.model.fallback && <Badge meaning="warning">instead of {s.model.requested}</Badge>}
         </div>
         {hasSecrets(s.credentials) && (
           <div class="small muted">

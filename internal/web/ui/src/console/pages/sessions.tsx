@@ -28,7 +28,7 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
         </>
       ),
     },
-    { title: "Status", show: (s) => <Status of={s.status} /> },
+    { title: "Status", keep: 3, show: (s) => <Status of={s.status} /> },
     ...(agent ? [{ title: "Agent", show: (s: Session) => agent(s.agentId) }] : []),
     {
       title: "Started by",
@@ -41,8 +41,8 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
       ),
     },
     { title: "Turns", number: true, show: (s) => s.turn.number },
-    { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
-    { title: "Changed", show: (s) => <Time at={s.updatedAt} /> },
+    { title: "Credits", number: true, keep: 1, show: (s) => <Amount of={s.usage.creditsMicro} as="column" /> },
+    { title: "Changed", keep: 2, show: (s) => <Time at={s.updatedAt} /> },
   ];
 }
 

@@ -12,12 +12,12 @@ import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Status } from "../parts/status";
 
-const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
+const states: Record<Task["status"], Meaning> = { active: "ok", paused: "none", finished: "none" };
 const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };
 
 export function TaskState({ of: t }: { of: Task }) {
   return (
-    <Badge meaning={states[t.status]}>
+    <Badge meaning={t.pauseReason && why[t.pauseReason] ? "warning" : states[t.status]}>
       {t.status}
       {t.pauseReason && why[t.pauseReason] && ` ${why[t.pauseReason]}`}
     </Badge>
@@ -36,9 +36,9 @@ export function TasksView({ agentId }: { agentId: string }) {
       empty={{ title: "No scheduled tasks yet", text: "A task starts a session with the agent by the clock: a report each morning, a check each hour." }}
       columns={[
         { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
-        { title: "When", show: (t) => <When of={t.schedule} /> },
-        { title: "State", show: (t) => <TaskState of={t} /> },
-        { title: "Next run", show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
+        { title: "When", keep: 1, show: (t) => <When of={t.schedule} /> },
+        { title: "State", keep: 3, show: (t) => <TaskState of={t} /> },
+        { title: "Next run", keep: 2, show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
         { title: "Last run", show: (t) => (t.lastRun ? <Status of={t.lastRun.status} /> : <span class="muted">none</span>) },
         { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
         { title: "Failed", number: true, show: (t) => count(t.counters.failed) },

@@ -247,6 +247,7 @@ export function Usage() {
                   <Chart
                     label={`${metric.title} by ${group.title.toLowerCase()}`}
                     bars={bars}
+                    unit={metric.title}
                     amount={amount}
                     onPick={!log && group.id === "account" ? undefined : (bar) => {
                       const b = a.bars[bars.indexOf(bar)] ?? a.bars.find((x) => x.name === bar.day)!;

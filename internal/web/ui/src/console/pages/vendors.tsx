@@ -11,6 +11,7 @@ import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { type Ends, useDialogs } from "../parts/resource";
+import { Menu } from "../parts/menu";
 import { useSession } from "../parts/session";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -87,16 +88,10 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
     show: (i: ConfigItem) =>
       writes &&
       (i.source === "managed" || i.source === "shipped") && (
-        <div class="row tight">
-          <Button small onClick={() => dialogs.open(tab, i)}>
-            Edit
-          </Button>
-          {tab === "provider" && (
-            <Button small kind="danger" onClick={() => dialogs.open("remove", i)}>
-              Remove
-            </Button>
-          )}
-        </div>
+        <Menu
+          label={"Actions for " + i.name}
+          items={[{ title: "Edit", onClick: () => dialogs.open(tab, i) }, ...(tab === "provider" ? [{ title: "Remove", danger: true, onClick: () => dialogs.open("remove", i) }] : [])]}
+        />
       ),
   };
   const name = { title: "Name", show: (i: ConfigItem) => <span class="breaks">{i.name}</span> };
@@ -206,9 +201,10 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
             rows={all.versions}
             columns={[
               { title: "Version", number: true, show: (v) => v.version },
-              { title: "Applied", show: (v) => <Time at={v.createdAt} /> },
+              { title: "Applied", keep: 1, show: (v) => <Time at={v.createdAt} /> },
               {
                 title: "Changes",
+                grows: true,
                 show: (v) => (
                   <div>
                     <span class="breaks">{v.changes.join(", ")}</span>

@@ -187,7 +187,7 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
     nothing: "Nothing fits the filter",
     columns: [
       { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
-      { title: "State", show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
+      { title: "State", keep: 2, show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
       {
         title: "Newest attempt",
         show: (d) => (
@@ -248,6 +248,7 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
     <Dialog
       title="Delivery"
       wide
+      drawer
       onClose={onClose}
       footer={
         <>

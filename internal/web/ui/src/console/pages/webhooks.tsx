@@ -45,7 +45,7 @@ function All() {
           ),
         },
         { title: "Events", show: (w) => <span class="small">{eventsOf(w)}</span> },
-        { title: "State", show: (w) => <HookState of={w} /> },
+        { title: "State", keep: 2, show: (w) => <HookState of={w} /> },
         { title: "Last success", show: (w) => (w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : <span class="muted">never</span>) },
       ]}
     />

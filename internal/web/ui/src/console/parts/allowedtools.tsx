@@ -50,7 +50,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
         <span class="small muted">
           {allow.length} of {c.toolCounts.approved} allowed
         </span>{" "}
-        {!c.enabled && <Badge meaning="waiting">switched off</Badge>}
+        {!c.enabled && <Badge meaning="none">switched off</Badge>}
       </summary>
       <States of={list}>
         {({ data }) => {
@@ -72,7 +72,7 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
                   </code>{" "}
                   {t.state !== "approved" && (
                     <>
-                      <Badge meaning="waiting">withheld: {t.state}</Badge> <a href={"#/connections/" + c.id}>look</a>{" "}
+                      <Badge meaning="warning">withheld: {t.state}</Badge> <a href={"#/connections/" + c.id}>look</a>{" "}
                     </>
                   )}
                   <span class="small muted">{t.approval && approvalWords[t.approval]}</span>

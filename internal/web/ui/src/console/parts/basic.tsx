@@ -46,9 +46,10 @@ export function Field(props: { label: string; id: string; hint?: ComponentChildr
   );
 }
 
-export type Meaning = "ok" | "waiting" | "failed" | "info" | "accent" | "none";
+// A Meaning is the kind of a state: ok is a quiet dot, the others are signs.
+export type Meaning = "ok" | "warning" | "refused" | "waiting" | "failed" | "info" | "accent" | "none";
 
-const marks: Partial<Record<Meaning, IconName>> = { ok: "check", waiting: "wait", failed: "cross", info: "info" };
+const marks: Partial<Record<Meaning, IconName>> = { warning: "warning", refused: "refused", waiting: "wait", failed: "cross", info: "info" };
 
 export function Badge({ meaning = "none", children }: { meaning?: Meaning; children: ComponentChildren }) {
   const mark = marks[meaning];
@@ -63,7 +64,7 @@ export function Badge({ meaning = "none", children }: { meaning?: Meaning; child
 export function Notice({ meaning = "info", children }: { meaning?: "ok" | "waiting" | "failed" | "info"; children: ComponentChildren }) {
   return (
     <div class={"notice " + meaning} role={meaning === "failed" ? "alert" : undefined}>
-      <Icon name={meaning === "failed" || meaning === "waiting" ? "warning" : marks[meaning]!} />
+      <Icon name={{ ok: "check", info: "info", failed: "warning", waiting: "warning" }[meaning] as IconName} />
       <div>{children}</div>
     </div>
   );

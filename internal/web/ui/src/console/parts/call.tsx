@@ -104,7 +104,7 @@ function Text({ text, label }: { text: string; label: string }) {
   );
 }
 
-const outcomes: Record<NonNullable<AgentToolCall["outcome"]>, Meaning> = { ok: "ok", error: "failed", denied: "none", unknown: "waiting", expired: "waiting", cancelled: "none" };
+const outcomes: Record<NonNullable<AgentToolCall["outcome"]>, Meaning> = { ok: "ok", error: "failed", denied: "refused", unknown: "warning", expired: "warning", cancelled: "none" };
 
 // Outcome shows the outcome of a call, or its state.
 export function Outcome({ of: c }: { of: AgentToolCall }) {
@@ -218,6 +218,7 @@ export function CallDialog({ id, onClose, onChanged }: { id: string; onClose: ()
     <Dialog
       title={c ? `Call of ${c.tool}` : "Call"}
       wide
+      drawer
       onClose={onClose}
       footer={
         c &&

@@ -2,9 +2,9 @@ import type { Connection } from "../../lib/contract";
 import { Badge, type Meaning } from "./basic";
 
 const states: Record<string, [Meaning, string]> = {
-  unchecked: ["info", "not asked yet"],
+  unchecked: ["none", "not asked yet"],
   ready: ["ok", "ready"],
-  review_needed: ["waiting", "review needed"],
+  review_needed: ["warning", "review needed"],
   needs_authorization: ["failed", "needs authorization"],
   unreachable: ["failed", "not reached"],
   disabled: ["none", "switched off"],

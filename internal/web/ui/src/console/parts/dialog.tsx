@@ -4,8 +4,9 @@ import { Button } from "./basic";
 
 // A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
 // gives the focus back.
-// One that stays is closed by its buttons only.
-export function Dialog({ title, wide, stays, onClose, footer, children }: { title: string; wide?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+// One that stays is closed by its buttons only. A drawer is at the right edge of the
+// window, for the details of a row. A bare one has no header.
+export function Dialog({ title, wide, form, drawer, bare, stays, onClose, footer, children }: { title: string; wide?: boolean; form?: boolean; drawer?: boolean; bare?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = at.current!;
@@ -21,23 +22,35 @@ export function Dialog({ title, wide, stays, onClose, footer, children }: { titl
   return (
     <dialog
       ref={at}
-      class={"dialog" + (wide ? " wide" : "")}
+      class={"dialog" + (wide ? " wide" : "") + (form ? " of-form" : "") + (drawer ? " drawer" : "") + (bare ? " bare" : "")}
       tabIndex={-1}
       aria-label={title}
       onKeyDown={(event) => {
         // A browser closes a dialog at the second Escape, whatever becomes of its event.
         if (stays && event.key === "Escape") event.preventDefault();
       }}
+      onClick={(event) => {
+        // A click on the backdrop closes what holds no work that could be lost.
+        if ((drawer || bare) && event.target === at.current) onClose();
+      }}
       onCancel={(event) => {
         event.preventDefault();
         if (!stays) onClose();
       }}
     >
-      <header>
-        <h2>{title}</h2>
-        {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
-      </header>
-      <div class="body stack">{children}</div>
+      {bare ? (
+        children
+      ) : (
+        <>
+          <header>
+            <h2>{title}</h2>
+            {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
+          </header>
+          <div class="body stack" tabIndex={drawer ? 0 : undefined}>
+            {children}
+          </div>
+        </>
+      )}
       {footer && <footer>{footer}</footer>}
     </dialog>
   );

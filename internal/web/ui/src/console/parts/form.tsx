@@ -45,6 +45,7 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
   return (
     <Dialog
       title={props.title}
+      form={!props.wide}
       wide={props.wide}
       onClose={props.onClose}
       footer={
@@ -58,7 +59,7 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
     >
       <form
         id={props.id}
-        class="stack"
+        class="stack form"
         onSubmit={(event) => {
           event.preventDefault();
           props.onSubmit();

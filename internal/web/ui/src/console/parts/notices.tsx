@@ -1,6 +1,5 @@
 // What needs attention now: one list for the Overview and the count in the navigation.
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
 import type { NoticeList } from "../../lib/contract";
 import { Badge, Time } from "./basic";
 import { type Loaded, useLive, useLoad } from "./load";
@@ -17,29 +16,25 @@ export function useLiveNotices(page: string | undefined): Loaded<NoticeList> {
   return notices;
 }
 
-export const NoticesContext = createContext<NoticeList>({ data: [] });
+export const NoticesContext = createContext<NoticeList | undefined>(undefined);
 
-// Attention lists the notices; nothing if there are none.
-export function Attention() {
-  const { data } = useContext(NoticesContext);
-  if (data.length === 0) return null;
+// Notices are the entries of the list.
+export function Notices({ of: { data } }: { of: NoticeList }) {
   return (
-    <section class="panel" aria-labelledby="attention">
-      <header>
-        <h2 id="attention">Needs attention</h2>
-      </header>
-      <div class="body stack">
-        {data.map((n) => (
-          <p key={n.type + n.subject + n.message}>
-            <Badge meaning={n.type === "budget.threshold" ? "waiting" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge> <a href={"#/" + n.consolePath}>{n.message}</a>{" "}
+    <>
+      {data.map((n) => (
+        <li key={n.type + n.subject + n.message}>
+          <Badge meaning={n.type === "budget.threshold" ? "warning" : "failed"}>{n.scope === "service" ? "service" : "account"}</Badge>
+          <div>
+            <a href={"#/" + n.consolePath}>{n.message}</a>{" "}
             {n.since && (
-              <span class="small muted">
+              <div class="small muted">
                 since <Time at={n.since} />
-              </span>
+              </div>
             )}
-          </p>
-        ))}
-      </div>
-    </section>
+          </div>
+        </li>
+      ))}
+    </>
   );
 }

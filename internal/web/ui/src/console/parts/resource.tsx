@@ -2,12 +2,13 @@
 // filters, its table, what can be done with a row, and the dialogs for it. A page declares
 // all that; what the list operation does not offer, it leaves out. Start with Resource.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Query } from "../../lib/api";
 import type { List } from "../../lib/types";
 import { Button } from "./basic";
 import { type Choice, Filters, Pick, Text } from "./filter";
 import { Empty } from "./load";
+import { Menu } from "./menu";
 import { useFilter } from "./router";
 import { type Column, Pages, useList } from "./table";
 import { toast } from "./toast";
@@ -44,7 +45,8 @@ export function useDialogs<K extends PropertyKey, A = void>(dialogs: Record<K, (
   };
 }
 
-// An Action is a button in each row. It opens a dialog or runs at once.
+// An Action is a button or an entry of the menu in each row. It opens a dialog or runs at
+// once.
 export interface Action<T> {
   title: string | ((row: T) => ComponentChildren);
   kind?: "danger" | "quiet" | ((row: T) => "plain" | "quiet");
@@ -82,7 +84,6 @@ export interface Resource<T> {
   total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
   actions?: Action<T>[];
-  wraps?: boolean; // the buttons of a row may need more than one line
   create?: { title: string; look?: "plain" | "small"; disabled?: boolean; dialog: Dialog } | false;
 }
 
@@ -96,20 +97,27 @@ export function useResource<T extends object>(r: Resource<T>) {
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
   const actions = r.actions ?? [];
   const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
+  // The palette opens the form for a new object by an address.
+  useEffect(() => {
+    if (!filter.new || !r.create) return;
+    change({ new: "" });
+    open(actions.length, undefined);
+  }, [filter.new, !r.create]);
+  // One action is a button. Several, and those that destroy, are in a menu.
   const buttons: Column<T> = {
     title: "",
-    show: (row) => (
-      <div class={r.wraps ? "row" : "row tight"}>
-        {actions.map(
-          (a, i) =>
-            (a.when?.(row) ?? true) && (
-              <Button small kind={typeof a.kind === "function" ? a.kind(row) : a.kind} onClick={() => (a.run ? a.run(row, pages.first.reload) : open(i, row))}>
-                {typeof a.title === "string" ? a.title : a.title(row)}
-              </Button>
-            ),
-        )}
-      </div>
-    ),
+    show: (row) => {
+      const all = actions.map((a, i) => ({ ...a, onClick: () => (a.run ? a.run(row, pages.first.reload) : open(i, row)) })).filter((a) => a.when?.(row) ?? true);
+      const named = all.map((a) => ({ title: typeof a.title === "function" ? a.title(row) : a.title, danger: a.kind === "danger", onClick: a.onClick }));
+      if (all.length === 0) return null;
+      if (actions.length > 1 || all[0]!.kind === "danger") return <Menu label={"Actions" + ("name" in row ? " for " + row.name : "")} items={named} />;
+      const kind = all[0]!.kind;
+      return (
+        <Button small kind={typeof kind === "function" ? kind(row) : kind} onClick={named[0]!.onClick}>
+          {named[0]!.title}
+        </Button>
+      );
+    },
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };

@@ -24,7 +24,7 @@ interface Policy {
   idempotencyArgument: string | null;
 }
 
-const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
+const meanings: Record<ConnectionTool["state"], Meaning> = { new: "info", approved: "ok", changed: "warning", missing: "failed", rejected: "none", invalid: "failed" };
 
 // policyOf returns the review of a tool, or the suggestion from its annotations.
 const policyOf = (t: ConnectionTool): Policy => ({

@@ -53,7 +53,7 @@ export function Spend({ account }: { account?: string }) {
               <p class="muted small">
                 <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of {zone}.
               </p>
-              <Chart label="Credits by day and model" bars={bars} amount={credits} />
+              <Chart label="Credits by day and model" bars={bars} unit="Credits" amount={credits} />
             </div>
           );
         }}

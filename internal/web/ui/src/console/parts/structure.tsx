@@ -114,7 +114,7 @@ export function Calls({ calls, onResults }: { calls: ToolCall[]; onResults?: (re
             <span>
               Calls <code>{c.name}</code>
             </span>
-            {c.cut && <Badge meaning="waiting">cut off</Badge>}
+            {c.cut && <Badge meaning="warning">cut off</Badge>}
           </div>
           <pre tabIndex={0} aria-label={`Arguments of ${c.name}`}>{pretty(c.arguments)}</pre>
           {answers && (

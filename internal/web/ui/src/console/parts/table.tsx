@@ -1,43 +1,105 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Problem, Query } from "../../lib/api";
 import { count } from "../../lib/format";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
 import { Button } from "./basic";
+import { Dialog } from "./dialog";
+import { Facts } from "./facts";
 import { asProblem, Failure, type Loaded, States, useLoad } from "./load";
 
 export interface Column<T> {
-  title: string;
+  title: string; // "" for the buttons of a row
   show: (row: T) => ComponentChildren;
   number?: boolean;
+  keep?: number; // a column with a smaller number, or further to the right, is hidden first
+  grows?: boolean; // takes the width that is left; without one, the first column does
+  tall?: boolean; // may have several lines
 }
 
-// A Table is a list of cards on a narrow window: each cell brings the title of its
-// column. A click anywhere in a row calls onPick; for the keyboard a cell has a
-// button that does the same.
+// fit hides columns of a table, the least important first, until it is as wide as its box. It
+// returns their number.
+function fit(box: HTMLElement, columns: number): number {
+  const table = box.firstElementChild as HTMLElement;
+  for (let n = 0; ; n++) {
+    table.dataset.drops = String(n);
+    if (n === columns || box.scrollWidth <= box.clientWidth) return n;
+  }
+}
+
+const limits = 9; // columns that can be hidden
+
+// A Table has one line for each row. In a narrow window the less important columns are hidden,
+// and a phone shows cards: each cell brings the title of its column. A click anywhere in a row,
+// or Enter, calls onPick; without it, a row whose columns are hidden shows all in a drawer. Arrow
+// keys move among the rows.
 export function Table<T extends object>({ columns, rows, label, onPick }: { columns: Column<T>[]; rows: T[]; label: string; onPick?: (row: T) => void }) {
-  const pick = (event: MouseEvent, row: T) => {
-    const from = event.target as HTMLElement;
-    if (!from.closest("a, button, input, select, label") && !getSelection()?.toString()) onPick!(row);
+  const box = useRef<HTMLDivElement>(null);
+  const [dropped, setDropped] = useState(0);
+  const [at, setAt] = useState(0); // the row that Tab reaches
+  const [open, setOpen] = useState<T>();
+  const grows = Math.max(columns.findIndex((c) => c.grows), 0);
+  const order = columns
+    .map((c, i) => ({ i, keep: c.keep ?? 0, fixed: i === grows || i === 0 || c.title === "" }))
+    .filter((c) => !c.fixed)
+    .sort((a, b) => a.keep - b.keep || b.i - a.i)
+    .slice(0, limits)
+    .map((c) => c.i);
+  const refit = () => {
+    if (box.current) setDropped(fit(box.current, order.length));
   };
+  useLayoutEffect(refit);
+  useEffect(() => {
+    const watch = new ResizeObserver(refit);
+    watch.observe(box.current!);
+    return () => watch.disconnect();
+  }, [order.length]);
+  const pick = onPick ?? (dropped > 0 ? setOpen : undefined);
+  const onClick = (event: MouseEvent, row: T) => {
+    const from = event.target as HTMLElement;
+    if (!from.closest("a, button, input, select, label, summary, textarea, [popover]") && !getSelection()?.toString()) pick!(row);
+  };
+  const onKeyDown = (event: KeyboardEvent, row: T) => {
+    const from = event.target as HTMLElement;
+    if (from !== event.currentTarget) return;
+    const to = { ArrowDown: from.nextElementSibling, ArrowUp: from.previousElementSibling }[event.key];
+    if (event.key === "Enter") pick!(row);
+    else if (to) (to as HTMLElement).focus();
+    else return;
+    event.preventDefault();
+  };
+  // The whole of a text that is cut is shown on hover.
+  const onMouseOver = (event: MouseEvent) => {
+    const cell = (event.target as HTMLElement).closest("td");
+    if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
+  };
+  const look = (c: Column<T>, i: number) =>
+    [c.number && "num", i === grows && "grows", c.tall && "tall", c.title === "" && "acts", order.includes(i) && "drop" + (order.indexOf(i) + 1)].filter(Boolean).join(" ");
   return (
-    <div class="scrolls" tabIndex={0} role="group" aria-label={label}>
+    <div class="scrolls" ref={box} tabIndex={pick ? undefined : 0} role="group" aria-label={label}>
       <table class="table">
         <thead>
           <tr>
-            {columns.map((c) => (
-              <th scope="col" class={c.number ? "num" : ""}>
+            {columns.map((c, i) => (
+              <th scope="col" class={look(c, i)}>
                 {c.title ? c.title : <span class="unseen">Actions</span>}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={"id" in row ? String(row.id) : i} class={onPick ? "picks" : ""} onClick={onPick && ((event) => pick(event, row))}>
-              {columns.map((c) => (
-                <td class={c.number ? "num" : ""} data-title={c.title}>
+        <tbody onMouseOver={onMouseOver}>
+          {rows.map((row, n) => (
+            <tr
+              key={"id" in row ? String(row.id) : n}
+              class={pick ? "picks" : ""}
+              tabIndex={pick ? (n === Math.min(at, rows.length - 1) ? 0 : -1) : undefined}
+              onFocus={pick && (() => setAt(n))}
+              onClick={pick && ((event) => onClick(event, row))}
+              onKeyDown={pick && ((event) => onKeyDown(event, row))}
+            >
+              {columns.map((c, i) => (
+                <td class={look(c, i)} data-title={c.title}>
                   {c.show(row)}
                 </td>
               ))}
@@ -45,6 +107,11 @@ export function Table<T extends object>({ columns, rows, label, onPick }: { colu
           ))}
         </tbody>
       </table>
+      {open && (
+        <Dialog title={label} drawer onClose={() => setOpen(undefined)}>
+          <Facts of={columns.filter((c) => c.title).map((c) => [c.title, c.show(open)])} />
+        </Dialog>
+      )}
     </div>
   );
 }

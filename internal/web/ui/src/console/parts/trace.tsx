@@ -85,7 +85,7 @@ export function turnsOf(events: SessionEvent[]): Turn[] {
       if (row.call) {
         row.call.done = e;
         row.until = e.createdAt;
-        row.meaning = e.outcome && e.outcome !== "ok" && e.outcome !== "error" ? "waiting" : e.isError ? "failed" : "ok";
+        row.meaning = e.outcome && e.outcome !== "ok" && e.outcome !== "error" ? "warning" : e.isError ? "failed" : "ok";
       }
     } else {
       const row = plain(e);
@@ -110,7 +110,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
     case "session.status":
       return { title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
     case "turn.recovered":
-      return { meaning: "waiting", title: `Turn ${e.turn} started again`, detail: `attempt ${e.attempt}` };
+      return { meaning: "warning", title: `Turn ${e.turn} started again`, detail: `attempt ${e.attempt}` };
     case "drive.written":
       return { meaning: "ok", title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: e.path };
     case "input.requested":
@@ -123,7 +123,7 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
     case "input.expired":
       return { meaning: "failed", title: "Nobody answered in time" };
     case "tools.withheld":
-      return { meaning: "waiting", title: "Tools are withheld", detail: e.tools && <WithheldTools of={e.tools} /> };
+      return { meaning: "warning", title: "Tools are withheld", detail: e.tools && <WithheldTools of={e.tools} /> };
     case "error":
       return { meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
   }
@@ -261,7 +261,7 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
   return (
     <details onToggle={(e) => open(e.currentTarget.open)}>
       <summary>
-        Tool <code>{call!.name}</code> {done?.outcome && done.outcome !== "ok" && done.outcome !== "error" ? <Badge meaning="waiting">{done.outcome}</Badge> : done?.isError && <Badge meaning="failed">failed</Badge>}
+        Tool <code>{call!.name}</code> {done?.outcome && done.outcome !== "ok" && done.outcome !== "error" ? <Badge meaning="warning">{done.outcome}</Badge> : done?.isError && <Badge meaning="failed">failed</Badge>}
         {done && !done.isError && done.bytes !== undefined && <span class="small muted">{size(done.bytes)}</span>}
       </summary>
       {call!.row && <CallInLog id={call!.row} />}

@@ -14,7 +14,7 @@ const outcomes: Record<ConnectionToolTest["outcome"], [Meaning, string]> = {
   error: ["failed", "The tool answered that it failed."],
   not_sent: ["failed", "The server was not asked: nothing happened."],
   refused: ["failed", "The server refused the call: nothing happened."],
-  unknown: ["waiting", "Nobody knows whether it was done. Look before you call it again."],
+  unknown: ["warning", "Nobody knows whether it was done. Look before you call it again."],
 };
 
 export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTool; onClose: () => void }) {

@@ -35,7 +35,7 @@ export const whyDisabled = (w: Webhook): string => reasons[w.disabledReason ?? "
 const states: Record<string, [Meaning, string]> = { enabled: ["ok", "enabled"], disabled: ["failed", "disabled"], secret_unreadable: ["failed", "secret unreadable"] };
 
 export function HookState({ of: w }: { of: Webhook }) {
-  const [meaning, word] = w.status === "enabled" && w.failingSince ? (["waiting", "failing"] as const) : w.status === "enabled" && !w.url ? (["none", "to be read"] as const) : (states[w.status] ?? ["none", w.status]);
+  const [meaning, word] = w.status === "enabled" && w.failingSince ? (["warning", "failing"] as const) : w.status === "enabled" && !w.url ? (["none", "to be read"] as const) : (states[w.status] ?? ["none", w.status]);
   return (
     <>
       <Badge meaning={meaning}>{word}</Badge>

@@ -1,0 +1,194 @@
+// The palette finds pages, actions and objects by name; with "?" the keyboard shortcuts are
+// listed. Both work without a mouse.
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { List } from "../../lib/types";
+import { Dialog } from "./dialog";
+import { Icon, type IconName } from "./icon";
+import { go, withFilter } from "./router";
+import { type Session, showAccount, useSession } from "./session";
+
+export const commandKey = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
+
+const pause = 150; // milliseconds after the last letter before the server is searched
+const hits = 5; // objects of a kind
+
+type Shown = "palette" | "keys" | undefined;
+
+// useKeyboard opens the palette with Ctrl-K, the list of shortcuts with "?", and focuses the
+// search of the page with "/".
+export function useKeyboard() {
+  const [shown, setShown] = useState<Shown>();
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      const from = event.target as HTMLElement;
+      if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey) {
+        event.preventDefault();
+        if (!document.querySelector("dialog[open]")) setShown("palette");
+        return;
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || from.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
+      const search = document.querySelector<HTMLInputElement>("main input[type=search]");
+      if (event.key === "?") setShown("keys");
+      else if (event.key === "/" && search) search.focus();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+  return { shown, show: (what: Shown) => setShown(what), close: () => setShown(undefined) };
+}
+
+interface Entry {
+  title: string;
+  kind: string;
+  icon: IconName;
+  to: string; // an address of the console
+  run?: () => void; // instead of going there
+}
+
+// actions are what can be begun from anywhere: the title, the address, the scope and the
+// operation that they need.
+const actions: { title: string; to: string; scope: string; needs: string }[] = [
+  { title: "New agent", to: "agents?new=1", scope: "agents:write", needs: "createAgent" },
+  { title: "New key", to: "keys?new=1", scope: "keys:write", needs: "createKey" },
+  { title: "New webhook", to: "webhooks?new=1", scope: "webhooks:write", needs: "createWebhook" },
+  { title: "New account", to: "accounts?new=1", scope: "operator", needs: "createAccount" },
+  { title: "Invite a member", to: "members?new=1", scope: "account:write", needs: "inviteMember" },
+];
+
+// searched are the lists that the server searches with the parameter q.
+const searched: { path: string; kind: string; icon: IconName; scope: string; needs: string; to: (id: string) => string }[] = [
+  { path: "/accounts", kind: "Account", icon: "accounts", scope: "operator:read", needs: "listAccounts", to: (id) => "accounts/" + id },
+];
+
+const isId = /^(req|resp)_[0-9a-z]{20,}$/i;
+
+// useFound returns the objects that the server finds for a text.
+function useFound(words: string, session: Session): Entry[] {
+  const [found, setFound] = useState<Entry[]>([]);
+  useEffect(() => {
+    setFound([]);
+    if (words.length < 2) return;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      for (const s of searched) {
+        if (!session.may(s.scope) || !session.offers(s.needs)) continue;
+        session.api.get<List<{ id: string; name: string }>>(s.path, { q: words, limit: hits }, stop.signal).then(
+          (list) => setFound((old) => [...old, ...list.data.map((o) => ({ title: o.name, kind: s.kind, icon: s.icon, to: s.to(o.id) }))]),
+          () => {}, // the pages are still found
+        );
+      }
+    }, pause);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [words]);
+  return found;
+}
+
+// A Palette offers the pages of the navigation and the actions that the key or the role may
+// use.
+export function Palette({ pages, onClose }: { pages: { path: string; title: string; icon: IconName; group: string }[]; onClose: () => void }) {
+  const session = useSession();
+  const id = useId();
+  const list = useRef<HTMLUListElement>(null);
+  const [typed, setTyped] = useState("");
+  const [at, setAt] = useState(0);
+  const words = typed.trim().toLowerCase();
+  const fixed: Entry[] = [
+    ...pages.map((p) => ({ title: p.title, kind: p.group ? p.group : "Page", icon: p.icon, to: p.path })),
+    ...(session.who.accounts.length > 1 ? session.who.accounts.map((a) => ({ title: a.name, kind: "Switch account", icon: "accounts" as const, to: a.id, run: () => showAccount(a.id) })) : []),
+    ...actions.filter((a) => session.may(a.scope) && session.offers(a.needs)).map((a) => ({ title: a.title, kind: "Action", icon: "plus" as const, to: a.to })),
+  ];
+  const entries = [
+    ...(isId.test(words) ? [{ title: "Request " + words, kind: "Request", icon: "requests" as const, to: withFilter("requests", { id: words }) }] : []),
+    ...fixed.filter((e) => words.split(/\s+/).every((w) => e.title.toLowerCase().includes(w) || e.kind.toLowerCase().includes(w))),
+    ...useFound(words, session),
+  ];
+  const active = Math.min(at, entries.length - 1);
+  useEffect(() => list.current?.children[active]?.scrollIntoView({ block: "nearest" }), [active]);
+  const open = (entry: Entry | undefined) => {
+    if (!entry) return;
+    onClose();
+    if (entry.run) entry.run();
+    else go(entry.to);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Enter") open(entries[active]);
+    else if (step && entries.length > 0) setAt((active + step + entries.length) % entries.length);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <Dialog title="Search" bare onClose={onClose}>
+      <div class="palette">
+        <div class="seek-in">
+          <Icon name="search" />
+          <input
+            type="text"
+            role="combobox"
+            aria-label="Search pages, actions and objects"
+            aria-expanded="true"
+            aria-controls={id}
+            aria-autocomplete="list"
+            aria-activedescendant={entries.length > 0 ? id + active : undefined}
+            placeholder="Pages, actions, names or ids"
+            autocomplete="off"
+            spellcheck={false}
+            autofocus
+            value={typed}
+            onInput={(event) => {
+              setTyped(event.currentTarget.value);
+              setAt(0);
+            }}
+            onKeyDown={onKeyDown}
+          />
+          <kbd>Esc</kbd>
+        </div>
+        <ul ref={list} id={id} role="listbox" aria-label="Results">
+          {entries.map((e, i) => (
+            <li id={id + i} key={e.to + e.title} role="option" aria-selected={i === active} onMouseMove={() => setAt(i)} onClick={() => open(e)}>
+              <Icon name={e.icon} />
+              <span class="cut">{e.title}</span>
+              <span class="kind">{e.kind}</span>
+            </li>
+          ))}
+        </ul>
+        {entries.length === 0 && <p class="pad muted">No results.</p>}
+      </div>
+    </Dialog>
+  );
+}
+
+const shortcuts: [keys: string[], what: string][] = [
+  [[commandKey, "K"], "Search pages, actions and objects"],
+  [["/"], "Search this page"],
+  [["↑", "↓"], "Move among the rows of a table"],
+  [["Enter"], "Open the row"],
+  [["A"], "Approve the selected tool call"],
+  [["R"], "Reject the selected tool call"],
+  [["Esc"], "Close"],
+  [["?"], "Show these shortcuts"],
+];
+
+export function Shortcuts({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
+      <dl class="facts shortcuts">
+        {shortcuts.map(([keys, what]) => (
+          <>
+            <dt>
+              {keys.map((key) => (
+                <kbd>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}
