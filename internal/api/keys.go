@@ -83,10 +83,10 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	if by := in.Caller.Key; accountID == by.AccountID && !by.Manages(stoa.Key{}) {
 		member = by.MemberID
 	}
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID, member)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
-		return s.Keys.List(ctx, tx, accountID, member, p.Page)
-	}, contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID, member, in.Params.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, store.Cursor, error) {
+		return s.Keys.List(ctx, tx, accountID, member, in.Params.Q, p.Page)
+	}, contractKey)
 }
 
 // getKey serves GET /api/v1/keys/{id}.

@@ -55,12 +55,10 @@ func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, er
 func NoKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
 // Keys lists an account's keys with secrets, revoked and expired ones too: all of them, or those
-// of a member.
-func (tx *Tx) Keys(ctx context.Context, accountID, memberID string, p Page) ([]stoa.Key, bool, error) {
-	if memberID != "" {
-		return keys.page(ctx, tx, p, `account_id = $1 AND kind = '' AND member_id = $2`, accountID, memberID)
-	}
-	return keys.page(ctx, tx, p, `account_id = $1 AND kind = ''`, accountID)
+// of a member. A text narrows them to those with it in their name or id; see [Tx.Agents].
+func (tx *Tx) Keys(ctx context.Context, accountID, memberID, text string, p Page) ([]stoa.Key, Cursor, error) {
+	args, cond := narrow([]any{accountID}, "member_id", memberID)
+	return keys.search(ctx, tx, p, filtered{from: `FROM keys WHERE account_id = $1 AND kind = ''` + cond, args: args, search: textSearch{text, []string{"name", "id"}}})
 }
 
 // UpdateKey writes a key's name, scopes, limits, lists, expiry and revocation. A key in force without

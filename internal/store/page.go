@@ -71,7 +71,8 @@ type filtered struct {
 	args []any    // of from
 	rest []string // pairs of a column and the value that it must have; empty values do not count
 
-	tests []test // further conditions, which require reading the rows
+	tests  []test     // further conditions, which require reading the rows
+	search textSearch // a text that the rows must have
 }
 
 // A test is a condition with one value, whose placeholder is $%d.
@@ -87,14 +88,26 @@ func (f filtered) rows(p Page) (query string, args []any) {
 		where, order, more := p.clause(len(f.args) + 1)
 		return `SELECT * ` + f.from + where + order, append(slices.Clip(f.args), more...)
 	}
+	query, args = f.looked(p, `*`)
+	return query + fmt.Sprintf(` LIMIT $%d`, len(args)+1), append(args, p.limit()+1)
+}
+
+// looked returns the SELECT for those of the first maxLooked rows that match the further
+// conditions, with its arguments.
+func (f filtered) looked(p Page, columns string) (query string, args []any) {
 	where, order, more := p.from(len(f.args) + 1)
-	args, rest := narrow(append(slices.Clip(f.args), more...), f.rest...)
+	rest, args := f.conditions(append(slices.Clip(f.args), more...))
+	return fmt.Sprintf(`SELECT %s FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s`, columns, f.from, where, order, maxLooked, rest, order), args
+}
+
+// conditions returns the further conditions, with their values after these arguments.
+func (f filtered) conditions(args []any) (cond string, all []any) {
+	all, cond = narrow(slices.Clip(args), f.rest...)
 	for _, t := range f.tests {
-		args = append(args, t.value)
-		rest += fmt.Sprintf(" AND "+t.cond, len(args))
+		all = append(all, t.value)
+		cond += fmt.Sprintf(" AND "+t.cond, len(all))
 	}
-	return fmt.Sprintf(`SELECT * FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s LIMIT $%d`, f.from, where, order, maxLooked, rest, order, len(args)+1),
-		append(args, p.limit()+1)
+	return cond, all
 }
 
 // filteredPage returns a page of a filtered list, and the cursor of the next one, or the
@@ -102,6 +115,17 @@ func (f filtered) rows(p Page) (query string, args []any) {
 // a row's position.
 func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
 	query, args := f.rows(p)
+	if f.search.text != "" {
+		ids, err := f.found(ctx, tx, p)
+		if err != nil {
+			return nil, Cursor{}, err
+		}
+		if len(ids) == 0 {
+			next, err := f.next(ctx, tx, p, false, Cursor{})
+			return nil, next, err
+		}
+		query, args = f.rowsOf(p, ids)
+	}
 	rows, more, err := listPage(ctx, tx, p, scan, before+query+after, args...)
 	if err != nil {
 		return nil, Cursor{}, err
@@ -121,7 +145,7 @@ func (f filtered) hasTests() bool {
 			return true
 		}
 	}
-	return len(f.tests) > 0
+	return len(f.tests) > 0 || f.search.text != ""
 }
 
 // next returns the cursor of the page after these rows: their last row if the query had

@@ -70,6 +70,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  spaceName?: string;
   timezone: string;
   tools: AgentTool[];
   updatedAt: string;
@@ -108,6 +109,7 @@ export interface AgentTool {
 
 export interface AgentToolCall {
   agentId: string;
+  agentName?: string;
   approval: ToolCallApproval | null;
   approvalInputId: string | null;
   arguments: ToolArgumentsValue;
@@ -524,6 +526,7 @@ export interface Connection {
   protocol: ConnectionProtocol;
   sessions: "turn" | "session";
   spaceId: string;
+  spaceName?: string;
   status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable" | "disabled";
   toolCounts: ConnectionToolCounts;
   updatedAt: string;
@@ -2220,6 +2223,7 @@ export interface ProviderTest {
 export interface Receipt {
   adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed" | "grammar_in_words" | "items_left_out")[];
   agentId: string | null;
+  agentName?: string;
   cache: ReceiptCache;
   capped: boolean;
   clamped: boolean;
@@ -2232,6 +2236,7 @@ export interface Receipt {
   id: string;
   ignored?: string[];
   keyId: string;
+  keyName?: string;
   memberId: string | null;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
@@ -2344,6 +2349,7 @@ export interface RefusedOrigin {
 
 export interface Request {
   accountId: string;
+  accountName?: string;
   attempts: number;
   cachedInputTokens: number;
   clamped: boolean;
@@ -2358,6 +2364,7 @@ export interface Request {
   id: string;
   inputTokens: number;
   keyId: string;
+  keyName?: string;
   model: {
     requested: string | null;
     served: string | null;
@@ -2373,6 +2380,25 @@ export interface Request {
   timeToFirstTokenMilliseconds: number | null;
 }
 
+export interface RequestGroup {
+  accountId?: string;
+  accountName?: string;
+  creditsMicro: number;
+  errors: number;
+  from?: string | null;
+  inputTokens: number;
+  keyId?: string;
+  keyName?: string;
+  medianDurationMilliseconds: number | null;
+  medianTimeToFirstTokenMilliseconds: number | null;
+  model?: string | null;
+  outputTokens: number;
+  p95DurationMilliseconds: number | null;
+  p95TimeToFirstTokenMilliseconds: number | null;
+  provider?: string | null;
+  requests: number;
+}
+
 export interface RequestList {
   data: Request[];
   dropped: {
@@ -2383,6 +2409,24 @@ export interface RequestList {
   followCursor: string;
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface RequestSummary {
+  complete: boolean;
+  data: RequestGroup[];
+  totals: RequestSums;
+}
+
+export interface RequestSums {
+  creditsMicro: number;
+  errors: number;
+  inputTokens: number;
+  medianDurationMilliseconds: number | null;
+  medianTimeToFirstTokenMilliseconds: number | null;
+  outputTokens: number;
+  p95DurationMilliseconds: number | null;
+  p95TimeToFirstTokenMilliseconds: number | null;
+  requests: number;
 }
 
 export interface RereadDriveFile {
@@ -2798,6 +2842,7 @@ export interface SendMessage {
 
 export interface Session {
   agentId: string;
+  agentName?: string;
   agentVersion: number;
   createdAt: string;
   credentials?: Record<string, string> | null;
@@ -3412,6 +3457,7 @@ export interface UsageRow {
   accountId?: string;
   accountName?: string;
   agentId?: string | null;
+  agentName?: string;
   cachedInputTokens: number;
   calls: number;
   creditsMicro: number;
@@ -3421,12 +3467,16 @@ export interface UsageRow {
   failedCalls?: number | null;
   inputTokens: number;
   keyId?: string;
+  keyName?: string;
+  memberId?: string | null;
+  memberName?: string;
   model?: string;
   outputTokens: number;
   provider?: string;
   savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
+  spaceName?: string;
   totalTokens: number;
 }
 
