@@ -450,6 +450,9 @@ type AuditEntry struct {
 	// Actor The id of the key that made the change, which can be an operator's; `service` for the service itself, `command line` for a command that wrote to the store.
 	Actor string `json:"actor"`
 
+	// ActorName The name of the key, in lists; absent for keys of other accounts and removed ones.
+	ActorName string `json:"actorName,omitempty,omitzero"`
+
 	// Address The client's address; null unless the operator enables storing addresses.
 	Address nullable.Nullable[string] `json:"address"`
 
@@ -4223,6 +4226,9 @@ type Secret struct {
 	// SpaceID Only connections of this space can use it; null means all spaces.
 	SpaceID nullable.Nullable[string] `json:"spaceId"`
 
+	// SpaceName The name of the space, in lists of secrets.
+	SpaceName string `json:"spaceName,omitempty,omitzero"`
+
 	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
 	Unreadable bool `json:"unreadable"`
 
@@ -4248,6 +4254,9 @@ type SecretList struct {
 // SecretUser defines model for SecretUser.
 type SecretUser struct {
 	ConnectionID string `json:"connectionId"`
+
+	// ConnectionName The name of the connection, in lists of secrets.
+	ConnectionName string `json:"connectionName,omitempty,omitzero"`
 
 	// Use `requests`: sent with them; `oauth_client`: sent to the token endpoint.
 	Use string `json:"use"`

@@ -113,11 +113,12 @@ func (t *table[T]) cursor(row T) (c Cursor) {
 
 // The kinds of objects that have names.
 const (
-	NamedAgents   = "agents"
-	NamedKeys     = "keys"
-	NamedSpaces   = "spaces"
-	NamedMembers  = "members"
-	NamedAccounts = "accounts"
+	NamedAgents      = "agents"
+	NamedKeys        = "keys"
+	NamedSpaces      = "spaces"
+	NamedConnections = "connections"
+	NamedMembers     = "members"
+	NamedAccounts    = "accounts"
 )
 
 // Names returns the names of objects of an account by their ids. Ids that are empty or unknown
@@ -140,7 +141,7 @@ func (tx *Tx) Names(ctx context.Context, accountID, kind string, ids []string) (
 		case NamedMembers:
 			query = `SELECT p.id, COALESCE(NULLIF(p.name, ''), p.email) FROM people p WHERE p.id IN (` + in + `)
 				AND ($1 = '' OR EXISTS (SELECT 1 FROM members m WHERE m.account_id = $1 AND m.person_id = p.id))`
-		case NamedAgents, NamedKeys, NamedSpaces:
+		case NamedAgents, NamedKeys, NamedSpaces, NamedConnections:
 		default:
 			return nil, stoa.Errorf(stoa.CodeInternal, "There are no names of %q.", kind)
 		}

@@ -192,6 +192,7 @@ export interface AuditEntry {
   accountId: string;
   action: string;
   actor: string;
+  actorName?: string;
   address: string | null;
   after: string | null;
   at: string;
@@ -2811,6 +2812,7 @@ export interface Secret {
   origin: string;
   parameterName: string | null;
   spaceId: string | null;
+  spaceName?: string;
   unreadable: boolean;
   updatedAt: string;
   usedBy: SecretUser[];
@@ -2825,6 +2827,7 @@ export interface SecretList {
 
 export interface SecretUser {
   connectionId: string;
+  connectionName?: string;
   use: "requests" | "oauth_client";
 }
 
