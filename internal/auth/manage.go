@@ -134,8 +134,8 @@ func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (sto
 
 // List returns the keys of an account, including revoked and expired ones, and the cursor of
 // the next page; see [store.Tx.Keys].
-func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID, memberID, text string, p store.Page) ([]stoa.Key, store.Cursor, error) {
-	list, next, err := tx.Keys(ctx, accountID, memberID, text, p)
+func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, f store.KeyFilter, p store.Page) ([]stoa.Key, store.Cursor, error) {
+	list, next, err := tx.Keys(ctx, accountID, f, p)
 	for i := range list {
 		list[i] = k.lastUsed(list[i])
 	}

@@ -6659,6 +6659,9 @@ type ListInvitationsParams struct {
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
+	// Unrevoked Only keys that are not revoked.
+	Unrevoked bool `form:"unrevoked,omitempty" json:"unrevoked,omitempty,omitzero"`
+
 	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
 	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 

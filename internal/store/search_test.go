@@ -119,7 +119,7 @@ func TestASearchFindsAnyRow(t *testing.T) {
 			var list []stoa.Key
 			var next store.Cursor
 			read(t, st, func(tx *store.Tx) (err error) {
-				list, next, err = tx.Keys(ctx, a.ID, "", "key 2", p)
+				list, next, err = tx.Keys(ctx, a.ID, store.KeyFilter{Text: "key 2"}, p)
 				return err
 			})
 			for _, k := range list {

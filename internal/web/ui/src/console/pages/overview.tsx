@@ -87,9 +87,9 @@ function Figures() {
 function FirstSteps() {
   const { api, may, offers } = useSession();
   const asks = may("operator:read") && offers("listProviders");
-  const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
+  const ask = <T,>(scope: string, path: string, query: Record<string, string | number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
   const state = useLoad(
-    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
+    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 2, unrevoked: "true" }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
     [api],
   );
   const [providers, keys, receipts] = state.data ?? [];
@@ -98,7 +98,7 @@ function FirstSteps() {
   const called = (receipts?.data.length ?? 0) > 0;
   if (connected && called) return null;
   // The first key is for signing in; programs get their own keys.
-  const made = (keys?.data.filter((k) => k.status === "active").length ?? 0) > 1;
+  const made = (keys?.data.length ?? 0) > 1;
   return (
     <section class="panel" aria-labelledby="steps">
       <header>
