@@ -84,6 +84,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "requests?status=4xx&range=24h&account=*", l)
 			p.says("insufficient_quota")
 			p.says("17 rows")
+			p.says("4 requests, 3 errors")
 			p.says("first key")
 			p.see(`document.querySelector("#filter-status").value === "4xx"`)
 			p.fits()
@@ -108,6 +109,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 	}
 	stub.askedFor("GET /api/v1/requests?", "status=4xx", "from=2", "accountId=*")
 	stub.askedFor("minDurationMilliseconds=5000")
+	stub.askedFor("GET /api/v1/requests/summary?", "minDurationMilliseconds=5000", "status=4xx")
 }
 
 func TestTheAuditLogInABrowser(t *testing.T) {
@@ -272,7 +274,8 @@ func TestUsageInABrowser(t *testing.T) {
 		p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
 		stub.askedFor("GET /api/v1/usage?", "timezone=Asia%2F", "T18%3A30%3A00.000Z") // the zone has two names
 	})
-	stub.askedFor("GET /api/v1/requests?", "accountId=*", "from=2", "to=2")
+	stub.askedFor("GET /api/v1/requests/summary?", "accountId=*", "from=2", "to=2", "groupBy=account")
+	stub.askedFor("GET /api/v1/requests/summary?", "interval=hour")
 }
 
 func TestTheFirstStepsAreShown(t *testing.T) {

@@ -180,6 +180,10 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		<-r.Context().Done()
 		return
 	}
+	if op == "GET /api-agents" && r.URL.Query().Get("q") == "nothing" {
+		s.json(w, 200, `{"data":[],"nextCursor":null,"hasMore":false}`)
+		return
+	}
 	if file := r.URL.Query().Get("path"); agentReplies()[op+"?"+file] != "" {
 		op += "?" + file
 	}

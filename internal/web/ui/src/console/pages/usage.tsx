@@ -120,7 +120,8 @@ async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, si
   const groupOf = (r: RequestGroup) => r[member] ?? "none";
   const sums = (list: RequestGroup[]) => new Map(list.map((r) => [groupOf(r), measure(metric, r)]));
   const cells = parts.data.map((r) => ({ bar: bars.findLastIndex((b) => b.from <= Date.parse(r.from!)), group: timed(metric) ? "all" : groupOf(r), value: measure(metric, r) }));
-  const names = new Map(now.data.flatMap((r) => ((r.keyName ?? r.accountName) ? [[groupOf(r), (r.keyName ?? r.accountName)!] as const] : [])));
+  const nameOf = (r: RequestGroup) => ({ key: r.keyName, account: r.accountName })[group];
+  const names = new Map(now.data.flatMap((r) => (nameOf(r) ? [[groupOf(r), nameOf(r)!] as const] : [])));
   return { bars, cells, by: sums(now.data), all: measure(metric, now.totals), before: sums(then.data), allBefore: now.complete && then.complete ? measure(metric, then.totals) : undefined, cut: !now.complete, names };
 }
 

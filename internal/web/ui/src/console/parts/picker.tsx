@@ -73,7 +73,6 @@ export function Picker({ id, label, source, value, onChange, fixed = [], describ
   const { api } = useSession();
   const [text, setText] = useState<string>(); // that is searched; undefined while the list is closed
   const [active, setActive] = useState(0);
-  const input = useRef<HTMLInputElement>(null);
   const names = useRef(new Map<string, string>());
   const known = fixed.find((c) => c.id === value)?.title ?? names.current.get(value);
   const name = useName(known === undefined ? source : undefined, value);
@@ -128,7 +127,6 @@ export function Picker({ id, label, source, value, onChange, fixed = [], describ
   return (
     <div class="picker">
       <input
-        ref={input}
         id={id}
         class="input"
         type="text"
@@ -146,6 +144,9 @@ export function Picker({ id, label, source, value, onChange, fixed = [], describ
         placeholder={title}
         value={text ?? title}
         onClick={() => !open && show()}
+        onBeforeInput={(e) => {
+          if (!open) e.currentTarget.value = ""; // letters replace the name of the selected object
+        }}
         onInput={(e) => (setText(e.currentTarget.value), setActive(0))}
         onKeyDown={press}
         onBlur={close}

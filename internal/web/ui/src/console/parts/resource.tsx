@@ -126,7 +126,7 @@ export function useResource<T extends object>(r: Resource<T>) {
       <>
         {names.length > 0 && (
           <Filters names={names} {...shared}>
-            {r.search && <Text name={r.search.name} label={r.search.label} kind="search" {...shared} />}
+            {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
             {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>
               "source" in f ? (
                 <PickOf key={f.name} name={f.name} label={f.label} source={f.source} fixed={f.fixed} {...shared} />
