@@ -17,8 +17,11 @@ type names struct {
 
 func namesOf(accountID string) *names { return &names{accountID: accountID} }
 
-// add adds an id, which may be empty.
+// add adds an id. Without an id, or a kind that has names, it does nothing.
 func (n *names) add(kind, id string) {
+	if kind == "" || id == "" {
+		return
+	}
 	if n.ids == nil {
 		n.ids = map[string][]string{}
 	}

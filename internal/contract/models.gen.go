@@ -550,6 +550,9 @@ type Budget struct {
 	// Subject The id or the end user that it limits; `*` limits each subject separately. Null for the scope `account`.
 	Subject nullable.Nullable[string] `json:"subject"`
 
+	// SubjectName The name of the member, key or agent that it limits, in lists of budgets; absent if it is unknown.
+	SubjectName string `json:"subjectName,omitempty,omitzero"`
+
 	// TimeZone Periods begin at midnights of this zone.
 	TimeZone  string `json:"timeZone"`
 	UpdatedAt Time   `json:"updatedAt"`
@@ -573,6 +576,9 @@ type BudgetWindow struct {
 	SpentMicro   int64                     `json:"spentMicro"`
 	StartsAt     nullable.Nullable[Time]   `json:"startsAt"`
 	Subject      nullable.Nullable[string] `json:"subject"`
+
+	// SubjectName The name of the member, key or agent; absent if it is unknown.
+	SubjectName string `json:"subjectName,omitempty,omitzero"`
 }
 
 // BudgetWindowList defines model for BudgetWindowList.

@@ -42,6 +42,15 @@ func (p *tab) choose(selector, value string) {
 	p.see(`(() => { const s = document.querySelector("` + selector + `"); if (!s) return false; s.value = "` + value + `"; s.dispatchEvent(new Event("change", { bubbles: true })); return s.value === "` + value + `"; })()`)
 }
 
+// pick searches a name in a picker and selects the object that has it.
+func (p *tab) pick(selector, name string) {
+	p.t.Helper()
+	p.type_(selector, name)
+	p.see(fmt.Sprintf(`[...document.querySelectorAll("[role=option]")].map((o) => o.firstChild.textContent).join("|") === %q`, name))
+	p.enter()
+	p.see(fmt.Sprintf(`!document.querySelector("[role=listbox]") && document.querySelector(%q).value === %q`, selector, name))
+}
+
 func TestNodesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)

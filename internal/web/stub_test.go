@@ -129,6 +129,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		s.json(w, 200, operatorReplies()["POST /providers/{name}/test of "+strings.Split(path, "/")[2]])
 		return
 	}
+	if path == "/keys" && r.URL.Query().Get("unrevoked") == "true" {
+		op += " unrevoked"
+	}
 	if path == "/requests/summary" && r.URL.Query().Get("interval") != "" {
 		op += " by time"
 	}
@@ -373,6 +376,7 @@ func stubReplies() map[string]string {
 		"GET /receipts/{id}":       receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
 		"GET /credits/ledger":      list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
 		"GET /usage/reconcile":     `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys unrevoked":      list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
 		"GET /keys":                list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
 		"PATCH /keys/{id}":         key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
 		"POST /keys":               secret,

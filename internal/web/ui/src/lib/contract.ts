@@ -234,6 +234,7 @@ export interface Budget {
   spentMicro: number | null;
   startsAt: string | null;
   subject: string | null;
+  subjectName?: string;
   timeZone: string;
   updatedAt: string;
 }
@@ -252,6 +253,7 @@ export interface BudgetWindow {
   spentMicro: number;
   startsAt: string | null;
   subject: string | null;
+  subjectName?: string;
 }
 
 export interface BudgetWindowList {
