@@ -113,7 +113,7 @@ func contractCompactAt(n int) nullable.Nullable[int] {
 // listAgents serves GET /api/v1/api-agents.
 func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
 	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q})
 }
 

@@ -247,7 +247,7 @@ func (e *env) agents() *cobra.Command {
 			use: "list", short: "List the agents",
 			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
 			op: "GET /api-agents", rows: viewAgents(), names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
-			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}, searchField("name, description or ids")},
+			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}, searchField("name, description or ids"), sortField()},
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",

@@ -69,6 +69,11 @@ func searchField(members string) field {
 	return field{"search", "q", asText, "only those with this `text` in their " + members + ", ignoring case"}
 }
 
+// sortField is the flag of the order of a list.
+func sortField() field {
+	return field{"sort", "sort", asText, "the `order`: created, newest first, or name"}
+}
+
 // verbs returns the commands of a table.
 func (e *env) verbs(table ...verb) []*cobra.Command {
 	commands := make([]*cobra.Command, len(table))

@@ -5838,6 +5838,9 @@ type MessageOrder = string
 // Order defines model for Order.
 type Order = string
 
+// OrderOfSort defines model for OrderOfSort.
+type OrderOfSort = string
+
 // ProviderName defines model for ProviderName.
 type ProviderName = string
 
@@ -5852,6 +5855,9 @@ type Search = string
 
 // SessionID defines model for SessionID.
 type SessionID = string
+
+// Sort defines model for Sort.
+type Sort = string
 
 // TagID defines model for TagID.
 type TagID = string
@@ -5894,8 +5900,11 @@ type ListAccountsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default newest first, and names from A to Z.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAccountParams defines parameters for CreateAccount.
@@ -5945,8 +5954,11 @@ type ListAgentsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default newest first, and names from A to Z.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAgentParams defines parameters for CreateAgent.

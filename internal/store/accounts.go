@@ -76,7 +76,7 @@ func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	return a, err
 }
 
-// Accounts lists accounts, and returns the cursor of the next page, or the zero cursor.
+// Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
 // With a filter a page may be short or empty although there is a next one: it reads at most
 // 2,000 accounts.
 func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
@@ -84,7 +84,7 @@ func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountR
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}
-	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return Cursor{At: a.CreatedAt, ID: a.ID} },
+	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
 		accountRow()+`(`, `) a`)
 }
 

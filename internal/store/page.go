@@ -5,22 +5,33 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
 )
 
-// A Page selects part of a list in order of creation, newest first.
+// A Page selects part of a list in order of creation, newest first, or by name.
 type Page struct {
-	Limit int    // most rows; 0 means 20
-	Asc   bool   // oldest first
-	After Cursor // the last row of the previous page; zero means from the start
+	Limit  int    // most rows; 0 means 20
+	Asc    bool   // oldest first, or by name from A to Z
+	ByName bool   // only lists that say so; texts are compared as the database does
+	After  Cursor // the last row of the previous page; zero means from the start
 }
 
-// A Cursor is the position of a row in a list ordered by creation.
+// A Cursor is the position of a row in a list ordered by creation. In the order of names At is
+// zero, and ID has the name, a zero byte and the id.
 type Cursor struct {
 	At time.Time
 	ID string
+}
+
+// cursor returns the position of a row of the page.
+func (p Page) cursor(at time.Time, name, id string) Cursor {
+	if p.ByName {
+		return Cursor{ID: name + "\x00" + id}
+	}
+	return Cursor{At: at, ID: id}
 }
 
 func (p Page) limit() int {
@@ -45,12 +56,19 @@ func (p Page) from(n int) (where, order string, args []any) {
 	if p.Asc {
 		op, dir = ">", "ASC"
 	}
-	order = fmt.Sprintf(" ORDER BY created_at %s, id %s", dir, dir)
-	if p.After != (Cursor{}) {
-		where = fmt.Sprintf(" AND (created_at, id) %s ($%d, $%d)", op, n, n+1)
-		args = []any{db.Micros(p.After.At), p.After.ID}
+	by := "created_at"
+	if p.ByName {
+		by = "name"
 	}
-	return where, order, args
+	order = fmt.Sprintf(" ORDER BY %s %s, id %s", by, dir, dir)
+	if p.After == (Cursor{}) {
+		return "", order, nil
+	}
+	where = fmt.Sprintf(" AND (%s, id) %s ($%d, $%d)", by, op, n, n+1)
+	if at := strings.LastIndexByte(p.After.ID, 0); p.ByName && at >= 0 {
+		return where, order, []any{p.After.ID[:at], p.After.ID[at+1:]}
+	}
+	return where, order, []any{db.Micros(p.After.At), p.After.ID}
 }
 
 // order orders the rows of a page that were selected in a subquery of that name.
@@ -160,12 +178,14 @@ func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Curs
 	}
 	where, order, args := p.from(len(f.args) + 1)
 	var at int64
-	var c Cursor
-	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, id %s%s%s LIMIT 1 OFFSET %d`, f.from, where, order, maxLooked-1),
-		append(slices.Clip(f.args), args...), &at, &c.ID)
+	name, id, column := "", "", "''"
+	if p.ByName {
+		column = "name"
+	}
+	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, %s, id %s%s%s LIMIT 1 OFFSET %d`, column, f.from, where, order, maxLooked-1),
+		append(slices.Clip(f.args), args...), &at, &name, &id)
 	if err != nil || !found {
 		return Cursor{}, err
 	}
-	c.At = db.Time(at)
-	return c, nil
+	return p.cursor(db.Time(at), name, id), nil
 }

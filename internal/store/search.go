@@ -94,21 +94,25 @@ func inList(args, values []any) (placeholders string, all []any) {
 // search returns a page of a filtered list of the table, and the cursor of the next one, or the
 // zero cursor. T must have the columns created_at and id.
 func (t *table[T]) search(ctx context.Context, tx *Tx, p Page, f filtered) ([]T, Cursor, error) {
-	return filteredPage(ctx, tx, p, f, t.scan, t.cursor, `SELECT `+t.columns+` FROM (`, `) x`)
+	return filteredPage(ctx, tx, p, f, t.scan, func(row T) Cursor { return t.cursor(p, row) }, `SELECT `+t.columns+` FROM (`, `) x`)
 }
 
-// cursor returns the position of a row.
-func (t *table[T]) cursor(row T) (c Cursor) {
+// cursor returns the position of a row of a page.
+func (t *table[T]) cursor(p Page, row T) Cursor {
+	var at time.Time
+	var name, id string
 	v := reflect.ValueOf(row)
 	for _, f := range t.fields {
-		switch f.column {
+		switch field := v.FieldByIndex(f.index); f.column {
 		case "id":
-			c.ID = v.FieldByIndex(f.index).String()
+			id = field.String()
+		case "name":
+			name = field.String()
 		case "created_at":
-			c.At = v.FieldByIndex(f.index).Interface().(time.Time)
+			at = field.Interface().(time.Time)
 		}
 	}
-	return c
+	return p.cursor(at, name, id)
 }
 
 // The kinds of objects that have names.

@@ -290,3 +290,55 @@ func TestNamesAreThoseOfTheAccount(t *testing.T) {
 		})
 	})
 }
+
+func TestListsAreSortedByName(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		a := storetest.Account(t, st, 0)
+		names := []string{"delta", "alpha", "charlie", "alpha", "bravo", "echo"}
+		newAgents(t, st, a.ID, names...)
+		newAgents(t, st, storetest.Account(t, st, 0).ID, "aaa")
+		slices.Sort(names)
+		for _, asc := range []bool{true, false} {
+			for _, f := range []store.AgentFilter{{}, {Text: "ALPHA"}} {
+				var got []string
+				for p := (store.Page{Limit: 2, Asc: asc, ByName: true}); len(got) < 10; {
+					var list []stoa.Agent
+					read(t, st, func(tx *store.Tx) (err error) {
+						list, p.After, err = tx.Agents(ctx, a.ID, f, p)
+						return err
+					})
+					for _, one := range list {
+						got = append(got, one.Name)
+					}
+					if p.After == (store.Cursor{}) {
+						break
+					}
+				}
+				if !asc {
+					slices.Reverse(got)
+				}
+				want := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return f.Text != "" && name != "alpha" })
+				if !slices.Equal(got, want) {
+					t.Errorf("ascending %v, %+v: %q, want %q", asc, f, got, want)
+				}
+			}
+		}
+		read(t, st, func(tx *store.Tx) error {
+			var got []string
+			p := store.Page{Limit: 1, Asc: true, ByName: true}
+			for range 2 {
+				list, next, err := tx.Accounts(ctx, store.AccountFilter{}, p)
+				if err != nil {
+					return err
+				}
+				got, p.After = append(got, list[0].ID), next
+			}
+			if len(got) != 2 || got[0] == got[1] || p.After != (store.Cursor{}) {
+				t.Errorf("the accounts are %q, then %v", got, p.After)
+			}
+			return nil
+		})
+	})
+}

@@ -9,7 +9,7 @@ import { FormDialog, useAction } from "../parts/form";
 import { useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
 import { PickerField, sources } from "../parts/picker";
-import { useResource } from "../parts/resource";
+import { orderOf, useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { useManySpaces } from "../parts/space";
@@ -30,6 +30,7 @@ function AllAgents() {
     label: "Agents",
     search: { name: "q", label: "Name, description or id" },
     filters: many ? [{ name: "spaceId", label: "Space", source: sources.spaces, fixed: [{ id: "", title: "All" }] }] : [],
+    sort: { name: "order", label: "Order", choices: [{ id: "", title: "Newest first" }, { id: "asc", title: "Oldest first" }, { id: "name", title: "By name" }], param: orderOf },
     nothing: "No such agents",
     create: may("agents:write") && { title: "Create agent", dialog: ({ onClose }) => <MakeAgent onClose={onClose} /> },
     empty: { title: "No agents yet", text: "An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history." },

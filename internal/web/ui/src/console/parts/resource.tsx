@@ -62,6 +62,9 @@ interface Narrowing {
   param?: (value: string) => Query;
 }
 
+// orderOf returns the query of an order: "asc" of creation, or "name".
+export const orderOf = (value: string): Query => (value === "name" ? { sort: "name" } : { order: value });
+
 interface Nothing {
   title: string;
   text?: ComponentChildren;
