@@ -176,3 +176,41 @@ func TestFilteredRowsHaveTotals(t *testing.T) {
 	customer.WantError(stoa.CodeScope, "GET", "/api/v1/requests/summary?accountId="+h.Account.ID, nil)
 	customer.WantError(stoa.CodeScope, "GET", "/api/v1/requests/summary?accountId=*", nil)
 }
+
+func TestAgentsAndAccountsAreSorted(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil) // Helper
+	for _, name := range []string{"Zoo", "Aquarium"} {
+		newAuthor(t, h, a.Client, map[string]any{"name": name})
+	}
+	for query, want := range map[string][]string{
+		"sort=name":            {"Aquarium", "Helper", "Zoo"},
+		"sort=name&order=desc": {"Zoo", "Helper", "Aquarium"},
+		"sort=created":         {"Aquarium", "Zoo", "Helper"},
+		"order=asc":            {"Helper", "Zoo", "Aquarium"},
+	} {
+		var got []string
+		for cursor := ""; ; {
+			var list page[contract.Agent]
+			a.Want(200, "GET", "/api/v1/api-agents?limit=1&"+query+cursor, nil).JSON(&list)
+			got = append(got, list.Data[0].Name)
+			if !list.HasMore {
+				break
+			}
+			cursor = "&cursor=" + *list.NextCursor
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	a.Want(201, "POST", "/api/v1/accounts", object{"name": "AAA", "plan": "free"})
+	var list page[contract.Account]
+	a.Want(200, "GET", "/api/v1/accounts?sort=name", nil).JSON(&list)
+	if len(list.Data) != 2 || list.Data[0].Name != "AAA" {
+		t.Errorf("the accounts are %+v", list.Data)
+	}
+	if e := a.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/accounts?sort=balance", nil); *e.Param != "sort" {
+		t.Errorf("the error is about %q", *e.Param)
+	}
+}
