@@ -92,7 +92,7 @@ func (s *Server) checkPlanExists(id string) error {
 // listAccounts serves GET /api/v1/accounts.
 func (s *Server) listAccounts(ctx context.Context, in rest.Request[contract.ListAccountsParams, rest.None]) (rest.Reply[rest.Page[contract.Account]], error) {
 	q := in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
 	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.AccountRow, store.Cursor, error) {
 		return tx.Accounts(ctx, filter, p.Page)

@@ -113,13 +113,25 @@ func contractCompactAt(n int) nullable.Nullable[int] {
 // listAgents serves GET /api/v1/api-agents.
 func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
-		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p.Page)
-	}, contractAgent, placeOfAgent)
+	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q})
 }
 
-func placeOfAgent(a stoa.Agent) rest.Place { return rest.Place{At: a.CreatedAt, ID: a.ID} }
+// agentPage returns a page of agents with the names of their spaces.
+func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter) (rest.Reply[rest.Page[contract.Agent]], error) {
+	n := namesOf(accountID)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, store.Cursor, error) {
+		list, next, err := tx.Agents(ctx, accountID, f, p.Page)
+		for _, a := range list {
+			n.add(store.NamedSpaces, a.SpaceID)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(a stoa.Agent) contract.Agent {
+		out := contractAgent(a)
+		out.SpaceName = n.of(store.NamedSpaces, a.SpaceID)
+		return out
+	})
+}
 
 type getAgentParams struct {
 	byID

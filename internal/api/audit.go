@@ -34,13 +34,22 @@ func (s *Server) listAudit(ctx context.Context, in rest.Request[contract.ListAud
 	}
 	f := store.AuditFilter{Actor: q.Actor, Action: q.Action, Object: q.Object, From: q.From.Time(), To: q.To.Time()}
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "audit", accountID, f.Actor, f.Action, f.Object, f.From.String(), f.To.String())
+	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]audit.Entry, store.Cursor, error) {
 		rows, next, err := tx.AuditEntries(ctx, accountID, f, p.Page, p.Number())
+		for _, e := range rows {
+			n.add(store.NamedKeys, e.Actor)
+		}
+		err = n.read(ctx, tx, err)
 		if next == 0 {
 			return rows, store.Cursor{}, err
 		}
 		return rows, store.Cursor{At: rest.Numbered(next).At}, err
-	}, contractAudit)
+	}, func(e audit.Entry) contract.AuditEntry {
+		out := contractAudit(e)
+		out.ActorName = n.of(store.NamedKeys, e.Actor)
+		return out
+	})
 }
 
 func contractAudit(e audit.Entry) contract.AuditEntry {

@@ -103,6 +103,7 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
 	accountID := in.Caller.Account.ID
 	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID)
+	n := namesOf(accountID)
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, bool, error) {
 		all, more, err := tx.Budgets(ctx, accountID, p.Page)
 		shown := make([]shownBudget, len(all))
@@ -112,10 +113,17 @@ func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListB
 			}
 			shown[i].row = b
 			shown[i].shown, err = s.showBudget(ctx, tx, b)
+			n.add(namedSubjects[b.Scope], b.Subject)
 		}
-		return shown, more, err
-	}, func(b shownBudget) contract.Budget { return b.shown }, func(b shownBudget) rest.Place { return rest.Place{At: b.row.CreatedAt, ID: b.row.ID} })
+		return shown, more, n.read(ctx, tx, err)
+	}, func(b shownBudget) contract.Budget {
+		b.shown.SubjectName = n.of(namedSubjects[b.row.Scope], b.row.Subject)
+		return b.shown
+	}, func(b shownBudget) rest.Place { return rest.Place{At: b.row.CreatedAt, ID: b.row.ID} })
 }
+
+// namedSubjects are the scopes of budgets whose subjects are ids of objects with names.
+var namedSubjects = map[stoa.BudgetScope]string{stoa.BudgetOfMember: store.NamedMembers, stoa.BudgetOfKey: store.NamedKeys, stoa.BudgetOfAgent: store.NamedAgents}
 
 // A shownBudget is a budget as stored and as shown.
 type shownBudget struct {
@@ -183,11 +191,13 @@ type listBudgetWindowsParams struct {
 func (s *Server) listBudgetWindows(ctx context.Context, in rest.Request[listBudgetWindowsParams, rest.None]) (rest.Reply[rest.Page[contract.BudgetWindow]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "budget windows", accountID, q.ID)
+	n, kind := namesOf(accountID), ""
 	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownWindow, bool, error) {
 		b, err := tx.Budget(ctx, accountID, q.ID)
 		if err != nil {
 			return nil, false, err
 		}
+		kind = namedSubjects[b.Scope]
 		all, more, err := tx.BudgetWindows(ctx, accountID, q.ID, tx.Now, p.Page)
 		shown := make([]shownWindow, len(all))
 		for i, w := range all {
@@ -196,13 +206,17 @@ func (s *Server) listBudgetWindows(ctx context.Context, in rest.Request[listBudg
 			}
 			var held stoa.Credits
 			held, err = s.Ledger.HeldOf(ctx, tx, w)
+			n.add(kind, w.Subject)
 			shown[i] = shownWindow{w, contract.BudgetWindow{
 				Subject: nullIfZero(w.Subject), StartsAt: nullIfNever(w.StartsAt), ResetsAt: nullIfNever(w.EndsAt),
 				LimitMicro: int64(b.Limit), SpentMicro: int64(w.Used()), HeldMicro: int64(held), OpeningMicro: int64(w.Opening),
 			}}
 		}
-		return shown, more, err
-	}, func(w shownWindow) contract.BudgetWindow { return w.shown }, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
+		return shown, more, n.read(ctx, tx, err)
+	}, func(w shownWindow) contract.BudgetWindow {
+		w.shown.SubjectName = n.of(kind, w.row.Subject)
+		return w.shown
+	}, func(w shownWindow) rest.Place { return rest.Place{At: w.row.CreatedAt, ID: w.row.ID} })
 }
 
 // A shownWindow is a window as stored and as shown.

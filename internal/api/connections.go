@@ -174,10 +174,19 @@ func checkHeaderName(name, param string) error {
 // listConnections serves GET /api/v1/connections.
 func (s *Server) listConnections(ctx context.Context, in rest.Request[contract.ListConnectionsParams, rest.None]) (rest.Reply[rest.Page[contract.Connection]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Connection, bool, error) {
-		return tx.Connections(ctx, accountID, q.SpaceID, p.Page)
-	}, contractConnection, func(c store.Connection) rest.Place { return rest.Place{At: c.CreatedAt, ID: c.ID} })
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID, q.Q)
+	n := namesOf(accountID)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Connection, store.Cursor, error) {
+		list, next, err := tx.Connections(ctx, accountID, q.SpaceID, q.Q, p.Page)
+		for _, c := range list {
+			n.add(store.NamedSpaces, c.SpaceID)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(c store.Connection) contract.Connection {
+		out := contractConnection(c)
+		out.SpaceName = n.of(store.NamedSpaces, c.SpaceID)
+		return out
+	})
 }
 
 type getConnectionParams struct {

@@ -48,25 +48,57 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 
 // listReceipts serves GET /api/v1/receipts.
 func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
+	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	filter := store.ReceiptFilter{
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
-		return tx.Receipts(ctx, accountID, filter, p.Page)
-	}, contractReceipt)
+		list, next, err := tx.Receipts(ctx, accountID, filter, p.Page)
+		for _, r := range list {
+			n.addOfReceipt(r)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, n.receipt)
 }
 
 func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }
 
+func (n *names) addOfReceipt(r store.Receipt) {
+	n.add(store.NamedKeys, r.KeyID)
+	n.add(store.NamedAgents, r.AgentID)
+}
+
+// receipt returns a receipt with names.
+func (n *names) receipt(r store.Receipt) contract.Receipt {
+	out := contractReceipt(r)
+	out.KeyName, out.AgentName = n.of(store.NamedKeys, r.KeyID), n.of(store.NamedAgents, r.AgentID)
+	return out
+}
+
+// getReceiptSummary serves GET /api/v1/receipts/summary.
+func (s *Server) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	filter := store.ReceiptFilter{
+		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
+		From: q.From.Time(), To: q.To.Time(),
+	}
+	u, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
+		return tx.SumReceipts(ctx, accountID, filter)
+	})
+	return rest.Reply[contract.UsageSums]{Body: usageSums(u)}, err
+}
+
 // getReceipt serves GET /api/v1/receipts/{id}.
 func (s *Server) getReceipt(ctx context.Context, in rest.Request[byID, rest.None]) (rest.Reply[contract.Receipt], error) {
+	n := namesOf(in.Caller.Account.ID)
 	r, err := read(ctx, s, func(tx *store.Tx) (store.Receipt, error) {
-		return tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
+		r, err := tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
+		n.addOfReceipt(r)
+		return r, n.read(ctx, tx, err)
 	})
-	return rest.Reply[contract.Receipt]{Body: contractReceipt(r)}, err
+	return rest.Reply[contract.Receipt]{Body: n.receipt(r)}, err
 }
 
 func contractReceipt(r store.Receipt) contract.Receipt {

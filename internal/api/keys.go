@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oapi-codegen/nullable"
@@ -79,14 +80,15 @@ func (s *Server) listKeys(ctx context.Context, in rest.Request[contract.ListKeys
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Key]]{}, err
 	}
-	member := ""
+	q := in.Params
+	f := store.KeyFilter{Text: q.Q, Unrevoked: q.Unrevoked}
 	if by := in.Caller.Key; accountID == by.AccountID && !by.Manages(stoa.Key{}) {
-		member = by.MemberID
+		f.MemberID = by.MemberID
 	}
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID, member)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
-		return s.Keys.List(ctx, tx, accountID, member, p.Page)
-	}, s.contractKey, func(k stoa.Key) rest.Place { return rest.Place{At: k.CreatedAt, ID: k.ID} })
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "keys", accountID, f.MemberID, f.Text, strconv.FormatBool(f.Unrevoked))
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Key, store.Cursor, error) {
+		return s.Keys.List(ctx, tx, accountID, f, p.Page)
+	}, s.contractKey)
 }
 
 // getKey serves GET /api/v1/keys/{id}.

@@ -74,10 +74,10 @@ func (s *Server) listMembers(ctx context.Context, in rest.Request[contract.ListM
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Member]]{}, err
 	}
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "members", accountID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.MemberRow, bool, error) {
-		return tx.Members(ctx, accountID, p.Page)
-	}, contractMember, func(m store.MemberRow) rest.Place { return rest.Place{At: m.CreatedAt, ID: m.PersonID} })
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "members", accountID, in.Params.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.MemberRow, store.Cursor, error) {
+		return tx.Members(ctx, accountID, in.Params.Q, p.Page)
+	}, contractMember)
 }
 
 // getMember serves GET /api/v1/members/{id}.

@@ -157,7 +157,7 @@ func TestARowAgreesWithItsReceipt(t *testing.T) {
 			var r contract.Receipt
 			c.Want(200, "GET", "/api/v1/receipts/"+got.ReceiptID.MustGet(), nil).JSON(&r)
 			want := contract.Request{
-				ID: got.ID, AccountID: h.Account.ID, KeyID: r.KeyID, Model: got.Model, Provider: got.Provider, Attempts: 1, Status: 200,
+				ID: got.ID, AccountID: h.Account.ID, AccountName: h.Account.Name, KeyID: r.KeyID, KeyName: r.KeyName, Model: got.Model, Provider: got.Provider, Attempts: 1, Status: 200,
 				ErrorCode: got.ErrorCode, ErrorParam: got.ErrorParam, ClientAddress: got.ClientAddress,
 				InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedInputTokens, OutputTokens: r.Usage.OutputTokens, CreditsMicro: r.CreditsMicro,
 				ResponseID: nullable.NewNullableWithValue(r.ID), ReceiptID: nullable.NewNullableWithValue(r.ID), Stream: call["stream"] == true, Estimated: r.Estimated, Clamped: r.Clamped,

@@ -43,6 +43,7 @@ func table() []rest.Route[*Server] {
 		rest.Get("GET /api/v1/credits", "usage:read", (*Server).getCredits),
 		rest.Get("GET /api/v1/credits/ledger", "usage:read", (*Server).listLedger),
 		rest.Get("GET /api/v1/receipts", "usage:read", (*Server).listReceipts),
+		rest.Get("GET /api/v1/receipts/summary", "usage:read", (*Server).getReceiptSummary),
 		rest.Get("GET /api/v1/receipts/{id}", "usage:read", (*Server).getReceipt),
 		rest.Stream("GET /api/v1/usage", "usage:read", (*Server).getUsage),
 		rest.Get("GET /api/v1/usage/reconcile", "usage:read", (*Server).reconcileUsage),
@@ -50,6 +51,7 @@ func table() []rest.Route[*Server] {
 		rest.Stream("GET /api/v1/statements/{month}", "usage:read", (*Server).getStatements),
 
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
+		rest.Get("GET /api/v1/requests/summary", "usage:read", (*Server).getRequestSummary),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 
 		rest.Get("GET /api/v1/audit", stoa.ScopeAccountRead, (*Server).listAudit),

@@ -66,18 +66,28 @@ func checkSecretValue(kind, value string) error {
 // listSecrets serves GET /api/v1/secrets.
 func (s *Server) listSecrets(ctx context.Context, in rest.Request[contract.ListSecretsParams, rest.None]) (rest.Reply[rest.Page[contract.Secret]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
-	users := map[string][]store.SecretUser{}
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
-		all, more, err := tx.Secrets(ctx, accountID, p.Page)
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "secrets", accountID, q.Q)
+	n, users := namesOf(accountID), map[string][]store.SecretUser{}
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Secret, store.Cursor, error) {
+		all, next, err := tx.Secrets(ctx, accountID, q.Q, p.Page)
 		for _, secret := range all {
 			if err == nil {
 				users[secret.ID], err = tx.SecretUsers(ctx, accountID, secret.ID, maxSecretUsers)
 			}
+			n.add(store.NamedSpaces, secret.SpaceID)
+			for _, u := range users[secret.ID] {
+				n.add(store.NamedConnections, u.ConnectionID)
+			}
 		}
-		return all, more, err
-	}, func(secret store.Secret) contract.Secret { return s.contractSecret(secret, users[secret.ID]) },
-		func(secret store.Secret) rest.Place { return rest.Place{At: secret.CreatedAt, ID: secret.ID} })
+		return all, next, n.read(ctx, tx, err)
+	}, func(secret store.Secret) contract.Secret {
+		out := s.contractSecret(secret, users[secret.ID])
+		out.SpaceName = n.of(store.NamedSpaces, secret.SpaceID)
+		for i, u := range out.UsedBy {
+			out.UsedBy[i].ConnectionName = n.of(store.NamedConnections, u.ConnectionID)
+		}
+		return out
+	})
 }
 
 // maxSecretUsers is the maximum number of listed connections that use a secret.

@@ -142,8 +142,15 @@ func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSe
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.Receipt]]{}, p.Err
 	}
+	n := namesOf(accountID)
 	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.Page)
-	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, contractReceipt, placeOfReceipt)}, err
+	for _, r := range list {
+		n.addOfReceipt(r)
+	}
+	if err == nil {
+		err = s.Store.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
+	}
+	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, n.receipt, placeOfReceipt)}, err
 }
 
 type listSessionSourcesParams struct {

@@ -99,7 +99,7 @@ type listSessionsParams struct {
 func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
-		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
+		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
@@ -107,18 +107,29 @@ func (s *Server) listSessions(ctx context.Context, in rest.Request[listSessionsP
 func (s *Server) listAllSessions(ctx context.Context, in rest.Request[contract.ListAllSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.Session]], error) {
 	q := in.Params
 	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
-		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID, Text: q.Q,
 	}, q.Limit, q.Cursor, q.Order)
 }
 
 // sessionPage returns a page of sessions; list names the list that a cursor belongs to.
 func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (rest.Reply[rest.Page[contract.Session]], error) {
-	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
+	p := rest.NewPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID, f.Text)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.Session]]{}, p.Err
 	}
+	n := namesOf(accountID)
 	rows, next, err := s.Sessions.List(ctx, accountID, f, p.Page)
-	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, contractSession)}, err
+	for _, r := range rows {
+		n.add(store.NamedAgents, r.AgentID)
+	}
+	if err == nil {
+		err = s.Store.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
+	}
+	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, func(session stoa.Session) contract.Session {
+		out := contractSession(session)
+		out.AgentName = n.of(store.NamedAgents, session.AgentID)
+		return out
+	})}, err
 }
 
 // findSession serves GET /api/v1/sessions/{id}.

@@ -38,16 +38,16 @@ func (s *Server) checkSpace(space stoa.Space) error {
 // listSpaces serves GET /api/v1/spaces.
 func (s *Server) listSpaces(ctx context.Context, in rest.Request[contract.ListSpacesParams, rest.None]) (rest.Reply[rest.Page[contract.Space]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID, q.Q)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.Space]]{}, p.Err
 	}
 	if _, err := s.defaultSpace(ctx, in.Log, accountID); err != nil {
 		return rest.Reply[rest.Page[contract.Space]]{}, err
 	}
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Space, bool, error) {
-		return tx.Spaces(ctx, accountID, q.ExternalID, p.Page)
-	}, contractSpace, func(space stoa.Space) rest.Place { return rest.Place{At: space.CreatedAt, ID: space.ID} })
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Space, store.Cursor, error) {
+		return tx.Spaces(ctx, accountID, q.ExternalID, q.Q, p.Page)
+	}, contractSpace)
 }
 
 type getSpaceParams struct {
@@ -123,12 +123,13 @@ type listSpaceAgentsParams struct {
 func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
-		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
-			return nil, false, err
-		}
-		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, p.Page)
-	}, contractAgent, placeOfAgent)
+	if p.Err != nil {
+		return rest.Reply[rest.Page[contract.Agent]]{}, p.Err
+	}
+	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) { return tx.Space(ctx, accountID, q.ID) }); err != nil {
+		return rest.Reply[rest.Page[contract.Agent]]{}, err
+	}
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID})
 }
 
 func contractSpace(s stoa.Space) contract.Space {

@@ -337,9 +337,18 @@ func (s *Server) listToolCalls(ctx context.Context, in rest.Request[contract.Lis
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
 	filter := store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}
+	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ExternalCall, store.Cursor, error) {
-		return tx.ToolCalls(ctx, accountID, filter, p.Page)
-	}, contractCall)
+		list, next, err := tx.ToolCalls(ctx, accountID, filter, p.Page)
+		for _, c := range list {
+			n.add(store.NamedAgents, c.AgentID)
+		}
+		return list, next, n.read(ctx, tx, err)
+	}, func(c stoa.ExternalCall) contract.AgentToolCall {
+		out := contractCall(c)
+		out.AgentName = n.of(store.NamedAgents, c.AgentID)
+		return out
+	})
 }
 
 // getToolCall serves GET /api/v1/tool-calls/{id}.

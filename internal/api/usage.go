@@ -65,11 +65,22 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	if err != nil {
 		return err
 	}
-	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.UsageRow, error) {
+	n := namesOf(accountID)
+	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (sums []store.UsageRow, err error) {
 		if accountID == allAccounts {
-			return tx.UsageOfAll(ctx, from, to, zone, by)
+			n.accountID = ""
+			sums, err = tx.UsageOfAll(ctx, from, to, zone, by)
+		} else {
+			sums, err = tx.Usage(ctx, accountID, from, to, zone, by)
 		}
-		return tx.Usage(ctx, accountID, from, to, zone, by)
+		for _, u := range sums {
+			for i, word := range by {
+				if kind := namedGroups[word]; kind != "" {
+					n.add(kind, u.Group[i])
+				}
+			}
+		}
+		return sums, n.read(ctx, tx, err)
 	})
 	if err != nil {
 		return err
@@ -83,15 +94,12 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	}
 	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), Timezone: zone.String(), GroupBy: by, Data: []contract.UsageRow{}}
 	for _, u := range sums {
-		row := contract.UsageRow{
-			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
-			TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount), SavedMicro: int64(u.Saved),
-		}
+		row := extend[contract.UsageRow](usageSums(u))
 		if slices.Contains(by, store.ByProvider) {
 			row.FailedCalls, row.EstimatedCalls = nullable.NewNullableWithValue(u.Failed), nullable.NewNullableWithValue(u.Estimated)
 		}
 		for i, word := range by {
-			setGroup(&row, word, u.Group[i])
+			setGroup(&row, n, word, u.Group[i])
 		}
 		row.AccountName = u.Name
 		out.Data = append(out.Data, row)
@@ -106,8 +114,19 @@ func (s *Server) getUsage(w http.ResponseWriter, in *rest.Request[contract.GetUs
 	return rest.Answer(w, rest.Reply[contract.UsageReport]{Body: out}, nil)
 }
 
-// setGroup sets the grouping member of a row.
-func setGroup(row *contract.UsageRow, word, value string) {
+func usageSums(u store.UsageRow) contract.UsageSums {
+	return contract.UsageSums{
+		Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
+		TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount), SavedMicro: int64(u.Saved),
+	}
+}
+
+// namedGroups are the dimensions of usage whose values are ids of objects with names.
+var namedGroups = map[string]string{"key": store.NamedKeys, "agent": store.NamedAgents, "space": store.NamedSpaces, "member": store.NamedMembers}
+
+// setGroup sets the grouping members of a row.
+func setGroup(row *contract.UsageRow, n *names, word, value string) {
+	name := n.of(namedGroups[word], value)
 	orNull := func() nullable.Nullable[string] { return nullIfZero(value) }
 	switch word {
 	case store.ByAccount:
@@ -119,11 +138,13 @@ func setGroup(row *contract.UsageRow, word, value string) {
 	case "model":
 		row.Model = value
 	case "key":
-		row.KeyID = value
+		row.KeyID, row.KeyName = value, name
 	case "agent":
-		row.AgentID = orNull()
+		row.AgentID, row.AgentName = orNull(), name
 	case "space":
-		row.SpaceID = orNull()
+		row.SpaceID, row.SpaceName = orNull(), name
+	case "member":
+		row.MemberID, row.MemberName = orNull(), name
 	case "session":
 		row.SessionID = orNull()
 	case "endUser":
@@ -134,7 +155,7 @@ func setGroup(row *contract.UsageRow, word, value string) {
 // groupNames contains the members of the JSON form, which are also the names of the
 // columns.
 var groupNames = map[string]string{
-	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
+	store.ByAccount: "accountId", store.ByProvider: "provider", "day": "day", "model": "model", "key": "keyId", "member": "memberId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
 
 // usageCSV returns the rows as CSV with a header line.

@@ -153,10 +153,10 @@ func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Tim
 // listWebhooks serves GET /api/v1/webhooks.
 func (s *Server) listWebhooks(ctx context.Context, in rest.Request[contract.ListWebhooksParams, rest.None]) (rest.Reply[rest.Page[contract.Webhook]], error) {
 	accountID := in.Caller.Account.ID
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
-		return tx.Webhooks(ctx, accountID, in.Caller.Key.Has(stoa.ScopeOperatorRead), p.Page)
-	}, s.contractWebhook, func(w stoa.Webhook) rest.Place { return rest.Place{At: w.CreatedAt, ID: w.ID} })
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID, in.Params.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Webhook, store.Cursor, error) {
+		return tx.Webhooks(ctx, accountID, in.Caller.Key.Has(stoa.ScopeOperatorRead), in.Params.Q, p.Page)
+	}, s.contractWebhook)
 }
 
 func (s *Server) webhookReply(w stoa.Webhook) rest.Reply[contract.Webhook] {

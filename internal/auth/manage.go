@@ -132,14 +132,14 @@ func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (sto
 	return k.lastUsed(key), err
 }
 
-// List returns the keys of an account, including revoked and expired ones, and whether
-// there are more. With a memberID it returns only those of that member.
-func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID, memberID string, p store.Page) ([]stoa.Key, bool, error) {
-	list, more, err := tx.Keys(ctx, accountID, memberID, p)
+// List returns the keys of an account, including revoked and expired ones, and the cursor of
+// the next page; see [store.Tx.Keys].
+func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, f store.KeyFilter, p store.Page) ([]stoa.Key, store.Cursor, error) {
+	list, next, err := tx.Keys(ctx, accountID, f, p)
 	for i := range list {
 		list[i] = k.lastUsed(list[i])
 	}
-	return list, more, err
+	return list, next, err
 }
 
 // A Patch changes a key. A nil field changes nothing.

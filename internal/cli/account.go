@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stoa/internal/client"
 	"stoa/internal/jsonx"
 )
 
@@ -146,8 +144,10 @@ func viewReceipt() view {
 		{"Adjustments", "adjustments", plain},
 		{"Ignored", "ignored", plain},
 		{"Key", "keyId", plain},
+		{"Key name", "keyName", flexible},
 		{"End user", "endUser", plain},
 		{"Agent", "agentId", plain},
+		{"Agent name", "agentName", flexible},
 		{"Session", "sessionId", plain},
 		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
 		{"Duration (ms)", "durationMilliseconds", count},
@@ -190,7 +190,7 @@ func (e *env) receipts() *cobra.Command {
 // accepts.
 func groupings() map[string]column {
 	return map[string]column{
-		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain},
+		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain}, "member": {"Member", "memberId", flexible},
 		"agent": {"Agent", "agentId", plain}, "space": {"Space", "spaceId", plain},
 		"session": {"Session", "sessionId", plain}, "account": {"Account", "accountName", flexible}, "provider": {"Provider", "provider", plain}, "endUser": {"End user", "endUser", flexible},
 	}
@@ -210,35 +210,41 @@ func viewUsage(by []string) view {
 	return v
 }
 
-// namedRows is the maximum number of keys, agents or spaces whose names are read.
-const namedRows = 5000
-
-// withNames returns rows of usage with the ids of their groups replaced by names.
-func withNames(ctx context.Context, call *client.Client, by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
-	if len(rows) == 0 {
-		return rows, nil
-	}
-	all := map[string]collection{"key": keyCollection(), "agent": agentCollection(), "space": spaceCollection()}
-	names := map[string]map[string]string{}
+// withNames returns rows of usage with the ids of their groups replaced by names. A name that
+// several groups share is followed by the id.
+func withNames(by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
+	members := map[string]string{}
 	for _, word := range by {
-		if p, ok := all[word]; ok {
-			names[groupings()[word].path] = p.names(ctx, call)
+		if name := map[string]string{"key": "keyName", "agent": "agentName", "space": "spaceName", "member": "memberName"}[word]; name != "" {
+			members[groupings()[word].path] = name
 		}
 	}
-	if len(names) == 0 {
-		return rows, nil
-	}
-	out := make([]jsonx.Value, len(rows))
+	ids := map[string]map[string]bool{} // by name
+	all := make([]map[string]any, len(rows))
 	for i, raw := range rows {
 		row, err := decode(raw)
 		if err != nil {
 			return nil, err
 		}
-		for member, known := range names {
-			if name, m := known[text(row, member)], row.(map[string]any); name != "" {
-				m[member] = name
+		all[i], _ = row.(map[string]any)
+		for id, name := range members {
+			found := text(row, name)
+			if ids[found] == nil {
+				ids[found] = map[string]bool{}
+			}
+			ids[found][text(row, id)] = true
+		}
+	}
+	out := make([]jsonx.Value, len(rows))
+	for i, row := range all {
+		for id, name := range members {
+			if found := text(row, name); len(ids[found]) > 1 && found != "" {
+				row[id] = found + " (" + text(row, id) + ")"
+			} else if found != "" {
+				row[id] = found
 			}
 		}
+		var err error
 		if out[i], err = jsonx.Marshal(row); err != nil {
 			return nil, err
 		}
@@ -246,37 +252,14 @@ func withNames(ctx context.Context, call *client.Client, by []string, rows []jso
 	return out, nil
 }
 
-// names returns the names of the objects that the key can list, by id. A name that
-// several objects share is followed by the id. On an error the result is incomplete.
-func (p collection) names(ctx context.Context, call *client.Client) map[string]string {
-	names, count := map[string]string{}, map[string]int{}
-	for raw, err := range call.All(ctx, p.path, nil, namedRows) {
-		var n struct {
-			ID   string `json:"id"`
-			Name string `json:"name"`
-		}
-		if err != nil || jsonx.Unmarshal(raw, &n) != nil {
-			break // ids are good enough
-		}
-		names[n.ID] = n.Name
-		count[n.Name]++
-	}
-	for id, name := range names {
-		if count[name] > 1 {
-			names[id] = name + " (" + id + ")"
-		}
-	}
-	return names
-}
-
 func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Show usage: calls, tokens and credits", Args: noArgs,
 		Long: `Show total calls, tokens and credits of a time range, grouped by one or more of day, model, agent, space, key,
-session, endUser and, for operators, account and provider, which sum all accounts. By provider it contains
+member, session, endUser and, for operators, account and provider, which sum all accounts. By provider it contains
 failed requests that vendors may bill, too. Days, and dates of --from and --to, are those of --timezone. Keys,
-agents and spaces are shown by name, with the id if several share a name. An id without a name belongs to a
-deleted object, or to one that the key cannot list. JSON and CSV contain the ids.`,
+agents, spaces and members are shown by name, with the id if several share a name. An id without a name belongs
+to a deleted object. JSON contains ids and names, and CSV the ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --timezone Europe/Berlin --csv > usage.csv\n  stoa usage --by account,model --from 2026-11-01 --to 2026-12-01 --csv > invoices.csv",
 	}
 	o := e.output(c)
@@ -292,7 +275,7 @@ deleted object, or to one that the key cannot list. JSON and CSV contain the ids
 				words[i] = "endUser"
 			}
 			if _, ok := groupings()[words[i]]; !ok {
-				return usagef("--by accepts day, model, agent, space, key, session, endUser, account and provider, not %q", word)
+				return usagef("--by accepts day, model, agent, space, key, member, session, endUser, account and provider, not %q", word)
 			}
 		}
 		span := map[string]any{}
@@ -335,7 +318,7 @@ deleted object, or to one that the key cannot list. JSON and CSV contain the ids
 		if o.raw() {
 			return o.printJSON(raw)
 		}
-		rows, err := withNames(c.Context(), call, words, report.Data)
+		rows, err := withNames(words, report.Data)
 		if err != nil {
 			return err
 		}

@@ -93,6 +93,7 @@ func (e *env) accounts() *cobra.Command {
 			example: "  stoa accounts list\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
 			op:      "GET /accounts", rows: viewAccounts(), none: "No accounts found.",
 			fields: []field{
+				sortField(),
 				{"search", "q", asText, "only accounts with this `text` in their name, email or id"},
 				{"below", "unspentBelowMicro", asCredits, "only accounts with fewer `credits`, including held ones"},
 			},

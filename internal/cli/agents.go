@@ -117,47 +117,24 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 	return "", fmt.Errorf("%d %s have the name %q; use an id: %s", len(ids), p.words, name, strings.Join(ids, ", "))
 }
 
-// named replaces the ids in a member of rows by names. Ids that the key cannot list, or that
-// are not among the newest objects, remain.
-func (p collection) named(ctx context.Context, call *client.Client, member string, rows iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
+// named replaces the ids in members of rows by the names in other members. Ids without a name
+// remain.
+func named(members map[string]string, rows iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
-		var all []map[string]any
-		names := map[string]string{}
 		for raw, err := range rows {
 			var row any
 			if err == nil {
 				row, err = decode(raw)
 			}
-			if err != nil {
-				yield(nil, err)
-				return
+			if object, ok := row.(map[string]any); err == nil && ok {
+				for id, name := range members {
+					if found := text(row, name); found != "" {
+						object[id] = found
+					}
+				}
+				raw, err = json.Marshal(row)
 			}
-			object, _ := row.(map[string]any)
-			all = append(all, object)
-			names[text(row, member)] = ""
-		}
-		missing := len(names)
-		for raw, err := range call.All(ctx, p.path, nil, completionRows) {
-			var row any
-			if err == nil {
-				row, err = decode(raw)
-			}
-			if err != nil {
-				break // the list is useful with ids
-			}
-			if had, needed := names[text(row, "id")]; needed && had == "" {
-				names[text(row, "id")] = text(row, "name")
-				missing--
-			}
-			if missing == 0 {
-				break
-			}
-		}
-		for _, row := range all {
-			if found := names[text(row, member)]; found != "" {
-				row[member] = found
-			}
-			if raw, err := json.Marshal(row); !yield(raw, err) || err != nil {
+			if !yield(raw, err) {
 				return
 			}
 		}
@@ -269,8 +246,8 @@ func (e *env) agents() *cobra.Command {
 		verb{
 			use: "list", short: "List the agents",
 			long: "List the agents of the account, newest first.", example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
-			op: "GET /api-agents", rows: viewAgents(), names: map[string]collection{"spaceId": spaceCollection()}, none: "There are no agents yet; create one with \"stoa agents create\".",
-			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}},
+			op: "GET /api-agents", rows: viewAgents(), names: map[string]string{"spaceId": "spaceName"}, none: "There are no agents yet; create one with \"stoa agents create\".",
+			fields: []field{{"space", "spaceId", asText, "only agents of the space with this `id`"}, searchField("name, description or ids"), sortField()},
 		},
 		verb{
 			use: "get AGENT", short: "Show an agent",

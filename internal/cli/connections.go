@@ -94,6 +94,7 @@ test them. CONNECTION is an id, or a unique name.`)
 			use: "list", short: "List the connections",
 			long: "List the connections of the account, newest first.", example: "  stoa connections list",
 			op: "GET /connections", rows: viewConnections(), none: "There are no connections.",
+			fields: []field{searchField("name, address or id")},
 		}),
 		e.verb(verb{
 			use: "get CONNECTION", short: "Show a connection",

@@ -47,3 +47,27 @@ func TestMembersByCommands(t *testing.T) {
 		t.Errorf("the members are %s", list)
 	}
 }
+
+func TestListsAreSearchedAndNamed(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{})
+	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+	space := strings.TrimSpace(p.runs(0, "", "spaces", "create", "--name", "Музей", "--jq", ".id"))
+	p.runs(0, "", "agents", "create", "--name", "Museum guide", "-i", "x", "--space", space)
+	p.runs(0, "", "agents", "create", "--name", "Shop", "-i", "x")
+	if said := p.runs(0, "", "agents", "list", "--search", "MUSEUM"); !strings.Contains(said, "Museum guide") || strings.Contains(said, "Shop") {
+		t.Errorf("the agents are %s", said)
+	}
+	if said := p.runs(0, "", "spaces", "list", "--search", "музей"); !strings.Contains(said, space) || strings.Count(said, "spc_") != 1 {
+		t.Errorf("the spaces are %s", said)
+	}
+	if said := p.runs(0, "", "sessions", "list", "--search", "nothing"); strings.Contains(said, "ses_") {
+		t.Errorf("the sessions are %s", said)
+	}
+	p.runs(0, "", "keys", "create", "--name", "website")
+	id := strings.TrimSpace(p.runs(0, "", "keys", "list", "--search", "WEBSITE", "--jq", ".[].id"))
+	p.runs(0, "", "keys", "revoke", id, "--yes")
+	if said := p.runs(0, "", "keys", "list", "--unrevoked"); strings.Contains(said, id) {
+		t.Errorf("the keys are %s", said)
+	}
+}

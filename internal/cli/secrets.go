@@ -175,6 +175,7 @@ Secrets that cannot be decrypted are unchanged, and the exit code is then 1.`,
 			use: "list", short: "List the secrets of connections",
 			long: "List the secrets that connections of the account can use, newest first, without their values.", example: "  stoa secrets list",
 			op: "GET /secrets", rows: viewSecrets(), none: "There are no secrets.",
+			fields: []field{searchField("name, origin or id")},
 		}),
 		e.verb(verb{
 			use: "delete SECRET", short: "Delete a secret",

@@ -136,13 +136,14 @@ for the first two and with 5 for the others.`)
 		e.verb(verb{
 			use: "list [AGENT]", short: "List sessions",
 			long: "List the sessions of all agents, or of one, newest first.", example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
-			op: "GET /sessions", rows: viewSessions(), names: map[string]collection{"agentId": agentCollection()}, none: "There are no sessions.",
+			op: "GET /sessions", rows: viewSessions(), names: map[string]string{"agentId": "agentName"}, none: "There are no sessions.",
 			fields: []field{
 				{"AGENT", "agentId", asAgent, ""},
 				{"status", "status", asText, "only objects with this `status`"},
 				{"trigger", "trigger", asText, "only sessions with this origin: api, schedule or embed"},
 				{"user", "externalUserId", asText, "only sessions of this end `user`"},
 				{"external-id", "externalId", asText, "only the session with this external `id`"},
+				searchField("title or ids"),
 			},
 		}),
 		e.verb(verb{

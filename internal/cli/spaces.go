@@ -29,6 +29,7 @@ func (e *env) spaces() *cobra.Command {
 			use: "list", short: "List the spaces",
 			long: "List the spaces of the account, newest first.", example: "  stoa spaces list",
 			op: "GET /spaces", rows: viewSpaces(), none: "There are no spaces.",
+			fields: []field{searchField("name, description or ids")},
 		},
 		verb{
 			use: "get SPACE", short: "Show a space", long: "Show a space.", example: "  stoa spaces get support",

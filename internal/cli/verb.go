@@ -38,7 +38,7 @@ type verb struct {
 
 	show  view                                   // of the object in the reply
 	rows  view                                   // of a list in pages
-	names map[string]collection                  // members with ids that a table replaces by names
+	names map[string]string                      // members with ids, and the members with the names that replace them in a table
 	none  string                                 // the hint for an empty list
 	print func(o *output, raw jsonx.Value) error // replaces show
 	plain bool                                   // without --json and --jq
@@ -63,6 +63,16 @@ type adder func(c *cobra.Command) setter
 // A lookup is the value of a member that is read from the service before the request,
 // such as the id of a name.
 type lookup func(ctx context.Context, call *client.Client) (any, error)
+
+// searchField is the flag that narrows a list to objects with a text in the named members.
+func searchField(members string) field {
+	return field{"search", "q", asText, "only those with this `text` in their " + members + ", ignoring case"}
+}
+
+// sortField is the flag of the order of a list.
+func sortField() field {
+	return field{"sort", "sort", asText, "the `order`: created, newest first, or name"}
+}
 
 // verbs returns the commands of a table.
 func (e *env) verbs(table ...verb) []*cobra.Command {
@@ -123,9 +133,7 @@ func (e *env) verb(v verb) *cobra.Command {
 		case isList:
 			rows := call.All(ctx, v.path(words, ids), parameters(body), rowsToFetch(*most))
 			if !o.raw() && isTerminal(e.out) {
-				for member, of := range v.names {
-					rows = of.named(ctx, call, member, rows)
-				}
+				rows = named(v.names, rows)
 			}
 			return o.list(v.rows, rows, *most, v.none)
 		}

@@ -84,6 +84,7 @@ has enabled it. --scope service sends the alerts of the service, such as provide
 			use: "list", short: "List the webhooks",
 			long: "List the webhooks of the account, newest first.", example: "  stoa webhooks list",
 			op: "GET /webhooks", rows: viewHooks(), none: "There are no webhooks. Add one with \"stoa webhooks add URL\".",
+			fields: []field{searchField("address, description or id")},
 		},
 		verb{
 			use: "get WEBHOOK", short: "Show a webhook",

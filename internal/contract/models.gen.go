@@ -22,6 +22,21 @@ const (
 	RemoveMemberParamsKeysKeep RemoveMemberParamsKeys = "keep"
 )
 
+// Defines values for GetRequestSummaryParamsGroupBy.
+const (
+	GetRequestSummaryParamsGroupByAccount  GetRequestSummaryParamsGroupBy = "account"
+	GetRequestSummaryParamsGroupByKey      GetRequestSummaryParamsGroupBy = "key"
+	GetRequestSummaryParamsGroupByModel    GetRequestSummaryParamsGroupBy = "model"
+	GetRequestSummaryParamsGroupByProvider GetRequestSummaryParamsGroupBy = "provider"
+)
+
+// Defines values for GetRequestSummaryParamsInterval.
+const (
+	GetRequestSummaryParamsIntervalDay  GetRequestSummaryParamsInterval = "day"
+	GetRequestSummaryParamsIntervalHour GetRequestSummaryParamsInterval = "hour"
+	GetRequestSummaryParamsIntervalN5M  GetRequestSummaryParamsInterval = "5m"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -150,6 +165,9 @@ type Agent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
+	// SpaceName The name of the space, in lists of agents.
+	SpaceName string `json:"spaceName,omitempty,omitzero"`
+
 	// Timezone The IANA name of the time zone in which it is told the time.
 	//
 	// Example: Europe/Berlin
@@ -240,6 +258,9 @@ type AgentTool struct {
 type AgentToolCall struct {
 	// AgentID Empty for a test call (`tools/test`).
 	AgentID string `json:"agentId"`
+
+	// AgentName The name of the agent, in lists of calls.
+	AgentName string `json:"agentName,omitempty,omitzero"`
 
 	// Approval The decision; null if there is none or none is required.
 	Approval nullable.Nullable[ToolCallApproval] `json:"approval"`
@@ -429,6 +450,9 @@ type AuditEntry struct {
 	// Actor The id of the key that made the change, which can be an operator's; `service` for the service itself, `command line` for a command that wrote to the store.
 	Actor string `json:"actor"`
 
+	// ActorName The name of the key, in lists; absent for keys of other accounts and removed ones.
+	ActorName string `json:"actorName,omitempty,omitzero"`
+
 	// Address The client's address; null unless the operator enables storing addresses.
 	Address nullable.Nullable[string] `json:"address"`
 
@@ -526,6 +550,9 @@ type Budget struct {
 	// Subject The id or the end user that it limits; `*` limits each subject separately. Null for the scope `account`.
 	Subject nullable.Nullable[string] `json:"subject"`
 
+	// SubjectName The name of the member, key or agent that it limits, in lists of budgets; absent if it is unknown.
+	SubjectName string `json:"subjectName,omitempty,omitzero"`
+
 	// TimeZone Periods begin at midnights of this zone.
 	TimeZone  string `json:"timeZone"`
 	UpdatedAt Time   `json:"updatedAt"`
@@ -549,6 +576,9 @@ type BudgetWindow struct {
 	SpentMicro   int64                     `json:"spentMicro"`
 	StartsAt     nullable.Nullable[Time]   `json:"startsAt"`
 	Subject      nullable.Nullable[string] `json:"subject"`
+
+	// SubjectName The name of the member, key or agent; absent if it is unknown.
+	SubjectName string `json:"subjectName,omitempty,omitzero"`
 }
 
 // BudgetWindowList defines model for BudgetWindowList.
@@ -772,6 +802,9 @@ type Connection struct {
 	// Sessions Of the kind `mcp`: how long the session lasts that a stateful server has for an agent's session: until the `turn` ends or waits, or as long as the `session`.
 	Sessions string `json:"sessions"`
 	SpaceID  string `json:"spaceId"`
+
+	// SpaceName The name of the space, in lists of connections.
+	SpaceName string `json:"spaceName,omitempty,omitzero"`
 
 	// Status `disabled`: it is switched off (`enabled`), which takes precedence over all others. `unchecked`: not refreshed since the connection was created or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server rejected the secret, or requires one, or the connection must be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
@@ -3603,7 +3636,10 @@ type Receipt struct {
 	// - `items_left_out`: items of the input that another service made, such as `web_search_call`, were omitted from the call.
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
-	Cache       ReceiptCache              `json:"cache"`
+
+	// AgentName The name of the agent; absent if there is none or it was removed.
+	AgentName string       `json:"agentName,omitempty,omitzero"`
+	Cache     ReceiptCache `json:"cache"`
 
 	// Capped Lowered to the requested model's price.
 	Capped bool `json:"capped"`
@@ -3627,6 +3663,9 @@ type Receipt struct {
 	// Ignored The paths of members of the request that had no effect, such as `input[0].name`. Of members that differ only in the elements of arrays, it has the first. A name that is not an identifier is `*`. Absent if there are none.
 	Ignored []string `json:"ignored,omitempty,omitzero"`
 	KeyID   string   `json:"keyId"`
+
+	// KeyName The name of the key; absent if the key was removed.
+	KeyName string `json:"keyName,omitempty,omitzero"`
 
 	// MemberID The person whose key made the call; null if the key belongs to the account.
 	MemberID nullable.Nullable[string] `json:"memberId"`
@@ -3826,6 +3865,9 @@ type RefusedOrigin struct {
 type Request struct {
 	AccountID string `json:"accountId"`
 
+	// AccountName The name of the account, for operators.
+	AccountName string `json:"accountName,omitempty,omitzero"`
+
 	// Attempts The number of requests sent to providers.
 	Attempts          int64 `json:"attempts"`
 	CachedInputTokens int64 `json:"cachedInputTokens"`
@@ -3858,9 +3900,12 @@ type Request struct {
 	// ID As in the header `x-request-id` of the reply.
 	//
 	// Example: req_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID           string       `json:"id"`
-	InputTokens  int64        `json:"inputTokens"`
-	KeyID        string       `json:"keyId"`
+	ID          string `json:"id"`
+	InputTokens int64  `json:"inputTokens"`
+	KeyID       string `json:"keyId"`
+
+	// KeyName The name of the key; absent if the key was removed.
+	KeyName      string       `json:"keyName,omitempty,omitzero"`
 	Model        RequestModel `json:"model"`
 	OutputTokens int64        `json:"outputTokens"`
 
@@ -3896,6 +3941,46 @@ type RequestModel struct {
 	Served nullable.Nullable[string] `json:"served"`
 }
 
+// RequestGroup Contains the members of the grouping and the sums of the group.
+type RequestGroup struct {
+	AccountID string `json:"accountId,omitempty,omitzero"`
+
+	// AccountName For operators.
+	AccountName  string `json:"accountName,omitempty,omitzero"`
+	CreditsMicro int64  `json:"creditsMicro"`
+
+	// Errors Of these, replies with an error, and streams that ended with one.
+	Errors int64 `json:"errors"`
+
+	// From The start of the interval; null without `interval`.
+	From        nullable.Nullable[Time] `json:"from,omitempty,omitzero"`
+	InputTokens int64                   `json:"inputTokens"`
+	KeyID       string                  `json:"keyId,omitempty,omitzero"`
+
+	// KeyName Absent if the key was removed.
+	KeyName string `json:"keyName,omitempty,omitzero"`
+
+	// MedianDurationMilliseconds Of requests that succeeded; null if there are none.
+	MedianDurationMilliseconds nullable.Nullable[int64] `json:"medianDurationMilliseconds"`
+
+	// MedianTimeToFirstTokenMilliseconds Null if no reply has text.
+	MedianTimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"medianTimeToFirstTokenMilliseconds"`
+
+	// Model The model that served, or else the requested one; null if there was none.
+	Model        nullable.Nullable[string] `json:"model,omitempty,omitzero"`
+	OutputTokens int64                     `json:"outputTokens"`
+
+	// P95DurationMilliseconds Of requests that succeeded: 95 % are not slower. Null if there are none.
+	P95DurationMilliseconds nullable.Nullable[int64] `json:"p95DurationMilliseconds"`
+
+	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
+	P95TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"p95TimeToFirstTokenMilliseconds"`
+
+	// Provider Null if none was called.
+	Provider nullable.Nullable[string] `json:"provider,omitempty,omitzero"`
+	Requests int64                     `json:"requests"`
+}
+
 // RequestList defines model for RequestList.
 type RequestList struct {
 	Data []Request `json:"data"`
@@ -3916,6 +4001,37 @@ type DroppedRequests struct {
 	Count int64 `json:"count"`
 	Since Time  `json:"since"`
 	Until Time  `json:"until"`
+}
+
+// RequestSummary defines model for RequestSummary.
+type RequestSummary struct {
+	// Complete Whether all matching rows were read.
+	Complete bool           `json:"complete"`
+	Data     []RequestGroup `json:"data"`
+	Totals   RequestSums    `json:"totals"`
+}
+
+// RequestSums defines model for RequestSums.
+type RequestSums struct {
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// Errors Of these, replies with an error, and streams that ended with one.
+	Errors      int64 `json:"errors"`
+	InputTokens int64 `json:"inputTokens"`
+
+	// MedianDurationMilliseconds Of requests that succeeded; null if there are none.
+	MedianDurationMilliseconds nullable.Nullable[int64] `json:"medianDurationMilliseconds"`
+
+	// MedianTimeToFirstTokenMilliseconds Null if no reply has text.
+	MedianTimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"medianTimeToFirstTokenMilliseconds"`
+	OutputTokens                       int64                    `json:"outputTokens"`
+
+	// P95DurationMilliseconds Of requests that succeeded: 95 % are not slower. Null if there are none.
+	P95DurationMilliseconds nullable.Nullable[int64] `json:"p95DurationMilliseconds"`
+
+	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
+	P95TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"p95TimeToFirstTokenMilliseconds"`
+	Requests                        int64                    `json:"requests"`
 }
 
 // RereadDriveFile defines model for RereadDriveFile.
@@ -4122,6 +4238,9 @@ type Secret struct {
 	// SpaceID Only connections of this space can use it; null means all spaces.
 	SpaceID nullable.Nullable[string] `json:"spaceId"`
 
+	// SpaceName The name of the space, in lists of secrets.
+	SpaceName string `json:"spaceName,omitempty,omitzero"`
+
 	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
 	Unreadable bool `json:"unreadable"`
 
@@ -4147,6 +4266,9 @@ type SecretList struct {
 // SecretUser defines model for SecretUser.
 type SecretUser struct {
 	ConnectionID string `json:"connectionId"`
+
+	// ConnectionName The name of the connection, in lists of secrets.
+	ConnectionName string `json:"connectionName,omitempty,omitzero"`
 
 	// Use `requests`: sent with them; `oauth_client`: sent to the token endpoint.
 	Use string `json:"use"`
@@ -4181,6 +4303,9 @@ type SendMessage struct {
 // Session defines model for Session.
 type Session struct {
 	AgentID string `json:"agentId"`
+
+	// AgentName The name of the agent, in lists of sessions.
+	AgentName string `json:"agentName,omitempty,omitzero"`
 
 	// AgentVersion The version of the agent that the session uses from its start.
 	AgentVersion int64 `json:"agentVersion"`
@@ -5303,11 +5428,14 @@ type UsageRow struct {
 	AccountID string `json:"accountId,omitempty,omitzero"`
 
 	// AccountName The name of the account, with usage by account.
-	AccountName       string                    `json:"accountName,omitempty,omitzero"`
-	AgentID           nullable.Nullable[string] `json:"agentId,omitempty,omitzero"`
-	CachedInputTokens int64                     `json:"cachedInputTokens"`
-	Calls             int64                     `json:"calls"`
-	CreditsMicro      int64                     `json:"creditsMicro"`
+	AccountName string                    `json:"accountName,omitempty,omitzero"`
+	AgentID     nullable.Nullable[string] `json:"agentId,omitempty,omitzero"`
+
+	// AgentName The name of the agent, with usage by agent; absent if the agent was removed.
+	AgentName         string `json:"agentName,omitempty,omitzero"`
+	CachedInputTokens int64  `json:"cachedInputTokens"`
+	Calls             int64  `json:"calls"`
+	CreditsMicro      int64  `json:"creditsMicro"`
 
 	// Day Example: 2026-11-20
 	Day     string                    `json:"day,omitempty,omitzero"`
@@ -5317,18 +5445,30 @@ type UsageRow struct {
 	EstimatedCalls nullable.Nullable[int64] `json:"estimatedCalls,omitempty,omitzero"`
 
 	// FailedCalls Requests that failed free of charge, with usage by provider; their tokens are part of the sums.
-	FailedCalls  nullable.Nullable[int64] `json:"failedCalls,omitempty,omitzero"`
-	InputTokens  int64                    `json:"inputTokens"`
-	KeyID        string                   `json:"keyId,omitempty,omitzero"`
-	Model        string                   `json:"model,omitempty,omitzero"`
-	OutputTokens int64                    `json:"outputTokens"`
-	Provider     string                   `json:"provider,omitempty,omitzero"`
+	FailedCalls nullable.Nullable[int64] `json:"failedCalls,omitempty,omitzero"`
+	InputTokens int64                    `json:"inputTokens"`
+	KeyID       string                   `json:"keyId,omitempty,omitzero"`
+
+	// KeyName The name of the key, with usage by key; absent if the key was removed.
+	KeyName string `json:"keyName,omitempty,omitzero"`
+
+	// MemberID With usage by member: the person whose keys made the calls; null for keys of the account.
+	MemberID nullable.Nullable[string] `json:"memberId,omitempty,omitzero"`
+
+	// MemberName The name of the member or else the address of mail, with usage by member; absent if the person is no longer a member.
+	MemberName   string `json:"memberName,omitempty,omitzero"`
+	Model        string `json:"model,omitempty,omitzero"`
+	OutputTokens int64  `json:"outputTokens"`
+	Provider     string `json:"provider,omitempty,omitzero"`
 
 	// SavedMicro The sum of `cache.savedMicro` of the receipts; negative if writing to the providers' caches cost more than reading from them saved.
-	SavedMicro  int64                     `json:"savedMicro"`
-	SessionID   nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
-	SpaceID     nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
-	TotalTokens int64                     `json:"totalTokens"`
+	SavedMicro int64                     `json:"savedMicro"`
+	SessionID  nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
+	SpaceID    nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+
+	// SpaceName The name of the space, with usage by space; absent if the space was removed.
+	SpaceName   string `json:"spaceName,omitempty,omitzero"`
+	TotalTokens int64  `json:"totalTokens"`
 }
 
 // UsageSums defines model for UsageSums.
@@ -5757,6 +5897,9 @@ type MessageOrder = string
 // Order defines model for Order.
 type Order = string
 
+// OrderOfSort defines model for OrderOfSort.
+type OrderOfSort = string
+
 // ProviderName defines model for ProviderName.
 type ProviderName = string
 
@@ -5766,8 +5909,14 @@ type Range = string
 // RunOrder defines model for RunOrder.
 type RunOrder = string
 
+// Search defines model for Search.
+type Search = string
+
 // SessionID defines model for SessionID.
 type SessionID = string
+
+// Sort defines model for Sort.
+type Sort = string
 
 // StepID defines model for StepID.
 type StepID = string
@@ -5813,8 +5962,11 @@ type ListAccountsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default newest first, and names from A to Z.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAccountParams defines parameters for CreateAccount.
@@ -5849,6 +6001,9 @@ type InviteAccountMemberParams struct {
 
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// SpaceID Only agents in this space.
 	SpaceID FilterSpaceOfAgent `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
 
@@ -5861,8 +6016,11 @@ type ListAgentsParams struct {
 	// Cursor The `nextCursor` of the previous page, with the same filter and order.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// Order By creation; newest first by default.
-	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+	// Sort The order: of creation, or of names, in which capitals may come before small letters.
+	Sort Sort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Order Ascending or descending; by default newest first, and names from A to Z.
+	Order OrderOfSort `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // CreateAgentParams defines parameters for CreateAgent.
@@ -6161,6 +6319,9 @@ type ListTaskRunsParams struct {
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Status Only sessions in this status.
 	Status FilterStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
@@ -6437,6 +6598,9 @@ type RestoreConfigVersionParams struct {
 
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// SpaceID Only steps of agents in this space.
 	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
 
@@ -6575,6 +6739,12 @@ type ListInvitationsParams struct {
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
+	// Unrevoked Only keys that are not revoked.
+	Unrevoked bool `form:"unrevoked,omitempty" json:"unrevoked,omitempty,omitzero"`
+
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
@@ -6614,6 +6784,9 @@ type RotateKeyParams struct {
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
 
@@ -6696,6 +6869,33 @@ type ListReceiptsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// GetReceiptSummaryParams defines parameters for GetReceiptSummary.
+type GetReceiptSummaryParams struct {
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Model Only calls that this model served.
+	Model FilterModel `form:"model,omitempty" json:"model,omitempty,omitzero"`
+
+	// KeyID Only calls of this key.
+	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
+
+	// AgentID Only steps of this agent.
+	AgentID FilterAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// SpaceID Only steps of agents in this space.
+	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
+
+	// SessionID Only steps of this session.
+	SessionID FilterSession `form:"sessionId,omitempty" json:"sessionId,omitempty,omitzero"`
+
+	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
+	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
+}
+
 // ListRequestsParams defines parameters for ListRequests.
 type ListRequestsParams struct {
 	// From At or after this time.
@@ -6735,8 +6935,56 @@ type ListRequestsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// GetRequestSummaryParams defines parameters for GetRequestSummary.
+type GetRequestSummaryParams struct {
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// AccountID For operators, the account whose rows are listed; `*` for all accounts. By default the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// KeyID Only calls of this key.
+	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
+
+	// Model Only calls that requested this model, or that it served.
+	Model string `form:"model,omitempty" json:"model,omitempty,omitzero"`
+
+	// Provider Only calls whose last attempt was at this provider.
+	Provider string `form:"provider,omitempty" json:"provider,omitempty,omitzero"`
+
+	// Status Only requests with this status, or of this class of statuses.
+	Status string `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// ErrorCode Only requests that ended with this error.
+	ErrorCode string `form:"errorCode,omitempty" json:"errorCode,omitempty,omitzero"`
+
+	// MinDurationMilliseconds Only requests with at least this duration.
+	MinDurationMilliseconds int `form:"minDurationMilliseconds,omitempty" json:"minDurationMilliseconds,omitempty,omitzero"`
+
+	// GroupBy The dimension to group by; by default none.
+	GroupBy GetRequestSummaryParamsGroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
+
+	// Interval Also groups by time: intervals of five minutes, hours or days, in `timezone`.
+	Interval GetRequestSummaryParamsInterval `form:"interval,omitempty" json:"interval,omitempty,omitzero"`
+
+	// Timezone The time zone of the intervals: a name of the IANA database.
+	Timezone string `form:"timezone,omitempty" json:"timezone,omitempty,omitzero"`
+}
+
+// GetRequestSummaryParamsGroupBy defines parameters for GetRequestSummary.
+type GetRequestSummaryParamsGroupBy string
+
+// GetRequestSummaryParamsInterval defines parameters for GetRequestSummary.
+type GetRequestSummaryParamsInterval string
+
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6755,6 +7003,9 @@ type CreateSecretParams struct {
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
 type ListAllSessionsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// AgentID Only sessions of this agent.
 	AgentID FilterSessionsAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
 
@@ -6782,6 +7033,9 @@ type ListAllSessionsParams struct {
 
 // ListSpacesParams defines parameters for ListSpaces.
 type ListSpacesParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// ExternalID Only the object with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
@@ -6911,6 +7165,9 @@ type GetUsageParams struct {
 
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 

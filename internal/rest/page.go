@@ -52,6 +52,21 @@ func NewPager(limit int, cursor, order string, list ...string) Pager {
 	return p
 }
 
+// NewSortedPager is [NewPager] for a list that can also be in the order of names, which is
+// ascending by default.
+func NewSortedPager(limit int, cursor, sort, order string, list ...string) Pager {
+	byName := sort == "name"
+	if byName && order == "" {
+		order = "asc"
+	}
+	if byName {
+		list = append(list, sort)
+	}
+	p := NewPager(limit, cursor, order, list...)
+	p.Page.ByName = byName
+	return p
+}
+
 const sumSize = 8
 
 func (p Pager) sum(place []byte) []byte {

@@ -158,7 +158,7 @@ func (s *service) invite(body object) string {
 func (s *service) members() (list []store.MemberRow) {
 	s.t.Helper()
 	if err := s.Store.Read(s.t.Context(), func(tx *store.Tx) (err error) {
-		list, _, err = tx.Members(s.t.Context(), s.Account.ID, store.Page{Limit: 100, Asc: true})
+		list, _, err = tx.Members(s.t.Context(), s.Account.ID, "", store.Page{Limit: 100, Asc: true})
 		return err
 	}); err != nil {
 		s.t.Fatal(err)

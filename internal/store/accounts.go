@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"time"
 
 	"stoa/internal/db"
@@ -40,7 +39,7 @@ type AccountRow struct {
 
 // An AccountFilter narrows a list of accounts. Empty members do not.
 type AccountFilter struct {
-	Text  string       // a part of the name, the email or the id, in whichever case
+	Text  string       // a part of the name, the email or the id, ignoring case
 	Below stoa.Credits // the credits that are not spent are fewer
 }
 
@@ -77,19 +76,15 @@ func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
 	return a, err
 }
 
-// Accounts lists accounts, and returns the cursor of the next page, or the zero cursor.
+// Accounts lists accounts, also by name, and returns the cursor of the next page, or the zero cursor.
 // With a filter a page may be short or empty although there is a next one: it reads at most
 // 2,000 accounts.
 func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
-	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}}
-	if f.Text != "" {
-		like := `%` + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + `%`
-		q.tests = append(q.tests, test{`(lower(name) LIKE lower($%[1]d) ESCAPE '\' OR lower(email) LIKE lower($%[1]d) ESCAPE '\' OR lower(id) LIKE lower($%[1]d) ESCAPE '\')`, like})
-	}
+	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}, search: textSearch{f.Text, []string{"name", "email", "id"}}}
 	if f.Below > 0 {
 		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
 	}
-	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return Cursor{At: a.CreatedAt, ID: a.ID} },
+	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return p.cursor(a.CreatedAt, a.Name, a.ID) },
 		accountRow()+`(`, `) a`)
 }
 

@@ -75,12 +75,24 @@ func noAgent() error {
 // An AgentFilter narrows a list of agents. Empty members do not.
 type AgentFilter struct {
 	SpaceID, ExternalID string
+	Text                string // a part of the name, the description, the external id or the id, ignoring case
 }
 
-// Agents lists an account's agents.
-func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, bool, error) {
-	args, cond := narrow([]any{accountID}, "space_id", f.SpaceID, "external_id", f.ExternalID)
-	return agents.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`+cond, args...)
+// Agents lists an account's agents, also by name, and returns the cursor of the next page, or the
+// zero cursor. With a text, or by name with another filter, a page may be short or empty although there is a next one: it reads at most 2,000
+// agents.
+func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, Cursor, error) {
+	q := filtered{
+		from: `FROM agents WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID},
+		search: textSearch{f.Text, []string{"name", "description", "external_id", "id"}},
+	}
+	if p.ByName { // its index has no spaces
+		q.rest = []string{"space_id", f.SpaceID, "external_id", f.ExternalID}
+	} else {
+		args, cond := narrow(q.args, "space_id", f.SpaceID, "external_id", f.ExternalID)
+		q.from, q.args = q.from+cond, args
+	}
+	return agents.search(ctx, tx, p, q)
 }
 
 // EditAgent lets fn change an agent and writes the result. The agent is locked while fn

@@ -192,6 +192,20 @@ type ReceiptFilter struct {
 // cursor. With a filter by key or model, or by more than one of the others, a page may be
 // short or empty although there is a next one: it reads at most 2,000 charges.
 func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
+	return filteredPage(ctx, tx, p, receiptsOf(accountID, f), scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+		`SELECT `+readColumns+` FROM (`, `) c`)
+}
+
+// SumReceipts sums the charges of [Tx.Receipts].
+func (tx *Tx) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
+	q := receiptsOf(accountID, f)
+	cond, args := q.conditions(q.args)
+	_, err = tx.Get(ctx, `SELECT `+strings.Replace(strings.TrimSuffix(sumsOfCharges, `FROM charges`), "[tokens]", sumsOfTokens, 1)+q.from+cond, args, r.dest()...)
+	return r, err
+}
+
+// receiptsOf returns the list of the charges that match a filter.
+func receiptsOf(accountID string, f ReceiptFilter) filtered {
 	q := filtered{from: `FROM charges WHERE account_id = $1`, args: []any{accountID}}
 	add := func(cond string, value any) {
 		q.args = append(q.args, value)
@@ -222,6 +236,5 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 	if !f.To.IsZero() {
 		add("created_at < $%d", db.Micros(f.To))
 	}
-	return filteredPage(ctx, tx, p, q, scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
-		`SELECT `+readColumns+` FROM (`, `) c`)
+	return q
 }

@@ -83,16 +83,17 @@ func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (
 	}, `SELECT state, COUNT(*) FROM connection_tools WHERE account_id = $1 AND connection_id = $2 GROUP BY state LIMIT 10`, accountID, c.ID)
 }
 
-// Connections lists an account's connections; a space narrows it.
-func (tx *Tx) Connections(ctx context.Context, accountID, spaceID string, p Page) ([]Connection, bool, error) {
+// Connections lists an account's connections; a space narrows it, and so does a text in the name,
+// the address or the id (see [Tx.Agents]).
+func (tx *Tx) Connections(ctx context.Context, accountID, spaceID, text string, p Page) ([]Connection, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "space_id", spaceID)
-	all, more, err := connections.page(ctx, tx, p, `account_id = $1`+cond, args...)
+	all, next, err := connections.search(ctx, tx, p, filtered{from: `FROM connections WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "url", "id"}}})
 	for i := range all {
 		if err == nil {
 			err = tx.countTools(ctx, accountID, &all[i])
 		}
 	}
-	return all, more, err
+	return all, next, err
 }
 
 // EditConnection lets fn change a connection and writes the result. The connection is

@@ -54,13 +54,23 @@ func (tx *Tx) AccountOfKey(ctx context.Context, id string) (accountID string, er
 // NoKey returns CodeNotFound for a key.
 func NoKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
 
-// Keys lists an account's keys with secrets, revoked and expired ones too: all of them, or those
-// of a member.
-func (tx *Tx) Keys(ctx context.Context, accountID, memberID string, p Page) ([]stoa.Key, bool, error) {
-	if memberID != "" {
-		return keys.page(ctx, tx, p, `account_id = $1 AND kind = '' AND member_id = $2`, accountID, memberID)
+// A KeyFilter narrows a list of keys. Empty members do not.
+type KeyFilter struct {
+	MemberID  string
+	Text      string // a part of the name or of the id, ignoring case
+	Unrevoked bool   // only those that are not revoked
+}
+
+// Keys lists an account's keys with secrets, expired ones too, and returns the cursor of the next
+// page, or the zero cursor. With a text or only unrevoked ones, a page may be short or empty
+// although there is a next one: it reads at most 2,000 keys.
+func (tx *Tx) Keys(ctx context.Context, accountID string, f KeyFilter, p Page) ([]stoa.Key, Cursor, error) {
+	args, cond := narrow([]any{accountID}, "member_id", f.MemberID)
+	q := filtered{from: `FROM keys WHERE account_id = $1 AND kind = ''` + cond, args: args, search: textSearch{f.Text, []string{"name", "id"}}}
+	if f.Unrevoked {
+		q.tests = append(q.tests, test{`revoked_at <= $%d`, 0})
 	}
-	return keys.page(ctx, tx, p, `account_id = $1 AND kind = ''`, accountID)
+	return keys.search(ctx, tx, p, q)
 }
 
 // UpdateKey writes a key's name, scopes, limits, lists, expiry and revocation. A key in force without

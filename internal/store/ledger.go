@@ -60,6 +60,7 @@ var dimensions = map[string]string{
 	"day":      "",
 	"model":    "served",
 	"key":      "key_id",
+	"member":   "member_id",
 	"agent":    "agent_id",
 	"space":    "space_id",
 	"session":  "session_id",
@@ -163,6 +164,15 @@ func (tx *Tx) UsageOfAll(ctx context.Context, from, to time.Time, zone *time.Loc
 // usageAccounts is the number of accounts that UsageOfAll reads at once.
 const usageAccounts = 500
 
+// dest returns the scan targets of the sums of usage.
+func (r *UsageRow) dest() []any {
+	u := &r.Usage
+	return []any{
+		&r.Calls, &r.Failed, &r.Estimated, &r.Amount, &r.WrittenOff, &r.Saved,
+		&u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens,
+	}
+}
+
 // add adds the sums of another row.
 func (r *UsageRow) add(more UsageRow) {
 	r.Calls += more.Calls
@@ -186,7 +196,7 @@ func tooManyRows() error {
 const maxUsageRows = 10_000
 
 // Usage sums an account's charges made at or after from and before to, grouped by day in a time
-// zone, model, key, agent, space, session, endUser or provider, ordered by the group. By provider it
+// zone, model, key, member, agent, space, session, endUser or provider, ordered by the group. By provider it
 // has failed requests too. An unknown or repeated dimension is CodeInvalidValue, and so is a query with
 // more than 10,000 groups.
 func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
@@ -239,7 +249,7 @@ func (tx *Tx) usage(ctx context.Context, sums, accountID string, from, to time.T
 	for i, d := range by {
 		column, ok := dimensions[d]
 		if !ok {
-			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session, endUser and provider, and by account with \"accountId=*\".", d).At("groupBy")
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, member, agent, space, session, endUser and provider, and by account with \"accountId=*\".", d).At("groupBy")
 		}
 		for _, e := range by[:i] {
 			if e == d {
@@ -280,10 +290,7 @@ func (tx *Tx) usage(ctx context.Context, sums, accountID string, from, to time.T
 				dest = append(dest, &r.Group[i])
 			}
 		}
-		u := &r.Usage
-		dest = append(dest, &r.Calls, &r.Failed, &r.Estimated, &r.Amount, &r.WrittenOff, &r.Saved,
-			&u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens)
-		if err := rows.Scan(dest...); err != nil {
+		if err := rows.Scan(append(dest, r.dest()...)...); err != nil {
 			return err
 		}
 		for i := range by {

@@ -31,8 +31,10 @@ type MemberRow struct {
 
 // memberRows is the source of MemberRows that match a condition on m, a table of members. It has
 // the columns of pages.
-func memberRows(cond string) string {
-	return `SELECT * FROM (SELECT ` + members.columnsOf("m.") + `, p.issuer, p.subject, p.email, p.name, COALESCE(k.last_used_at, 0) AS last_used_at, m.person_id AS id
+func memberRows(cond string) string { return `SELECT * ` + fromMembers(cond) }
+
+func fromMembers(cond string) string {
+	return `FROM (SELECT ` + members.columnsOf("m.") + `, p.issuer, p.subject, p.email, p.name, COALESCE(k.last_used_at, 0) AS last_used_at, m.person_id AS id
 		FROM members m JOIN people p ON p.id = m.person_id LEFT JOIN keys k ON k.id = m.key_id WHERE ` + cond + `) v WHERE 1 = 1`
 }
 
@@ -98,9 +100,11 @@ func (tx *Tx) Member(ctx context.Context, accountID, personID string) (MemberRow
 
 func noMember(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no member %q.", id) }
 
-// Members lists the members of an account.
-func (tx *Tx) Members(ctx context.Context, accountID string, p Page) ([]MemberRow, bool, error) {
-	return page(ctx, tx, p, scanMember, memberRows(`m.account_id = $1`), accountID)
+// Members lists the members of an account; a text in the name, the address of mail or the id
+// narrows it (see [Tx.Agents]).
+func (tx *Tx) Members(ctx context.Context, accountID, text string, p Page) ([]MemberRow, Cursor, error) {
+	f := filtered{from: fromMembers(`m.account_id = $1`), args: []any{accountID}, search: textSearch{text, []string{"name", "email", "id"}}}
+	return filteredPage(ctx, tx, p, f, scanMember, func(m MemberRow) Cursor { return Cursor{At: m.CreatedAt, ID: m.PersonID} }, `SELECT * FROM (`, `) x`)
 }
 
 // HasVerifiedEmail reports whether an identity provider has verified an address of mail, in

@@ -5,22 +5,33 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
 )
 
-// A Page selects part of a list in order of creation, newest first.
+// A Page selects part of a list in order of creation, newest first, or by name.
 type Page struct {
-	Limit int    // most rows; 0 means 20
-	Asc   bool   // oldest first
-	After Cursor // the last row of the previous page; zero means from the start
+	Limit  int    // most rows; 0 means 20
+	Asc    bool   // oldest first, or by name from A to Z
+	ByName bool   // only lists that say so; texts are compared as the database does
+	After  Cursor // the last row of the previous page; zero means from the start
 }
 
-// A Cursor is the position of a row in a list ordered by creation.
+// A Cursor is the position of a row in a list ordered by creation. In the order of names At is
+// zero, and ID has the name, a zero byte and the id.
 type Cursor struct {
 	At time.Time
 	ID string
+}
+
+// cursor returns the position of a row of the page.
+func (p Page) cursor(at time.Time, name, id string) Cursor {
+	if p.ByName {
+		return Cursor{ID: name + "\x00" + id}
+	}
+	return Cursor{At: at, ID: id}
 }
 
 func (p Page) limit() int {
@@ -45,12 +56,19 @@ func (p Page) from(n int) (where, order string, args []any) {
 	if p.Asc {
 		op, dir = ">", "ASC"
 	}
-	order = fmt.Sprintf(" ORDER BY created_at %s, id %s", dir, dir)
-	if p.After != (Cursor{}) {
-		where = fmt.Sprintf(" AND (created_at, id) %s ($%d, $%d)", op, n, n+1)
-		args = []any{db.Micros(p.After.At), p.After.ID}
+	by := "created_at"
+	if p.ByName {
+		by = "name"
 	}
-	return where, order, args
+	order = fmt.Sprintf(" ORDER BY %s %s, id %s", by, dir, dir)
+	if p.After == (Cursor{}) {
+		return "", order, nil
+	}
+	where = fmt.Sprintf(" AND (%s, id) %s ($%d, $%d)", by, op, n, n+1)
+	if at := strings.LastIndexByte(p.After.ID, 0); p.ByName && at >= 0 {
+		return where, order, []any{p.After.ID[:at], p.After.ID[at+1:]}
+	}
+	return where, order, []any{db.Micros(p.After.At), p.After.ID}
 }
 
 // order orders the rows of a page that were selected in a subquery of that name.
@@ -71,7 +89,8 @@ type filtered struct {
 	args []any    // of from
 	rest []string // pairs of a column and the value that it must have; empty values do not count
 
-	tests []test // further conditions, which require reading the rows
+	tests  []test     // further conditions, which require reading the rows
+	search textSearch // a text that the rows must have
 }
 
 // A test is a condition with one value, whose placeholder is $%d.
@@ -87,14 +106,26 @@ func (f filtered) rows(p Page) (query string, args []any) {
 		where, order, more := p.clause(len(f.args) + 1)
 		return `SELECT * ` + f.from + where + order, append(slices.Clip(f.args), more...)
 	}
+	query, args = f.looked(p, `*`)
+	return query + fmt.Sprintf(` LIMIT $%d`, len(args)+1), append(args, p.limit()+1)
+}
+
+// looked returns the SELECT for those of the first maxLooked rows that match the further
+// conditions, with its arguments.
+func (f filtered) looked(p Page, columns string) (query string, args []any) {
 	where, order, more := p.from(len(f.args) + 1)
-	args, rest := narrow(append(slices.Clip(f.args), more...), f.rest...)
+	rest, args := f.conditions(append(slices.Clip(f.args), more...))
+	return fmt.Sprintf(`SELECT %s FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s`, columns, f.from, where, order, maxLooked, rest, order), args
+}
+
+// conditions returns the further conditions, with their values after these arguments.
+func (f filtered) conditions(args []any) (cond string, all []any) {
+	all, cond = narrow(slices.Clip(args), f.rest...)
 	for _, t := range f.tests {
-		args = append(args, t.value)
-		rest += fmt.Sprintf(" AND "+t.cond, len(args))
+		all = append(all, t.value)
+		cond += fmt.Sprintf(" AND "+t.cond, len(all))
 	}
-	return fmt.Sprintf(`SELECT * FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s LIMIT $%d`, f.from, where, order, maxLooked, rest, order, len(args)+1),
-		append(args, p.limit()+1)
+	return cond, all
 }
 
 // filteredPage returns a page of a filtered list, and the cursor of the next one, or the
@@ -102,6 +133,17 @@ func (f filtered) rows(p Page) (query string, args []any) {
 // a row's position.
 func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
 	query, args := f.rows(p)
+	if f.search.text != "" {
+		ids, err := f.found(ctx, tx, p)
+		if err != nil {
+			return nil, Cursor{}, err
+		}
+		if len(ids) == 0 {
+			next, err := f.next(ctx, tx, p, false, Cursor{})
+			return nil, next, err
+		}
+		query, args = f.rowsOf(p, ids)
+	}
 	rows, more, err := listPage(ctx, tx, p, scan, before+query+after, args...)
 	if err != nil {
 		return nil, Cursor{}, err
@@ -121,7 +163,7 @@ func (f filtered) hasTests() bool {
 			return true
 		}
 	}
-	return len(f.tests) > 0
+	return len(f.tests) > 0 || f.search.text != ""
 }
 
 // next returns the cursor of the page after these rows: their last row if the query had
@@ -136,12 +178,14 @@ func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Curs
 	}
 	where, order, args := p.from(len(f.args) + 1)
 	var at int64
-	var c Cursor
-	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, id %s%s%s LIMIT 1 OFFSET %d`, f.from, where, order, maxLooked-1),
-		append(slices.Clip(f.args), args...), &at, &c.ID)
+	name, id, column := "", "", "''"
+	if p.ByName {
+		column = "name"
+	}
+	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, %s, id %s%s%s LIMIT 1 OFFSET %d`, column, f.from, where, order, maxLooked-1),
+		append(slices.Clip(f.args), args...), &at, &name, &id)
 	if err != nil || !found {
 		return Cursor{}, err
 	}
-	c.At = db.Time(at)
-	return c, nil
+	return p.cursor(db.Time(at), name, id), nil
 }

@@ -87,7 +87,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 			var got []string
 			if err := st.Read(ctx, func(tx *store.Tx) error {
 				got = nil
-				keys, _, err := tx.Keys(ctx, account, "", store.Page{Limit: 100, Asc: true})
+				keys, _, err := tx.Keys(ctx, account, store.KeyFilter{}, store.Page{Limit: 100, Asc: true})
 				for _, k := range keys {
 					got = append(got, k.Name)
 				}

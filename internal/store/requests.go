@@ -233,6 +233,12 @@ type RequestFilter struct {
 // filter other than by time a page may be short or empty although there is a next one: it
 // reads at most 2,000 rows.
 func (tx *Tx) Requests(ctx context.Context, accountID string, f RequestFilter, p Page) ([]RequestRow, Cursor, error) {
+	return filteredPage(ctx, tx, p, requestsOf(accountID, f), scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+		`SELECT `+requestColumns+` FROM (`, `) r`)
+}
+
+// requestsOf returns the list of the rows that match a filter.
+func requestsOf(accountID string, f RequestFilter) filtered {
 	q := filtered{from: `FROM requests WHERE created_at >= $1`, args: []any{db.Micros(f.From)}}
 	add := func(cond string, value any) {
 		q.args = append(q.args, value)
@@ -257,8 +263,7 @@ func (tx *Tx) Requests(ctx context.Context, accountID string, f RequestFilter, p
 	if f.MinDuration > 0 {
 		q.tests = append(q.tests, test{"duration >= $%d", f.MinDuration.Microseconds()})
 	}
-	return filteredPage(ctx, tx, p, q, scanRequest, func(r RequestRow) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
-		`SELECT `+requestColumns+` FROM (`, `) r`)
+	return q
 }
 
 // NewestRequest returns the position after the newest row of an account, or without an

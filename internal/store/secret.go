@@ -60,9 +60,10 @@ func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret
 	return secrets.one(ctx, tx, noSecret(), `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
-// Secrets lists an account's secrets.
-func (tx *Tx) Secrets(ctx context.Context, accountID string, p Page) ([]Secret, bool, error) {
-	return secrets.page(ctx, tx, p, `account_id = $1 AND deleted_at = 0`, accountID)
+// Secrets lists an account's secrets; a text in the name, the origin or the id narrows it (see
+// [Tx.Agents]).
+func (tx *Tx) Secrets(ctx context.Context, accountID, text string, p Page) ([]Secret, Cursor, error) {
+	return secrets.search(ctx, tx, p, filtered{from: `FROM secrets WHERE account_id = $1 AND deleted_at = 0`, args: []any{accountID}, search: textSearch{text, []string{"name", "origin", "id"}}})
 }
 
 // SetSecret lets fn set a new value of a secret. The secret is locked while fn runs, and

@@ -260,10 +260,11 @@ func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence in
 type SessionFilter struct {
 	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
 	Status                                                      stoa.SessionStatus
+	Text                                                        string // a part of the title or of the ids, ignoring case
 }
 
 // Sessions lists an account's sessions, and returns the cursor of the next page, or the
-// zero cursor. With a filter by trigger, by more than one of the others, or by user without
+// zero cursor. With a text, a filter by trigger, by more than one of the others, or by user without
 // an agent, a page may be short or empty although there is a next one: it reads at most
 // 2,000 sessions.
 func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
@@ -292,6 +293,7 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 		q.rest = []string{"external_user_id", f.ExternalUserID}
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
+	q.search = textSearch{f.Text, []string{"title", "external_id", "external_user_id", "id"}}
 	// The page is selected from the narrow rows first; only the selected ones are joined.
 	found, next, err := filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)

@@ -60,10 +60,11 @@ func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (stoa.Space
 	return spaces.one(ctx, tx, missing, `account_id = $1 AND id = $2`+lock, accountID, id)
 }
 
-// Spaces lists an account's spaces; an external id narrows it.
-func (tx *Tx) Spaces(ctx context.Context, accountID, externalID string, p Page) ([]stoa.Space, bool, error) {
+// Spaces lists an account's spaces; an external id narrows it, and so does a text in the name, the
+// description or the ids (see [Tx.Agents]).
+func (tx *Tx) Spaces(ctx context.Context, accountID, externalID, text string, p Page) ([]stoa.Space, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "external_id", externalID)
-	return spaces.page(ctx, tx, p, `account_id = $1`+cond, args...)
+	return spaces.search(ctx, tx, p, filtered{from: `FROM spaces WHERE account_id = $1` + cond, args: args, search: textSearch{text, []string{"name", "description", "external_id", "id"}}})
 }
 
 // EditSpace lets fn change a space and writes the result: name, description, external id,

@@ -67,9 +67,9 @@ func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Web
 }
 
 // Webhooks lists the webhooks of an account, with service also those that receive the alerts of
-// the service.
-func (tx *Tx) Webhooks(ctx context.Context, accountID string, service bool, p Page) ([]stoa.Webhook, bool, error) {
-	return webhooks.page(ctx, tx, p, `account_id = $1 AND service <= $2`, accountID, db.Bit(service))
+// the service. A text in the address, the description or the id narrows it (see [Tx.Agents]).
+func (tx *Tx) Webhooks(ctx context.Context, accountID string, service bool, text string, p Page) ([]stoa.Webhook, Cursor, error) {
+	return webhooks.search(ctx, tx, p, filtered{from: `FROM webhooks WHERE account_id = $1 AND service <= $2`, args: []any{accountID, db.Bit(service)}, search: textSearch{text, []string{"url", "description", "id"}}})
 }
 
 // EditWebhook lets fn change a webhook and writes the result. The row is locked while fn

@@ -42,6 +42,15 @@ func (p *tab) choose(selector, value string) {
 	p.see(`(() => { const s = document.querySelector("` + selector + `"); if (!s) return false; s.value = "` + value + `"; s.dispatchEvent(new Event("change", { bubbles: true })); return s.value === "` + value + `"; })()`)
 }
 
+// pick searches a name in a picker and selects the object that has it.
+func (p *tab) pick(selector, name string) {
+	p.t.Helper()
+	p.type_(selector, name)
+	p.see(fmt.Sprintf(`[...document.querySelectorAll("[role=option]")].map((o) => o.firstChild.textContent).join("|") === %q`, name))
+	p.enter()
+	p.see(fmt.Sprintf(`!document.querySelector("[role=listbox]") && document.querySelector(%q).value === %q`, selector, name))
+}
+
 func TestNodesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -84,6 +93,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "requests?status=4xx&range=24h&account=*", l)
 			p.says("insufficient_quota")
 			p.says("17 rows")
+			p.says("4 requests, 3 errors")
 			p.says("first key")
 			p.see(`document.querySelector("#filter-status").value === "4xx"`)
 			p.fits()
@@ -108,6 +118,7 @@ func TestTheRequestLogInABrowser(t *testing.T) {
 	}
 	stub.askedFor("GET /api/v1/requests?", "status=4xx", "from=2", "accountId=*")
 	stub.askedFor("minDurationMilliseconds=5000")
+	stub.askedFor("GET /api/v1/requests/summary?", "minDurationMilliseconds=5000", "status=4xx")
 }
 
 func TestTheAuditLogInABrowser(t *testing.T) {
@@ -272,7 +283,8 @@ func TestUsageInABrowser(t *testing.T) {
 		p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
 		stub.askedFor("GET /api/v1/usage?", "timezone=Asia%2F", "T18%3A30%3A00.000Z") // the zone has two names
 	})
-	stub.askedFor("GET /api/v1/requests?", "accountId=*", "from=2", "to=2")
+	stub.askedFor("GET /api/v1/requests/summary?", "accountId=*", "from=2", "to=2", "groupBy=account")
+	stub.askedFor("GET /api/v1/requests/summary?", "interval=hour")
 }
 
 func TestTheFirstStepsAreShown(t *testing.T) {

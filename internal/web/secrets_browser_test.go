@@ -100,7 +100,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 		}
 		p.fill("#secret-value", c.value)
 		if c.kind == "query" {
-			p.choose("#secret-space", other.ID)
+			p.pick("#secret-space", "Workshop")
 			p.fill("#secret-user", "user-7")
 			p.fill("#secret-expires", soon.Local().Format("2006-01-02T15:04"))
 			p.everywhere("a form")

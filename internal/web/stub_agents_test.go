@@ -49,7 +49,7 @@ func agentReplies() map[string]string {
 	}
 	written := func(f string) string { return strings.TrimSuffix(f, "}") + `,"outcome":"created"}` }
 	session := func(status, reply, pending, failure string) string {
-		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"draft":false,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"toolCalls":0,"creditsMicro":1950},"toolsWithheld":[],"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
+		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"agentName":"Helper","spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"draft":false,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"toolCalls":0,"creditsMicro":1950},"toolsWithheld":[],"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
 			stubSession, stubAgent, status, reply, pending, failure, at, at, at, at)
 	}
 	list := func(items ...string) string {
@@ -189,6 +189,10 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
+		return
+	}
+	if op == "GET /api-agents" && r.URL.Query().Get("q") == "nothing" {
+		s.json(w, 200, `{"data":[],"nextCursor":null,"hasMore":false}`)
 		return
 	}
 	if file := r.URL.Query().Get("path"); agentReplies()[op+"?"+file] != "" {

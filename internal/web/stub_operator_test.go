@@ -44,6 +44,8 @@ func operatorReplies() map[string]string {
 		"GET /requests": stubRequests([]string{
 			stubRequest("a", 200, ""), stubRequest("b", 429, "insufficient_quota"), stubRequest("c", 502, "upstream_error"), stubRequest("d", 200, "stream_interrupted"),
 		}, "page2", `{"count":17,"since":"2026-11-20T11:58:00.000Z","until":"2026-11-20T11:59:00.000Z"}`),
+		"GET /requests/summary":         stubSums(""),
+		"GET /requests/summary by time": stubSums(`"from":"` + at(0) + `",`),
 		"GET /audit": `{"data":[` + strings.Join([]string{
 			stubChange(3, "updateWebhook", `{"id":"whk_1","enabled":false,"url":"https://example.com/(masked)#0a1b2c3d4e5f"}`, `{"id":"whk_1","enabled":true,"url":"https://example.net/(masked)#998877665544"}`),
 			stubChange(2, "deleteAgent", `{"id":"agt_1","name":"Helper"}`, ""),
@@ -57,6 +59,12 @@ func operatorReplies() map[string]string {
 		"POST /budgets":             stubBudget("3", "account", "null", "0", "0"),
 		"GET /requests/{id}":        stubRequest("found", 404, "model_not_found"),
 	}
+}
+
+// stubSums is a summary of the request log, whose group begins with these members.
+func stubSums(more string) string {
+	const sums = `"requests":4,"errors":3,"inputTokens":56,"outputTokens":164,"creditsMicro":987,"medianDurationMilliseconds":1204,"p95DurationMilliseconds":1204,"medianTimeToFirstTokenMilliseconds":312,"p95TimeToFirstTokenMilliseconds":312`
+	return `{"totals":{` + sums + `},"data":[{` + more + `"provider":"claude","model":"beta-3.8-flash","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","accountName":"Acme",` + sums + `}],"complete":true}`
 }
 
 // stubDraft is a draft of the managed settings.
@@ -88,7 +96,7 @@ func stubChange(seq int, action, before, after string) string {
 		}
 		return strconv.Quote(s)
 	}
-	return fmt.Sprintf(`{"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","seq":%d,"at":"2026-11-20T11:57:00.000Z","actor":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","action":%q,"object":"obj_01k9zqd3m8w5x7y2c4b6n8p0ra","requestId":"req_01k9zqd3m8w5x7y2c4b6n8p0ra","address":null,"before":%s,"after":%s,"prev":null,"hash":%q}`,
+	return fmt.Sprintf(`{"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","seq":%d,"at":"2026-11-20T11:57:00.000Z","actor":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","actorName":"first key","action":%q,"object":"obj_01k9zqd3m8w5x7y2c4b6n8p0ra","requestId":"req_01k9zqd3m8w5x7y2c4b6n8p0ra","address":null,"before":%s,"after":%s,"prev":null,"hash":%q}`,
 		seq, action, text(before), text(after), strings.Repeat("9b1c5f0e", 8))
 }
 
@@ -101,7 +109,7 @@ func stubRequest(word string, status int, code string) string {
 	if status != 200 {
 		served, receipt = "null", "null"
 	}
-	return fmt.Sprintf(`{"id":"req_01k9zqd3m8w5x7y2c4b6n8%s","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","model":{"requested":"auto","served":%s},"provider":"claude","attempts":2,"status":%d,"errorCode":%s,"errorParam":null,"inputTokens":1400,"cachedInputTokens":0,"outputTokens":41,"creditsMicro":42000,"responseId":%s,"receiptId":%s,"stream":true,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"estimated":false,"clamped":false,"disconnected":false,"replayed":false,"clientAddress":null,"startedAt":"2026-11-20T11:57:00.000Z","createdAt":"2026-11-20T11:57:02.000Z"}`,
+	return fmt.Sprintf(`{"id":"req_01k9zqd3m8w5x7y2c4b6n8%s","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","accountName":"Acme","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","keyName":"first key","model":{"requested":"auto","served":%s},"provider":"claude","attempts":2,"status":%d,"errorCode":%s,"errorParam":null,"inputTokens":1400,"cachedInputTokens":0,"outputTokens":41,"creditsMicro":42000,"responseId":%s,"receiptId":%s,"stream":true,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"estimated":false,"clamped":false,"disconnected":false,"replayed":false,"clientAddress":null,"startedAt":"2026-11-20T11:57:00.000Z","createdAt":"2026-11-20T11:57:02.000Z"}`,
 		word, served, status, errorCode, receipt, receipt)
 }
 

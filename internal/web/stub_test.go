@@ -139,6 +139,12 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		s.json(w, 200, operatorReplies()["POST /providers/{name}/test of "+strings.Split(path, "/")[2]])
 		return
 	}
+	if path == "/keys" && r.URL.Query().Get("unrevoked") == "true" {
+		op += " unrevoked"
+	}
+	if path == "/requests/summary" && r.URL.Query().Get("interval") != "" {
+		op += " by time"
+	}
 	if path == "/requests" && r.URL.Query().Get("order") == "asc" {
 		s.mu.Lock()
 		rows := s.fresh
@@ -155,14 +161,14 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		s.json(w, 200, stubRequests(nil, "", "null"))
 		return
 	}
-	if strings.HasPrefix(path, "/requests/") {
+	if strings.HasPrefix(path, "/requests/") && path != "/requests/summary" {
 		if !strings.HasSuffix(path, "found") {
 			s.fail(w, "not_found", "There is no request with that id in the log.")
 			return
 		}
 		op = "GET /requests/{id}"
 	}
-	if strings.HasPrefix(path, "/receipts/") {
+	if strings.HasPrefix(path, "/receipts/") && path != "/receipts/summary" {
 		op = "GET /receipts/{id}"
 	}
 	if strings.HasPrefix(path, "/members/") {
@@ -337,7 +343,7 @@ func stubReplies() map[string]string {
 	}
 	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"cacheWriteMicroPerMillion":1500000,"cacheWriteLongMicroPerMillion":1500000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
 	receipt := func(id, asked, served, why string, micro int) string {
-		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"route":{"provider":"claude","key":null,"reason":"order"},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"broke":null,"marks":"stoa","savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"memberId":null,"embedId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
+		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"route":{"provider":"claude","key":null,"reason":"order"},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"cacheWriteLongTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"cache":{"broke":null,"marks":"stoa","savedMicro":412},"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","keyName":"first key","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"memberId":null,"embedId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
 			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
 	}
 	key := func(id, name, status, scopes, revoked, used string) string {
@@ -381,9 +387,11 @@ func stubReplies() map[string]string {
 		"GET /credits":             `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
 		"GET /receipts":            list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
 		"GET /receipts of nobody":  list(),
+		"GET /receipts/summary":    `{"calls":412,"inputTokens":5768,"cachedInputTokens":0,"outputTokens":16892,"totalTokens":22660,"creditsMicro":1518387,"savedMicro":412}`,
 		"GET /receipts/{id}":       receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
 		"GET /credits/ledger":      list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
 		"GET /usage/reconcile":     `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys unrevoked":      list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
 		"GET /keys":                list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
 		"PATCH /keys/{id}":         key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
 		"POST /keys":               secret,

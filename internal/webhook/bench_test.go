@@ -209,7 +209,7 @@ func (b *bench) all(accountID, webhookID string) (out []store.Delivery) {
 	ctx := context.Background()
 	err := b.store.Read(ctx, func(tx *store.Tx) error {
 		out = nil
-		hooks, _, err := tx.Webhooks(ctx, accountID, true, store.Page{Limit: 100, Asc: true})
+		hooks, _, err := tx.Webhooks(ctx, accountID, true, "", store.Page{Limit: 100, Asc: true})
 		for _, w := range hooks {
 			if webhookID != "" && w.ID != webhookID {
 				continue

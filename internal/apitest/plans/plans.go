@@ -34,6 +34,7 @@ var planned = map[string]string{
 	`SELECT CAST(created_at / 86400000000 AS BIGINT), `:  "statements and the check of the books: reports",
 	`SELECT kind, COUNT(*), CAST(SUM(amount) AS BIGINT)`: "the grants of an account in a month: a report",
 	`SELECT MAX(last_at) FROM purged_charges`:            "until the first statements are final",
+	` AND id IN ($`:              "the rows of one page, which a search has found: at most 101",
 	`AND 1 = 1`:                  "the check of the books: a report",
 	`WHERE 1 = 1 GROUP BY`:       "the check of the books: a report",
 	`FROM nodes WHERE alive = 1`: "the nodes that live are few, those that have lived one for each start",

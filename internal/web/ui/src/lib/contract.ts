@@ -70,6 +70,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  spaceName?: string;
   timezone: string;
   tools: AgentTool[];
   updatedAt: string;
@@ -108,6 +109,7 @@ export interface AgentTool {
 
 export interface AgentToolCall {
   agentId: string;
+  agentName?: string;
   approval: ToolCallApproval | null;
   approvalInputId: string | null;
   arguments: ToolArgumentsValue;
@@ -190,6 +192,7 @@ export interface AuditEntry {
   accountId: string;
   action: string;
   actor: string;
+  actorName?: string;
   address: string | null;
   after: string | null;
   at: string;
@@ -231,6 +234,7 @@ export interface Budget {
   spentMicro: number | null;
   startsAt: string | null;
   subject: string | null;
+  subjectName?: string;
   timeZone: string;
   updatedAt: string;
 }
@@ -249,6 +253,7 @@ export interface BudgetWindow {
   spentMicro: number;
   startsAt: string | null;
   subject: string | null;
+  subjectName?: string;
 }
 
 export interface BudgetWindowList {
@@ -524,6 +529,7 @@ export interface Connection {
   protocol: ConnectionProtocol;
   sessions: "turn" | "session";
   spaceId: string;
+  spaceName?: string;
   status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable" | "disabled";
   toolCounts: ConnectionToolCounts;
   updatedAt: string;
@@ -2222,6 +2228,7 @@ export interface ProviderTest {
 export interface Receipt {
   adjustments?: ("tool_choice_auto" | "strict_dropped" | "schema_rewritten" | "format_in_words" | "reasoning_unread" | "reasoning_left_out" | "media_estimated" | "calls_dropped" | "invalid_arguments" | "invalid_json" | "tools_left_out" | "reply_cut" | "reply_broken" | "media_left_out" | "stop_cut_here" | "cache_marks_changed" | "grammar_in_words" | "items_left_out")[];
   agentId: string | null;
+  agentName?: string;
   cache: ReceiptCache;
   capped: boolean;
   clamped: boolean;
@@ -2234,6 +2241,7 @@ export interface Receipt {
   id: string;
   ignored?: string[];
   keyId: string;
+  keyName?: string;
   memberId: string | null;
   model: {
     fallbackReason: "alias" | "auto" | "plan" | null;
@@ -2346,6 +2354,7 @@ export interface RefusedOrigin {
 
 export interface Request {
   accountId: string;
+  accountName?: string;
   attempts: number;
   cachedInputTokens: number;
   clamped: boolean;
@@ -2360,6 +2369,7 @@ export interface Request {
   id: string;
   inputTokens: number;
   keyId: string;
+  keyName?: string;
   model: {
     requested: string | null;
     served: string | null;
@@ -2375,6 +2385,25 @@ export interface Request {
   timeToFirstTokenMilliseconds: number | null;
 }
 
+export interface RequestGroup {
+  accountId?: string;
+  accountName?: string;
+  creditsMicro: number;
+  errors: number;
+  from?: string | null;
+  inputTokens: number;
+  keyId?: string;
+  keyName?: string;
+  medianDurationMilliseconds: number | null;
+  medianTimeToFirstTokenMilliseconds: number | null;
+  model?: string | null;
+  outputTokens: number;
+  p95DurationMilliseconds: number | null;
+  p95TimeToFirstTokenMilliseconds: number | null;
+  provider?: string | null;
+  requests: number;
+}
+
 export interface RequestList {
   data: Request[];
   dropped: {
@@ -2385,6 +2414,24 @@ export interface RequestList {
   followCursor: string;
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface RequestSummary {
+  complete: boolean;
+  data: RequestGroup[];
+  totals: RequestSums;
+}
+
+export interface RequestSums {
+  creditsMicro: number;
+  errors: number;
+  inputTokens: number;
+  medianDurationMilliseconds: number | null;
+  medianTimeToFirstTokenMilliseconds: number | null;
+  outputTokens: number;
+  p95DurationMilliseconds: number | null;
+  p95TimeToFirstTokenMilliseconds: number | null;
+  requests: number;
 }
 
 export interface RereadDriveFile {
@@ -2769,6 +2816,7 @@ export interface Secret {
   origin: string;
   parameterName: string | null;
   spaceId: string | null;
+  spaceName?: string;
   unreadable: boolean;
   updatedAt: string;
   usedBy: SecretUser[];
@@ -2783,6 +2831,7 @@ export interface SecretList {
 
 export interface SecretUser {
   connectionId: string;
+  connectionName?: string;
   use: "requests" | "oauth_client";
 }
 
@@ -2800,6 +2849,7 @@ export interface SendMessage {
 
 export interface Session {
   agentId: string;
+  agentName?: string;
   agentVersion: number;
   createdAt: string;
   credentials?: Record<string, string> | null;
@@ -3442,6 +3492,7 @@ export interface UsageRow {
   accountId?: string;
   accountName?: string;
   agentId?: string | null;
+  agentName?: string;
   cachedInputTokens: number;
   calls: number;
   creditsMicro: number;
@@ -3451,12 +3502,16 @@ export interface UsageRow {
   failedCalls?: number | null;
   inputTokens: number;
   keyId?: string;
+  keyName?: string;
+  memberId?: string | null;
+  memberName?: string;
   model?: string;
   outputTokens: number;
   provider?: string;
   savedMicro: number;
   sessionId?: string | null;
   spaceId?: string | null;
+  spaceName?: string;
   totalTokens: number;
 }
 

@@ -10,7 +10,7 @@ import { SelectField, TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
-import { type Ends, ResourcePage, useResource } from "../parts/resource";
+import { type Ends, orderOf, ResourcePage, useResource } from "../parts/resource";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
@@ -36,6 +36,7 @@ const lows: Choice[] = [
 const orders: Choice[] = [
   { id: "", title: "Newest first" },
   { id: "asc", title: "Oldest first" },
+  { id: "name", title: "By name" },
 ];
 
 function All() {
@@ -48,7 +49,7 @@ function All() {
       label="Accounts"
       search={{ name: "q", label: "Name, email or id" }}
       filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
-      sort={{ name: "order", label: "Order", choices: orders }}
+      sort={{ name: "order", label: "Order", choices: orders, param: orderOf }}
       empty={{ title: "No accounts" }}
       nothing="No account fits these filters"
       onPick={(a) => go("accounts/" + a.id)}

@@ -4,13 +4,15 @@ import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { List, Meta } from "../../lib/types";
 import { Field, Time } from "../parts/basic";
-import { AreaField, SelectField, TextField, named } from "../parts/fields";
+import { AreaField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
-import { useResource } from "../parts/resource";
+import { PickerField, sources } from "../parts/picker";
+import { orderOf, useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
+import { useManySpaces } from "../parts/space";
 import { AgentPage } from "./agent";
 
 export function Agents({ rest }: { rest: string }) {
@@ -20,20 +22,18 @@ export function Agents({ rest }: { rest: string }) {
 }
 
 function AllAgents() {
-  const { api, may } = useSession();
-  const [words, setWords] = useState("");
-  const [space, setSpace] = useState("");
-  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
-  const names = new Map(named(spaces.data?.data));
-  const sought = words.trim().toLowerCase();
+  const { may } = useSession();
+  const many = useManySpaces();
   const { create, list, dialog } = useResource<Agent>({
     path: "/api-agents",
-    query: { spaceId: space || undefined },
-    limit: 100,
+    limit: 50,
     label: "Agents",
-    shows: (a) => !sought || [a.name, a.description, a.externalId, a.id].some((t) => t?.toLowerCase().includes(sought)),
+    search: { name: "q", label: "Name, description or id" },
+    filters: many ? [{ name: "spaceId", label: "Space", source: sources.spaces, fixed: [{ id: "", title: "All" }] }] : [],
+    sort: { name: "order", label: "Order", choices: [{ id: "", title: "Newest first" }, { id: "asc", title: "Oldest first" }, { id: "name", title: "By name" }], param: orderOf },
+    nothing: "No such agents",
     create: may("agents:write") && { title: "Create agent", dialog: ({ onClose }) => <MakeAgent onClose={onClose} /> },
-    empty: sought || space ? { title: "No such agents", text: "None fits the search." } : { title: "No agents yet", text: "An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history." },
+    empty: { title: "No agents yet", text: "An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history." },
     columns: [
       {
         title: "Name",
@@ -45,7 +45,7 @@ function AllAgents() {
         ),
       },
       { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
-      ...(names.size > 1 ? [{ title: "Space", show: (a: Agent) => names.get(a.spaceId) ?? <span class="mono">{a.spaceId}</span> }] : []),
+      ...(many ? [{ title: "Space", show: (a: Agent) => a.spaceName ?? <span class="mono">{a.spaceId}</span> }] : []),
       { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
       { title: "Version", number: true, show: (a) => a.version },
       { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
@@ -57,10 +57,6 @@ function AllAgents() {
         <h1>Agents</h1>
         <div class="push">{create}</div>
       </header>
-      <div class="filters">
-        <TextField id="agent-search" label="Search" type="search" placeholder="Name, description or id" value={words} onChange={setWords} />
-        {names.size > 1 && <SelectField id="agent-in" label="Space" options={[["", "All"], ...names]} value={space} onChange={setSpace} />}
-      </div>
       <section class="panel">{list}</section>
       {dialog}
     </>
@@ -70,7 +66,7 @@ function AllAgents() {
 function MakeAgent({ onClose }: { onClose: () => void }) {
   const { api, me } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
+  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 2 }, signal), [api]);
   const [name, setName] = useState("");
   const [instructions, setInstructions] = useState("");
   const [model, setModel] = useState("auto");
@@ -91,7 +87,7 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
           <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />
         </Field>
       )}
-      {spaces.data && spaces.data.data.length > 1 && <SelectField id="agent-space" label="Space" options={named(spaces.data.data)} value={spaceId} onChange={setSpace} />}
+      {spaces.data && spaces.data.data.length > 1 && <PickerField id="agent-space" label="Space" source={sources.spaces} value={spaceId} onChange={setSpace} />}
     </FormDialog>
   );
 }

@@ -7,6 +7,7 @@ import { Dialog } from "../parts/dialog";
 import { SelectField, TextField } from "../parts/fields";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { type Ends, ResourcePage, ResourcePanel } from "../parts/resource";
+import { PickerField, type Source, sources } from "../parts/picker";
 import { useSession } from "../parts/session";
 
 const scopes: [Budget["scope"], string][] = [
@@ -56,7 +57,7 @@ export function Budgets() {
           show: (b) => (
             <>
               <div>{b.subject === "*" ? `Each ${word(scopes, b.scope).toLowerCase()}` : word(scopes, b.scope)}</div>
-              {b.subject && b.subject !== "*" && <div class="small muted breaks">{b.subject}</div>}
+              {b.subject && b.subject !== "*" && <div class="small muted breaks">{b.subjectName ?? b.subject}</div>}
             </>
           ),
         },
@@ -107,7 +108,7 @@ function Subjects({ of, onClose }: { of: Budget; onClose: () => void }) {
         label="Subjects"
         empty={{ title: "No call has counted in this period" }}
         columns={[
-          { title: "Subject", show: (w) => <span class="breaks">{w.subject}</span> },
+          { title: "Subject", show: (w) => <span class="breaks">{w.subjectName ?? w.subject}</span> },
           { title: "Used", show: (w) => <Used spent={w.spentMicro} held={w.heldMicro} limit={w.limitMicro} /> },
         ]}
       />
@@ -115,9 +116,16 @@ function Subjects({ of, onClose }: { of: Budget; onClose: () => void }) {
   );
 }
 
+// picks are the subjects that are chosen from a list, with the scope that lists them.
+const picks: Partial<Record<Budget["scope"], { source: Source; scope: string }>> = {
+  key: { source: sources.keys, scope: "keys:write" },
+  agent: { source: sources.agents, scope: "agents:read" },
+  member: { source: { path: "/members" }, scope: "account:read" },
+};
+
 // BudgetForm creates a budget, or changes the limit, the cap and the marks of one.
 function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
-  const { api } = useSession();
+  const { api, may } = useSession();
   const [scope, setScope] = useState<Budget["scope"]>(of?.scope ?? "account");
   const [subject, setSubject] = useState(of?.subject ?? "*");
   const [period, setPeriod] = useState<Budget["period"]>(of?.period ?? "month");
@@ -142,8 +150,11 @@ function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
     <FormDialog id="budget" title={of ? "Edit the budget" : "Create a budget"} submit={of ? "Save" : "Create"} ready={Number(limit) > 0} action={action} onSubmit={submit} onClose={onClose}>
       {!of && (
         <>
-          <SelectField id="budget-scope" label="Limits" options={scopes} value={scope} onChange={setScope} />
-          {scope !== "account" && <TextField id="budget-subject" label="Subject" hint="An id, or the name of an end user; * limits each one separately." maxLength={512} value={subject} onChange={setSubject} />}
+          <SelectField id="budget-scope" label="Limits" options={scopes} value={scope} onChange={(scope) => (setScope(scope), setSubject("*"))} />
+          {picks[scope] && may(picks[scope].scope) && (
+            <PickerField key={scope} id="budget-subject" label="Subject" hint="All: each one is limited separately." source={picks[scope].source} fixed={[{ id: "*", title: "All" }]} value={subject} onChange={setSubject} />
+          )}
+          {scope !== "account" && !(picks[scope] && may(picks[scope].scope)) && <TextField id="budget-subject" label="Subject" hint="An id, or the name of an end user; * limits each one separately." maxLength={512} value={subject} onChange={setSubject} />}
           <SelectField id="budget-period" label="Period" options={periods} value={period} onChange={setPeriod} />
           {period !== "total" && <TextField id="budget-zone" label="Time zone" hint="Periods begin at its midnights." maxLength={64} value={zone} onChange={setZone} />}
         </>

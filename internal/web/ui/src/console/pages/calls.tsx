@@ -11,6 +11,7 @@ import { useAction } from "../parts/form";
 import { useInbox } from "../parts/inbox";
 import { Empty, Failure, States, useLive } from "../parts/load";
 import { useResource } from "../parts/resource";
+import { sources } from "../parts/picker";
 import { useSession } from "../parts/session";
 import type { Column } from "../parts/table";
 import { toast } from "../parts/toast";
@@ -56,7 +57,7 @@ export function ToolCalls() {
     path: "/tool-calls",
     limit: 30,
     label: "Calls",
-    filters: [{ name: "outcome", label: "Outcome", choices: [{ id: "", title: "All" }, ...outcomes.map((o) => ({ id: o, title: o }))] }],
+    filters: [...(may("agents:read") ? [{ name: "agentId", label: "Agent", source: sources.agents, fixed: [{ id: "", title: "All" }] }] : []), { name: "outcome", label: "Outcome", choices: [{ id: "", title: "All" }, ...outcomes.map((o) => ({ id: o, title: o }))] }],
     onPick: setShown,
     empty: { title: "No calls yet", text: "An agent gets tools in its settings." },
     nothing: "Nothing fits the filter",
@@ -66,6 +67,7 @@ export function ToolCalls() {
         show: (c) => (
           <>
             <a href={`#/agents/${c.agentId}/sessions/${c.sessionId}`}>{c.tool}</a>
+            {c.agentName && <div class="small muted">{c.agentName}</div>}
             <div class="small muted mono clamp">{JSON.stringify(c.arguments)}</div>
           </>
         ),

@@ -48,6 +48,8 @@ function Servers() {
     path: "/connections",
     limit: 20,
     label: "Connections",
+    search: { name: "q", label: "Name or address" },
+    nothing: "No such connections",
     onPick: (c) => go("connections/" + c.id),
     create: may("connections:write") && { title: "Connect a server", dialog: ({ onClose }) => <Add onClose={onClose} /> },
     empty: {

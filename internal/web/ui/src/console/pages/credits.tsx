@@ -2,18 +2,19 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, local, moment, of, perMillion } from "../../lib/format";
-import type { LedgerEntry, List, Meta, Receipt, Reconciliation } from "../../lib/types";
+import type { UsageSums } from "../../lib/contract";
+import type { LedgerEntry, Meta, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
 import { Facts } from "../parts/facts";
-import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
+import { Filters, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLoad } from "../parts/load";
+import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { type Filter, go, useFilter } from "../parts/router";
-import { useKeys } from "./requests";
 import { useSession } from "../parts/session";
 
 const tabs = [
@@ -53,11 +54,7 @@ function Receipts() {
   const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
   const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  const keys = useKeys();
   const [open, setOpen] = useState<Receipt>();
-  const keyName = (id: string) => keys.get(id) ?? id;
-  const agentName = (id: string) => agents.data?.data.find((a) => a.id === id)?.name ?? id;
   const narrowed = filters.some((name) => filter[name]);
   const columns: Column<Receipt>[] = [
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={moment(r.startedAt)} class="nowrap">{local(r.startedAt)}</time> },
@@ -71,8 +68,8 @@ function Receipts() {
         </div>
       ),
     },
-    { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
-    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{agentName(r.agentId)}</a> : <span class="muted">–</span>) },
+    { title: "Key", show: (r) => <span class="breaks">{r.keyName ?? r.keyId}</span> },
+    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a> : <span class="muted">–</span>) },
     { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : <span class="muted">–</span>) },
     ...lastColumns<Receipt>((r) => r.usage.totalTokens, setOpen),
   ];
@@ -81,12 +78,12 @@ function Receipts() {
       <Filters names={filters} filter={filter} change={change}>
         <Range filter={filter} change={change} any="Any" />
         <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
-        {keys.size > 0 ? (
-          <Pick name="key" label="Key" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...[...keys].map(([id, title]) => ({ id, title }))]} />
+        {may("keys:write") ? (
+          <PickOf name="key" label="Key" source={sources.keys} filter={filter} change={change} />
         ) : (
           <Text name="key" label="Key id" filter={filter} change={change} />
         )}
-        <Pick name="agent" label="Agent" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...(agents.data?.data ?? []).map((a) => ({ id: a.id, title: a.name }))]} />
+        {may("agents:read") && <PickOf name="agent" label="Agent" source={sources.agents} filter={filter} change={change} />}
         <Text name="user" label="End user" filter={filter} change={change} />
         <Text name="id" label="Receipt id" kind="search" filter={filter} change={change} />
         <Download<Receipt>
@@ -100,8 +97,9 @@ function Receipts() {
             ["servedModel", (r) => r.model.served],
             ["status", (r) => r.status],
             ["keyId", (r) => r.keyId],
-            ["keyName", (r) => keys.get(r.keyId) ?? null],
+            ["keyName", (r) => r.keyName ?? null],
             ["agentId", (r) => r.agentId],
+            ["agentName", (r) => r.agentName ?? null],
             ["sessionId", (r) => r.sessionId],
             ["endUser", (r) => r.endUser],
             ["inputTokens", (r) => r.usage.inputTokens],
@@ -115,6 +113,7 @@ function Receipts() {
           ]}
         />
       </Filters>
+      {!filter.id && <Totals query={query} />}
       {filter.id ? (
         <States of={one}>{(r) => (r?.id === filter.id ? <Table label="Receipts" rows={[r!]} columns={columns} onPick={setOpen} /> : null)}</States>
       ) : (
@@ -135,8 +134,27 @@ function Receipts() {
           columns={columns}
         />
       )}
-      {open && <ReceiptDetails receipt={open} keyName={keys.get(open.keyId)} agentName={open.agentId ? agentName(open.agentId) : undefined} onClose={() => setOpen(undefined)} />}
+      {open && <ReceiptDetails receipt={open} onClose={() => setOpen(undefined)} />}
     </>
+  );
+}
+
+// Totals shows the sums of all receipts that match the filters.
+function Totals({ query }: { query: Record<string, string | undefined> }) {
+  const { api, offers } = useSession();
+  const sums = useLoad((signal) => (offers("getReceiptSummary") ? api.get<UsageSums>("/receipts/summary", query, signal) : Promise.resolve(undefined)), [api, query]);
+  return (
+    <p class="pad totals" role="status">
+      {sums.problem ? (
+        <span class="muted">{sums.problem.message}</span>
+      ) : sums.loading || !sums.data ? (
+        <span class="muted">Adding up</span>
+      ) : (
+        <>
+          <b>{of(sums.data.calls, "receipt")}</b>, <b><Amount of={sums.data.creditsMicro} as="exact" /> credits</b>, {count(sums.data.totalTokens)} tokens
+        </>
+      )}
+    </p>
   );
 }
 
@@ -167,7 +185,7 @@ const adjustments: Record<string, string> = {
   reply_broken: "The provider stopped sending the reply, or sent something invalid.",
 };
 
-function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {
+function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: () => void }) {
   return (
     <Dialog title="Receipt" drawer onClose={onClose}>
       <Facts
@@ -202,11 +220,11 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
             </>,
           ],
           ["Time", <>{moment(r.startedAt)}, {duration(r.durationMilliseconds)}{r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}</>],
-          ["Key", <>{keyName && <div>{keyName}</div>}<Id of={r.keyId} /></>],
+          ["Key", <>{r.keyName && <div>{r.keyName}</div>}<Id of={r.keyId} /></>],
           r.agentId && [
             "Agent",
             <>
-              <a href={"#/agents/" + r.agentId}>{agentName}</a>
+              <a href={"#/agents/" + r.agentId}>{r.agentName ?? r.agentId}</a>
               {r.sessionId && (
                 <>
                   , <a href={`#/agents/${r.agentId}/sessions/${r.sessionId}`}>its session</a>

@@ -24,8 +24,10 @@ export function Keys() {
     path: "/keys",
     limit: 50,
     label: "Keys",
-    shows: (k) => all || left(k),
-    empty: (rows) => ({ title: rows.length > 0 ? "All keys are revoked" : "No keys" }),
+    query: { unrevoked: all ? undefined : "true" },
+    search: { name: "q", label: "Name or id" },
+    nothing: "No such keys",
+    empty: { title: all ? "No keys" : "No keys in use" },
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
       ...keyColumns,
@@ -53,14 +55,13 @@ export function Keys() {
     ],
   });
   const today = useLoad((signal) => (reads ? api.get<UsageReport>("/usage", { from: utcDay(0) + "T00:00:00Z", groupBy: "key" }, signal) : Promise.resolve(undefined)), [api, pages.first.data]);
-  const revoked = pages.rows.filter((k) => !left(k)).length;
   return (
     <>
       <header class="head">
         <h1>Keys</h1>
         <div class="push row">
           <label class="check">
-            <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked{revoked > 0 && ` (${revoked})`}
+            <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> Show revoked
           </label>
           {create}
         </div>

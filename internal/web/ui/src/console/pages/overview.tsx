@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import type { Session } from "../../lib/agents";
-import type { NoticeList, ProviderList, Request, RequestList } from "../../lib/contract";
+import type { NoticeList, ProviderList, RequestSummary } from "../../lib/contract";
 import { count, credits, day as dayName, dayOf, duration, midnight, of, zone } from "../../lib/format";
 import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Id, Time } from "../parts/basic";
@@ -137,31 +137,19 @@ function Spending() {
   );
 }
 
-// Health shows errors and times of the latest calls of the last 24 hours.
+// Health shows errors and times of the calls of the last 24 hours.
 function Health() {
   const { api } = useSession();
-  const log = useLoad((signal) => api.get<RequestList>("/requests", { from: new Date(Date.now() - day).toISOString(), limit: 100 }, signal), [api]);
-  const rows = log.data?.data ?? [];
-  const failed = rows.filter((r) => r.status >= 500 || (r.status < 400 && r.errorCode)).length;
-  const refused = rows.filter((r) => r.status >= 400 && r.status < 500).length;
-  const times = rows.filter((r) => r.status < 400).map((r: Request) => r.durationMilliseconds).sort((a, b) => a - b);
-  const quantile = (q: number) => (times.length === 0 ? "–" : duration(times[Math.max(0, Math.ceil(q * times.length) - 1)]!));
-  const among = log.data?.hasMore ? `of the latest ${rows.length}` : `of ${of(rows.length, "call")} in 24 h`;
+  const log = useLoad((signal) => api.get<RequestSummary>("/requests/summary", { from: new Date(Date.now() - day).toISOString() }, signal), [api]);
+  const sums = log.data?.totals;
+  const took = (ms: number | null | undefined) => (ms == null ? "–" : duration(ms));
   return (
     <>
-      <Figure
-        title="Errors"
-        sub={
-          <a href="#/requests?range=24h">
-            {among}
-            {refused > 0 && `, ${count(refused)} refused`}
-          </a>
-        }
-      >
-        <span class={failed > 0 ? "bad" : ""}>{log.data ? count(failed) : "–"}</span>
+      <Figure title="Errors" sub={<a href="#/requests?range=24h">{sums ? `of ${log.data!.complete ? "" : "the newest "}${of(sums.requests, "request")} in 24 h` : "in 24 h"}</a>}>
+        <span class={sums && sums.errors > 0 ? "bad" : ""}>{sums ? count(sums.errors) : "–"}</span>
       </Figure>
-      <Figure title="Latency p50" sub={`p95 ${quantile(0.95)}`}>
-        {quantile(0.5)}
+      <Figure title="Latency p50" sub={`p95 ${took(sums?.p95DurationMilliseconds)}`}>
+        {took(sums?.medianDurationMilliseconds)}
       </Figure>
     </>
   );
@@ -250,15 +238,15 @@ function Ranking({ title, all, of: rows, none }: { title: string; all: string; o
 
 function TopAgents() {
   const { api } = useSession();
-  const loaded = useLoad((signal) => Promise.all([api.get<UsageReport>("/usage", { from: month(), groupBy: "agent" }, signal), api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal)]), [api]);
+  const usage = useLoad((signal) => api.get<UsageReport>("/usage", { from: month(), groupBy: "agent" }, signal), [api]);
   return (
-    <States of={loaded} lines={5}>
-      {([usage, agents]) => (
+    <States of={usage} lines={5}>
+      {(u) => (
         <Ranking
           title="Top agents"
           all="usage?group=agent&range=30d"
           none="No agent spent credits"
-          of={usage.data.flatMap((r) => (r.agentId ? [{ id: r.agentId, name: agents.data.find((a) => a.id === r.agentId)?.name ?? r.agentId, to: "agents/" + r.agentId, spent: r.creditsMicro }] : []))}
+          of={u.data.flatMap((r) => (r.agentId ? [{ id: r.agentId, name: r.agentName || r.agentId, to: "agents/" + r.agentId, spent: r.creditsMicro }] : []))}
         />
       )}
     </States>
@@ -286,9 +274,9 @@ function TopAccounts() {
 function useSteps() {
   const { api, may, offers } = useSession();
   const asks = may("operator:read") && offers("listProviders");
-  const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
+  const ask = <T,>(scope: string, path: string, query: Record<string, string | number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
   return useLoad(
-    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
+    (signal) => Promise.all([ask<ProviderList>("operator:read", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 2, unrevoked: "true" }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
     [api],
   );
 }
@@ -301,7 +289,7 @@ function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<Retur
   const called = (receipts?.data.length ?? 0) > 0;
   if (connected && called) return null;
   // The first key is for signing in; programs get their own keys.
-  const made = (keys?.data.filter((k) => k.status === "active").length ?? 0) > 1;
+  const made = (keys?.data.length ?? 0) > 1;
   return (
     <section class="panel" aria-labelledby="steps">
       <header>

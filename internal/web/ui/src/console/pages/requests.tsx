@@ -2,9 +2,9 @@
 // and failed ones.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
-import type { Account, Request, RequestList } from "../../lib/contract";
+import type { Request, RequestList, RequestSummary } from "../../lib/contract";
 import { count, credits, duration, local, moment, of } from "../../lib/format";
-import type { Key, List, Meta } from "../../lib/types";
+import type { Meta } from "../../lib/types";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
@@ -12,7 +12,8 @@ import { Download } from "../parts/download";
 import { Facts } from "../parts/facts";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
-import { type Column, Table } from "../parts/table";
+import { PickOf, sources } from "../parts/picker";
+import { type Column, Table, useOlder } from "../parts/table";
 import { type Filter, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
@@ -50,14 +51,10 @@ export function Requests() {
   const [open, setOpen] = useState<Request>();
   const operates = may("operator:read");
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  const keys = useKeys();
-  const accounts = useLoad((signal) => (operates ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
   const asked = JSON.stringify(filter);
   // One query for all pages: a cursor is only valid with the filter that it was
   // returned for.
   const query = useMemo(() => queryOf(filter), [asked, live]);
-  const keyName = (id: string) => keys.get(id) ?? id;
-  const accountName = (id: string) => accounts.data?.data.find((a) => a.id === id)?.name ?? id;
   const others = !!filter.account;
   const columns: Column<Request>[] = [
     { title: "When", show: (r) => <time dateTime={r.startedAt} title={r.startedAt} class="nowrap">{local(r.startedAt)}</time> },
@@ -72,8 +69,8 @@ export function Requests() {
         </div>
       ),
     },
-    ...(others ? [{ title: "Account", show: (r: Request) => <span class="breaks">{accountName(r.accountId)}</span> }] : []),
-    { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
+    ...(others ? [{ title: "Account", show: (r: Request) => <span class="breaks">{r.accountName ?? r.accountId}</span> }] : []),
+    { title: "Key", show: (r) => <span class="breaks">{r.keyName ?? r.keyId}</span> },
     ...lastColumns<Request>((r) => r.inputTokens + r.outputTokens, setOpen),
   ];
   return (
@@ -92,7 +89,9 @@ export function Requests() {
               ["id", (r) => r.id],
               ["startedAt", (r) => r.startedAt],
               ["accountId", (r) => r.accountId],
+              ["accountName", (r) => r.accountName ?? null],
               ["keyId", (r) => r.keyId],
+              ["keyName", (r) => r.keyName ?? null],
               ["status", (r) => r.status],
               ["errorCode", (r) => r.errorCode],
               ["requestedModel", (r) => r.model.requested],
@@ -117,42 +116,51 @@ export function Requests() {
           <Pick name="status" label="Status" filter={filter} change={change} choices={statuses} />
           <Text name="error" label="Error code" filter={filter} change={change} />
           <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
-          {keys.size > 0 && !others ? (
-            <Pick name="key" label="Key" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...[...keys].map(([id, title]) => ({ id, title }))]} />
+          {may("keys:write") && filter.account !== "*" ? (
+            <PickOf name="key" label="Key" source={{ ...sources.keys, query: { accountId: filter.account } }} filter={filter} change={change} />
           ) : (
             <Text name="key" label="Key id" filter={filter} change={change} />
           )}
           {operates && (
-            <Pick
+            <PickOf
               name="account"
               label="Account"
+              source={sources.accounts}
               filter={filter}
-              change={change}
-              choices={[{ id: "", title: "Mine" }, { id: "*", title: "All accounts" }, ...(accounts.data?.data ?? []).map((a) => ({ id: a.id, title: a.name }))]}
+              change={(by) => change({ ...by, key: "" })}
+              fixed={[{ id: "", title: "Mine" }, { id: "*", title: "All accounts" }]}
             />
           )}
           <Text name="provider" label="Provider" filter={filter} change={change} />
           <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
         </Filters>
-        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} ready={keys.loaded} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
+        {!filter.id && <Totals key={asked + live} query={query} />}
+        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
       </section>
       {meta.data && (
         <p class="muted small">
           Neither prompts nor replies are kept. A row appears a second after its request and is kept for {Math.round(meta.data.limits.requestsKeptSeconds / 86_400)} days, up to {count(meta.data.limits.requestsKeptPerAccount)} rows for an account.
         </p>
       )}
-      {open && <Details of={open} keyName={keyName(open.keyId)} accountName={operates ? accountName(open.accountId) : undefined} onClose={() => setOpen(undefined)} />}
+      {open && <Details of={open} operates={operates} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
 
-// useKeys returns the names of up to 100 keys of the account by their ids; none if the
-// current key cannot read them. loaded reports whether they have arrived: rows that are
-// shown before would move when they do.
-export function useKeys(): Map<string, string> & { loaded: boolean } {
-  const { api, may } = useSession();
-  const list = useLoad((signal) => (may("keys:write") ? api.get<List<Key>>("/keys", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  return useMemo(() => Object.assign(new Map(list.data?.data.map((k) => [k.id, k.name])), { loaded: !list.loading }), [list.data, list.loading]);
+// Totals shows the sums of all rows that match the filters.
+function Totals({ query }: { query: Record<string, string | undefined> }) {
+  const { api, offers } = useSession();
+  const sums = useLoad((signal) => (offers("getRequestSummary") ? api.get<RequestSummary>("/requests/summary", query, signal) : Promise.resolve(undefined)), [api]);
+  if (sums.problem) return <p class="pad muted">{sums.problem.message}</p>;
+  if (!sums.data) return <p class="pad muted">{sums.loading ? "Adding up" : ""}</p>;
+  const { totals, complete } = sums.data;
+  return (
+    <p class="pad totals" role="status">
+      {!complete && "Of the newest: "}
+      <b>{of(totals.requests, "request")}</b>, <b>{of(totals.errors, "error")}</b>, {credits(totals.creditsMicro)} credits
+      {totals.medianDurationMilliseconds !== null && `, half within ${duration(totals.medianDurationMilliseconds)}, 95 % within ${duration(totals.p95DurationMilliseconds!)}`}
+    </p>
+  );
 }
 
 interface Shown {
@@ -160,7 +168,7 @@ interface Shown {
   onPick: (r: Request) => void;
 }
 
-function Rows({ ready, query, live, columns, onPick, narrowed }: Shown & { ready: boolean; query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
+function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
   const { api } = useSession();
   const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
@@ -210,8 +218,9 @@ function Rows({ ready, query, live, columns, onPick, narrowed }: Shown & { ready
       setBusy(false);
     }
   };
+  const searching = useOlder({ rows: newer.length + (first.data?.data.length ?? 0) + older.reduce((n, p) => n + p.data.length, 0), pages: older.length + 1, hasMore: last?.hasMore ?? false, busy: busy || first.loading || !!problem, next: more });
   return (
-    <States of={ready ? first : { ...first, data: undefined, loading: true }} lines={6}>
+    <States of={first} lines={6}>
       {(page) => {
         const rows = [...newer, ...page.data, ...older.flatMap((p) => p.data)];
         return (
@@ -236,7 +245,7 @@ function Rows({ ready, query, live, columns, onPick, narrowed }: Shown & { ready
             {rows.length > 0 ? (
               <Table label="Requests" rows={rows} columns={columns} onPick={onPick} />
             ) : last?.hasMore ? (
-              <p class="pad">No matches so far. Load more to search older entries.</p>
+              searching
             ) : (
               <Empty title={narrowed ? "No request fits these filters" : "No requests yet"}>
                 <p>{narrowed ? "Choose a longer time, or clear the filters." : "Each call with one of the account's keys appears here, also one that was refused or failed."}</p>
@@ -283,7 +292,7 @@ function Outcome({ of: r }: { of: Request }) {
   );
 }
 
-function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyName: string; accountName?: string; onClose: () => void }) {
+function Details({ of: r, operates, onClose }: { of: Request; operates: boolean; onClose: () => void }) {
   const remarks = [
     r.stream && "streamed",
     r.replayed && "answered with the stored reply of an earlier request, nothing charged again",
@@ -323,8 +332,8 @@ function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyNam
               {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
             </>,
           ],
-          ["Key", <>{keyName !== r.keyId && <div>{keyName}</div>}<Id of={r.keyId} /></>],
-          accountName !== undefined && ["Account", <>{accountName !== r.accountId && <div>{accountName}</div>}<Id of={r.accountId} /></>],
+          ["Key", <>{r.keyName && <div>{r.keyName}</div>}<Id of={r.keyId} /></>],
+          operates && ["Account", <>{r.accountName && <div>{r.accountName}</div>}<Id of={r.accountId} /></>],
           r.responseId && ["Reply", <Id of={r.responseId} />],
           r.clientAddress && ["Client", r.clientAddress, "mono"],
           remarks.length > 0 && ["Remarks", remarks.join("; ")],

@@ -1,20 +1,15 @@
 // Secrets of connections: their values are written, and never shown.
 import type { ComponentChildren } from "preact";
 import { hasExpired } from "../../lib/connections";
-import type { Connection, Secret, Space } from "../../lib/contract";
-import type { List } from "../../lib/types";
+import type { Secret } from "../../lib/contract";
 import { Badge, Notice, Time } from "../parts/basic";
 import { ConfirmAction } from "../parts/form";
-import { useLoad } from "../parts/load";
 import { ResourcePanel } from "../parts/resource";
 import { ReplaceSecret, SecretForm } from "../parts/secretform";
 import { useSession } from "../parts/session";
-import { useSpaces } from "../parts/space";
 
 export function Secrets({ head }: { head: ComponentChildren }) {
   const { api, may } = useSession();
-  const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { limit: 100 }, signal), [api]);
-  const spaces = useSpaces();
   const writes = may("secrets:write");
   return (
     <>
@@ -24,6 +19,8 @@ export function Secrets({ head }: { head: ComponentChildren }) {
         path="/secrets"
         limit={20}
         label="Secrets"
+        search={{ name: "q", label: "Name or address" }}
+        nothing="No such secrets"
         empty={{ title: "No secrets", text: "A secret is a value that requests to one server carry, such as a token. Nothing shows it again." }}
         create={writes && { title: "Store a secret", look: "small", dialog: ({ onClose, onDone }) => <SecretForm onClose={onClose} onDone={() => onDone("The secret is stored")} /> }}
         columns={[
@@ -45,8 +42,8 @@ export function Secrets({ head }: { head: ComponentChildren }) {
               </div>
             ),
           },
-          { title: "For", show: (s) => <Whom of={s} spaces={spaces} /> },
-          { title: "Used by", show: (s) => (s.usedBy.length === 0 ? <span class="muted">no connection</span> : <Users of={s} connections={connections.data?.data} />) },
+          { title: "For", show: (s) => <Whom of={s} /> },
+          { title: "Used by", show: (s) => (s.usedBy.length === 0 ? <span class="muted">no connection</span> : <Users of={s} />) },
           { title: "Last sent", show: (s) => (s.lastUsedAt ? <Time at={s.lastUsedAt} /> : <span class="muted">never</span>) },
           {
             title: "Value",
@@ -76,7 +73,7 @@ export function Secrets({ head }: { head: ComponentChildren }) {
                 {s.usedBy.length > 0 && (
                   <Notice meaning="waiting">
                     <p>
-                      <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} connections={connections.data?.data} />.
+                      <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} />.
                     </p>
                   </Notice>
                 )}
@@ -90,12 +87,12 @@ export function Secrets({ head }: { head: ComponentChildren }) {
 }
 
 // Whom shows the connections and sessions that can use a secret.
-function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {
+function Whom({ of: s }: { of: Secret }) {
   return (
     <div>
       {s.externalUserId && <div class="breaks">sessions of {s.externalUserId}</div>}
       {s.spaceId ? (
-        <div class={"breaks" + (s.externalUserId ? " small muted" : "")}>space {spaces.find((x) => x.id === s.spaceId)?.name ?? s.spaceId}</div>
+        <div class={"breaks" + (s.externalUserId ? " small muted" : "")}>space {s.spaceName ?? s.spaceId}</div>
       ) : (
         !s.externalUserId && <span class="muted">all spaces</span>
       )}
@@ -104,13 +101,13 @@ function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {
 }
 
 // Users lists the users of a secret.
-function Users({ of: s, connections }: { of: Secret; connections?: Connection[] }) {
+function Users({ of: s }: { of: Secret }) {
   return (
     <span class="breaks">
       {s.usedBy.map((u, i) => (
         <>
           {i > 0 && ", "}
-          <a href={"#/connections/" + u.connectionId}>{connections?.find((c) => c.id === u.connectionId)?.name ?? u.connectionId}</a>
+          <a href={"#/connections/" + u.connectionId}>{u.connectionName ?? u.connectionId}</a>
           {u.use === "oauth_client" && <span class="small muted"> (its OAuth client)</span>}
         </>
       ))}

@@ -1,20 +1,20 @@
 // The sessions of an agent, with a form to start one; and the sessions of all agents.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Agent, Session } from "../../lib/agents";
-import type { List } from "../../lib/types";
+import type { Session } from "../../lib/agents";
 import { Amount, Button, Field, Time } from "../parts/basic";
 import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
-import { Empty, Failure, useLoad } from "../parts/load";
+import { Empty, Failure } from "../parts/load";
+import { PickerField, sources } from "../parts/picker";
 import { Status, statusOptions } from "../parts/status";
 import { type Column, Pages, useList } from "../parts/table";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 
 // columns returns the columns of a list of sessions.
-function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
+function columns(agent?: (s: Session) => ComponentChildren): Column<Session>[] {
   return [
     {
       title: "Session",
@@ -29,7 +29,7 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
       ),
     },
     { title: "Status", keep: 3, show: (s) => <Status of={s.status} /> },
-    ...(agent ? [{ title: "Agent", show: (s: Session) => agent(s.agentId) }] : []),
+    ...(agent ? [{ title: "Agent", show: agent }] : []),
     {
       title: "Started by",
       show: (s) => (
@@ -46,14 +46,13 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
   ];
 }
 
-const filters = ["agentId", "status", "trigger", "externalUserId"] as const;
+const filters = ["q", "agentId", "status", "trigger", "externalUserId"] as const;
 
 // AllSessions shows the sessions of all agents. The filters are in the address, after
 // "#/sessions/".
 export function AllSessions({ rest }: { rest: string }) {
-  const { api, may, offers } = useSession();
+  const { may, offers } = useSession();
   const now = new URLSearchParams(rest);
-  const agents = useLoad<List<Agent>>((signal) => (may("agents:read") && offers("listAgents") ? api.get("/api-agents", { limit: 100 }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
   const query = new URLSearchParams();
   for (const name of filters) if (now.get(name)) query.set(name, now.get(name)!);
   const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30);
@@ -62,11 +61,7 @@ export function AllSessions({ rest }: { rest: string }) {
     else query.delete(name);
     go("sessions" + (query.size ? "/" + query : ""));
   };
-  const names = new Map(agents.data?.data.map((a) => [a.id, a.name]));
   const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => <SelectField id={"filter-" + name} label={label} options={[["", "All"], ...options]} value={query.get(name) ?? ""} onChange={(value) => set(name, value)} />;
-  const agentId = query.get("agentId");
-  const known = [...names];
-  if (agentId && !names.has(agentId)) known.push([agentId, agentId]);
   return (
     <>
       <header class="head">
@@ -78,7 +73,10 @@ export function AllSessions({ rest }: { rest: string }) {
         </div>
       </header>
       <div class="filters">
-        {select("agentId", "Agent", known)}
+        <Field id="filter-q" label="Search">
+          <input id="filter-q" class="input" type="search" maxLength={128} placeholder="title or id" value={query.get("q") ?? ""} onChange={(e) => set("q", e.currentTarget.value.trim())} />
+        </Field>
+        {may("agents:read") && offers("listAgents") && <PickerField id="filter-agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} value={query.get("agentId") ?? ""} onChange={(id) => set("agentId", id)} />}
         {select("status", "Status", statusOptions)}
         {select("trigger", "Started by", [
           ["api", "api"],
@@ -107,9 +105,9 @@ export function AllSessions({ rest }: { rest: string }) {
               </Empty>
             )
           }
-          columns={columns((id) => (
-            <a href={"#/agents/" + id} class="clamp">
-              {names.get(id) ?? <span class="mono">{id}</span>}
+          columns={columns((s) => (
+            <a href={"#/agents/" + s.agentId} class="clamp">
+              {s.agentName ?? <span class="mono">{s.agentId}</span>}
             </a>
           ))}
         />

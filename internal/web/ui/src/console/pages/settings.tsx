@@ -2,20 +2,22 @@
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
-import type { List, Meta } from "../../lib/types";
+import type { Meta } from "../../lib/types";
 import { AllowedTools } from "../parts/allowedtools";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
-import { AreaField, SelectField, TextField, named } from "../parts/fields";
+import { AreaField, SelectField, TextField } from "../parts/fields";
 import { useAction } from "../parts/form";
 import { Failure, useLoad } from "../parts/load";
 import { changedMetadata, MetadataFields, rowsOf } from "../parts/metadata";
 import { ModelSelect } from "../parts/models";
+import { PickerField, sources } from "../parts/picker";
 import type { Tagged } from "../parts/subject";
 import { toast } from "../parts/toast";
 import { TestChat } from "../parts/testchat";
 import { go, useUnsaved } from "../parts/router";
 import { useSession } from "../parts/session";
+import { useManySpaces } from "../parts/space";
 
 // What an agent's access to its drive means in embedded chats.
 const visitorDriveHints: Record<Agent["visitorDrive"], string> = {
@@ -56,7 +58,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const [tools, setTools] = useState(() => textOf(was.tools));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
-  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
+  const many = useManySpaces();
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const writes = may("agents:write");
@@ -177,8 +179,8 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
           />
           <TextField id="timezone" label="Time zone" hint="The agent is told the time of each message in this zone, such as Europe/Berlin. Tasks and visitors have their own." maxLength={64} value={now.timezone} onChange={(timezone) => change({ timezone })} />
           <TextField id="external-id" label="External id" hint="Your own id for it, unique in the account." maxLength={128} value={now.externalId} onChange={(text) => change({ externalId: text })} />
-          {spaces.data && spaces.data.data.length > 0 && (
-            <SelectField id="agent-space" label="Space" options={spaces.data.data.some((s) => s.id === now.spaceId) ? named(spaces.data.data) : [[now.spaceId, now.spaceId], ...named(spaces.data.data)]} value={now.spaceId} onChange={(spaceId) => change({ spaceId })} />
+          {many && (
+            <PickerField id="agent-space" label="Space" source={sources.spaces} value={now.spaceId} onChange={(spaceId) => change({ spaceId })} />
           )}
           <MetadataFields rows={metadata} onChange={setMetadata} />
         </fieldset>

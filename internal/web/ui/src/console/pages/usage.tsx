@@ -1,11 +1,11 @@
 // Usage: a metric by one group over a time range, and the previous range.
 import { useMemo } from "preact/hooks";
 import type { Api } from "../../lib/api";
-import type { Account, Request, RequestList } from "../../lib/contract";
+import type { RequestGroup, RequestSummary, RequestSums } from "../../lib/contract";
 import { columnCredits, count, credits, day as dayName, dayOf, duration, inputTime, midnight, of, zone } from "../../lib/format";
 import { csv } from "../../lib/csv";
 import { saveFile } from "../../lib/save";
-import type { List, UsageReport, UsageRow } from "../../lib/types";
+import type { UsageReport, UsageRow } from "../../lib/types";
 import { Button, Notice } from "../parts/basic";
 import { type Bar, Chart } from "../parts/chart";
 import { type Choice, Filters, Pick, spanOf } from "../parts/filter";
@@ -13,10 +13,9 @@ import { Empty, States, useLoad } from "../parts/load";
 import { Table } from "../parts/table";
 import { type Filter, go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
-import { useKeys } from "./requests";
 
 // Daily totals are from the receipts, which are complete. Hours, errors and durations
-// are from the latest rows of the request log.
+// are from the request log.
 const metrics: (Choice & { log?: boolean; word: string })[] = [
   { id: "", title: "Credits", word: "credits" },
   { id: "calls", title: "Calls", word: "calls" },
@@ -31,6 +30,7 @@ const groups: (Choice & { of: "both" | "receipts" | "log" })[] = [
   { id: "", title: "Model", of: "both" },
   { id: "key", title: "Key", of: "both" },
   { id: "agent", title: "Agent", of: "receipts" },
+  { id: "member", title: "Member", of: "receipts" },
   { id: "endUser", title: "End user", of: "receipts" },
   { id: "provider", title: "Provider", of: "log" },
   { id: "account", title: "Account", of: "both" },
@@ -45,7 +45,7 @@ const ranges: (Choice & { days?: number; hours?: number })[] = [
   { id: "custom", title: "From … to …" },
 ];
 const names = ["metric", "group", "range", "from", "to"];
-const most = 2000; // maximum rows of the request log for one range
+const most = 200_000; // rows of the request log that the server sums for one range
 
 // A Cell contains the values of one group in one bar.
 interface Cell {
@@ -79,67 +79,55 @@ function span(f: Filter, now = Date.now()): { from: number; to: number; log: boo
 
 const iso = (at: number): string => new Date(at).toISOString();
 
-// The q-th quantile of numbers, the nearest rank.
-function quantile(numbers: number[], q: number): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;
-}
-
-// measure computes a metric from rows of the request log.
-function measure(metric: string, rows: Request[]): number {
-  const q = metric.endsWith("95") ? 0.95 : 0.5;
+// measure returns a metric of some sums of the request log.
+function measure(metric: string, s: RequestSums): number {
   switch (metric) {
     case "calls":
-      return rows.length;
+      return s.requests;
     case "tokens":
-      return rows.reduce((sum, r) => sum + r.inputTokens + r.outputTokens, 0);
+      return s.inputTokens + s.outputTokens;
     case "errors":
-      return rows.filter((r) => r.status >= 400 || r.errorCode !== null).length;
+      return s.errors;
     case "p50":
+      return s.medianDurationMilliseconds ?? 0;
     case "p95":
-      return quantile(rows.filter((r) => r.status < 400).map((r) => r.durationMilliseconds), q);
+      return s.p95DurationMilliseconds ?? 0;
     case "first50":
+      return s.medianTimeToFirstTokenMilliseconds ?? 0;
     case "first95":
-      return quantile(rows.flatMap((r) => (r.timeToFirstTokenMilliseconds === null ? [] : [r.timeToFirstTokenMilliseconds])), q);
+      return s.p95TimeToFirstTokenMilliseconds ?? 0;
   }
-  return rows.reduce((sum, r) => sum + r.creditsMicro, 0);
+  return s.creditsMicro;
 }
 
 const timed = (metric: string): boolean => /^(p|first)\d+$/.test(metric);
 
 async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
   const metric = f.metric ?? "";
-  const groupOf = (r: Request) => (f.group === "key" ? r.keyId : f.group === "provider" ? (r.provider ?? "none") : f.group === "account" ? r.accountId : (r.model.served ?? r.model.requested ?? "none"));
-  const read = async (from: number, to: number) => {
-    const rows: Request[] = [];
-    let cursor: string | undefined;
-    for (;;) {
-      const page: RequestList = await api.get<RequestList>("/requests", { from: iso(from), to: iso(to), accountId: f.group === "account" ? "*" : undefined, limit: 100, cursor }, signal);
-      rows.push(...page.data);
-      if (!page.hasMore || rows.length >= most) return { rows, cut: page.hasMore };
-      cursor = page.nextCursor!;
-    }
-  };
+  const group = f.group || "model";
+  const member = ({ model: "model", key: "keyId", provider: "provider", account: "accountId" } as const)[group as "model" | "key" | "provider" | "account"] ?? "model";
   const length = at.to - at.from;
-  const { rows, cut } = await read(at.from, at.to);
-  const old = cut ? undefined : await read(at.from - length, at.from);
   const step = length <= 2 * hour ? hour / 12 : length <= 48 * hour ? hour : 24 * hour;
+  const interval = step < hour ? "5m" : step < 24 * hour ? "hour" : "day";
+  const ask = (from: number, to: number, groupBy?: string, interval?: string) =>
+    api.get<RequestSummary>("/requests/summary", { from: iso(from), to: iso(to), accountId: group === "account" ? "*" : undefined, groupBy, interval, timezone: interval === "day" ? zone : undefined }, signal);
+  // Quantiles of intervals cannot be added: those of a group are asked for.
+  const [now, parts, then] = [await ask(at.from, at.to, group), await ask(at.from, at.to, timed(metric) ? undefined : group, interval), await ask(at.from - length, at.from, group)];
   const start = step < 24 * hour ? Math.floor(at.from / step) * step : midnight(at.from);
   const clock = new Intl.DateTimeFormat("en-GB", step < 24 * hour ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
   const begin = (i: number) => (step < 24 * hour ? start + i * step : midnight(start, i));
   const bars = Array.from({ length: Math.ceil((at.to - start) / step) || 1 }, (_, i) => ({ name: clock.format(begin(i)).replace(",", ""), from: begin(i), to: begin(i + 1) }));
-  const split = (list: Request[]) => Map.groupBy(list, groupOf);
-  const sums = (list: Request[]) => new Map([...split(list)].map(([group, part]) => [group, measure(metric, part)]));
-  const inBar = Map.groupBy(rows, (r) => bars.findLastIndex((b) => b.from <= Date.parse(r.createdAt)));
-  const cells = [...inBar].flatMap(([bar, list]) =>
-    timed(metric) ? [{ bar, group: "all", value: measure(metric, list) }] : [...split(list)].map(([group, part]) => ({ bar, group, value: measure(metric, part) })),
-  );
-  return { bars, cells, by: sums(rows), all: measure(metric, rows), before: sums(old?.rows ?? []), allBefore: old && !old.cut ? measure(metric, old.rows) : undefined, cut };
+  const groupOf = (r: RequestGroup) => r[member] ?? "none";
+  const sums = (list: RequestGroup[]) => new Map(list.map((r) => [groupOf(r), measure(metric, r)]));
+  const cells = parts.data.map((r) => ({ bar: bars.findLastIndex((b) => b.from <= Date.parse(r.from!)), group: timed(metric) ? "all" : groupOf(r), value: measure(metric, r) }));
+  const nameOf = (r: RequestGroup) => ({ key: r.keyName, account: r.accountName })[group];
+  const names = new Map(now.data.flatMap((r) => (nameOf(r) ? [[groupOf(r), nameOf(r)!] as const] : [])));
+  return { bars, cells, by: sums(now.data), all: measure(metric, now.totals), before: sums(then.data), allBefore: now.complete && then.complete ? measure(metric, then.totals) : undefined, cut: !now.complete, names };
 }
 
 async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
   const group = f.group || "model";
-  const member = { model: "model", key: "keyId", agent: "agentId", endUser: "endUser", account: "accountId" }[group] as "model" | "keyId" | "agentId" | "endUser" | "accountId";
+  const member = { model: "model", key: "keyId", agent: "agentId", member: "memberId", endUser: "endUser", account: "accountId" }[group] as "model" | "keyId" | "agentId" | "memberId" | "endUser" | "accountId";
   const accountId = group === "account" ? "*" : undefined;
   const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
   const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by, timezone: zone, accountId }, signal);
@@ -147,7 +135,8 @@ async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number 
   const bars: Answer["bars"] = [];
   for (let from = midnight(at.from); from < at.to; from = midnight(from, 1)) bars.push({ name: dayOf(from), from, to: midnight(from, 1) });
   const groupOf = (r: UsageRow) => r[member] ?? "none";
-  const names = new Map(now.data.flatMap((r) => (r.accountId && r.accountName ? [[r.accountId, r.accountName] as const] : [])));
+  const nameOf = (r: UsageRow) => ({ key: r.keyName, agent: r.agentName, account: r.accountName, member: r.memberName })[group];
+  const names = new Map(now.data.flatMap((r) => (nameOf(r) ? [[groupOf(r), nameOf(r)!] as const] : [])));
   const cells = now.data.map((r) => ({ bar: bars.findIndex((b) => b.name === r.day), group: groupOf(r), value: value(r) }));
   const by = new Map<string, number>();
   for (const c of cells) by.set(c.group, (by.get(c.group) ?? 0) + c.value);
@@ -164,16 +153,7 @@ export function Usage() {
   const group = shown.find((g) => g.id === (filter.group ?? "")) ?? shown[0]!;
   const asked: Filter = { ...filter, metric: metric.id, group: group.id };
   const answer = useLoad((signal) => (log ? fromLog(api, asked, at, signal) : fromReceipts(api, asked, at, signal)), [api, JSON.stringify(asked)]);
-  const keys = useKeys();
-  const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  const accounts = useLoad((signal) => (may("operator:read") ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  const nameOf = (id: string): string => {
-    const named = answer.data?.names?.get(id);
-    if (named) return named;
-    if (group.id === "key") return keys.get(id) ?? id;
-    const list = group.id === "agent" ? agents.data?.data : group.id === "account" ? accounts.data?.data : undefined;
-    return list?.find((x) => x.id === id)?.name ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
-  };
+  const nameOf = (id: string): string => answer.data?.names?.get(id) ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
   const amount = (n: number): string => (timed(metric.id) ? duration(n) : metric.id === "" ? credits(n) : count(n));
   const cell = (n: number): string => (metric.id === "" ? columnCredits(n) : amount(n));
   // The calls behind a bar or a group are receipts or requests.
@@ -182,7 +162,7 @@ export function Usage() {
     if (!log && group.id === "account") return by.account ? "accounts/" + by.account : "accounts"; // receipts are of one account
     return log ? withFilter("requests", { ...by, account: group.id === "account" && !by.account ? "*" : (by.account ?? "") }) : withFilter("credits/receipts", by);
   };
-  const member = { "": "model", key: "key", agent: "agent", endUser: "user", provider: "provider", account: "account" }[group.id]!;
+  const member = { "": "model", key: "key", agent: "agent", member: "", endUser: "user", provider: "provider", account: "account" }[group.id]!;
   const save = (a: Answer) =>
     saveFile(
       new Blob([csv([["from", "to", group.title, metric.title], ...a.cells.map((c) => [iso(a.bars[c.bar]?.from ?? at.from), iso(a.bars[c.bar]?.to ?? at.to), c.group, c.value])])], { type: "text/csv" }),
@@ -241,7 +221,7 @@ export function Usage() {
                   )}
                   {a.cut && (
                     <Notice meaning="waiting">
-                      Of this time only the latest {of(most, "request")} were looked at. Choose a shorter time{at.log || metric.log ? "" : " or another group"} for all of them.
+                      Only the newest {of(most, "request")} of this time are shown. Choose a shorter time{at.log || metric.log ? "" : " or another group"} for all of them.
                     </Notice>
                   )}
                   <Chart
@@ -259,7 +239,7 @@ export function Usage() {
                   label={`${metric.title} of each ${group.title.toLowerCase()}`}
                   rows={rows}
                   columns={[
-                    { title: group.title, show: (r) => (r.id === "none" ? <span class="muted">{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
+                    { title: group.title, show: (r) => (r.id === "none" || !member ? <span class={r.id === "none" ? "muted" : "breaks"}>{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
                     { title: metric.title, number: true, show: (r) => cell(r.value) },
                     ...(timed(metric.id) ? [] : [{ title: "Share", number: true, show: (r: { value: number }) => (a.all > 0 ? `${Math.round((100 * r.value) / a.all)} %` : "–") }]),
                     { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : cell(r.before ?? 0)) },

@@ -1,8 +1,7 @@
 // One webhook: its settings and its deliveries.
 import { useState } from "preact/hooks";
-import type { Delivery, DeliverySummary, RecoverWebhook, Space, Webhook, WebhookRecovery, WebhookWithSecret } from "../../lib/contract";
+import type { Delivery, DeliverySummary, RecoverWebhook, Webhook, WebhookRecovery, WebhookWithSecret } from "../../lib/contract";
 import { credits, duration, inputTime, of } from "../../lib/format";
-import type { List } from "../../lib/types";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -15,6 +14,7 @@ import { useDialogs, useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
+import { PickedName, sources } from "../parts/picker";
 import { toast } from "../parts/toast";
 import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "../parts/webhookform";
 
@@ -33,7 +33,6 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
   const path = "/webhooks/" + w.id;
   const [sent, setSent] = useState(0); // counts deliveries that the list does not show yet
   const { busy, problem, run } = useAction({ repeats: true });
-  const spaces = useLoad((signal) => (w.spaceIds.length > 0 ? api.get<List<Space>>("/spaces", { limit: 100 }, signal) : Promise.resolve(undefined)), [api, w.spaceIds.length > 0]);
   const writes = may("webhooks:write");
   const again = () => {
     setSent((n) => n + 1);
@@ -135,7 +134,7 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
             w.scope === "service" && ["Scope", "alerts of the service"],
             ["Events", w.events.includes("*") ? "all, those that come later too" : w.events.join(", "), "breaks"],
             w.scope !== "service" && (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
-            w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id) => spaces.data?.data.find((s) => s.id === id)?.name ?? id).join(", "), "breaks"],
+            w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id, i) => <>{i > 0 && ", "}<PickedName source={sources.spaces} id={id} /></>), "breaks"],
             w.description && ["Description", w.description, "breaks"],
             ["Last success", w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"],
             w.failedDeliveries > 0 && ["Given up since", of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")],

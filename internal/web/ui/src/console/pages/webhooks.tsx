@@ -22,6 +22,8 @@ function All() {
       path="/webhooks"
       limit={20}
       label="Webhooks"
+      search={{ name: "q", label: "Address or description" }}
+      nothing="No such webhooks"
       onPick={(w) => go("webhooks/" + w.id)}
       create={may("webhooks:write") && { title: "Add a webhook", dialog: ({ onClose, onNext }) => <WebhookForm onClose={onClose} onDone={(w) => onNext(shown(w as WebhookWithSecret))} /> }}
       empty={{

@@ -1,6 +1,7 @@
 // The credentials of a connection's requests: none, a secret, or OAuth tokens.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import type { Api } from "../../lib/api";
 import type { Connection, ConnectionAuth, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
@@ -27,10 +28,22 @@ export function wayOf(auth: ConnectionAuth): Way {
 // secretSaid returns the text of a secret in a list of options.
 export const secretSaid = (s: Secret): string => s.name + (s.hint ? ` …${s.hint}` : "");
 
+// allSecrets reads all secrets of the account; there are at most a few hundred.
+export async function allSecrets(api: Api, signal: AbortSignal): Promise<Secret[]> {
+  const all: Secret[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await api.get<List<Secret>>("/secrets", { limit: 100, cursor }, signal);
+    all.push(...page.data);
+    cursor = page.nextCursor ?? undefined;
+  } while (cursor);
+  return all;
+}
+
 // useSecrets returns the secrets that the key can list.
-export function useSecrets() {
+function useSecrets() {
   const { api, may } = useSession();
-  return useLoad((signal) => (may("connections:read") ? api.get<List<Secret>>("/secrets", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  return useLoad((signal) => (may("connections:read") ? allSecrets(api, signal) : Promise.resolve([])), [api]);
 }
 
 interface Access {
@@ -69,7 +82,7 @@ function authOf(way: Way, g: Given): ConnectionAuth {
 export function useAccess({ origin, name, was, first, onStored }: { origin: string; name: string; was?: Connection; first?: Way; onStored?: (s: Secret) => void }): Access {
   const { may } = useSession();
   const secrets = useSecrets();
-  const all = (secrets.data?.data ?? []).filter((s) => !s.externalUserId && (!was || !s.spaceId || s.spaceId === was.spaceId));
+  const all = (secrets.data ?? []).filter((s) => !s.externalUserId && (!was || !s.spaceId || s.spaceId === was.spaceId));
   const had = given(was?.auth);
   const [way, setWay] = useState<Way>(first ?? (was ? wayOf(was.auth) : "none"));
   const [secretId, setSecretId] = useState(had.secretId);
@@ -124,7 +137,7 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
   const stored = (s: Secret) => {
     setMaking(undefined);
     // The list of options must contain it immediately.
-    secrets.set({ nextCursor: null, hasMore: false, data: [s, ...(secrets.data?.data ?? [])] });
+    secrets.set([s, ...(secrets.data ?? [])]);
     if (making === "client") setClientSecretId(s.id);
     else {
       setSecretId(s.id);

@@ -7,7 +7,7 @@ import { hasExpired, originOf } from "../../lib/connections";
 import type { Connection, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "./session";
-import { secretSaid } from "./access";
+import { allSecrets, secretSaid } from "./access";
 import { Badge, Field } from "./basic";
 import { asProblem, Failure, Skeleton, useLoad } from "./load";
 
@@ -74,18 +74,6 @@ export function GivenSecrets({ of }: { of?: Credentials | null }) {
 export function useAgent(id: string) {
   const { api } = useSession();
   return useLoad((signal) => api.get<Agent>("/api-agents/" + id, undefined, signal), [api, id]);
-}
-
-// allSecrets reads every secret of the account; there are at most a few hundred.
-async function allSecrets(api: Api, signal: AbortSignal): Promise<Secret[]> {
-  const all: Secret[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await api.get<List<Secret>>("/secrets", { limit: 100, cursor }, signal);
-    all.push(...page.data);
-    cursor = page.nextCursor ?? undefined;
-  } while (cursor);
-  return all;
 }
 
 const same = (a: Credentials, b: Credentials) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());

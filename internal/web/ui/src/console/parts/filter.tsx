@@ -51,12 +51,20 @@ export function Pick({ name, label, filter, change, choices }: Shared & { choice
   );
 }
 
-// Text is a text filter. It applies when Enter is pressed or the field loses focus.
-export function Text({ name, label, filter, change, offers, kind = "text" }: Shared & { offers?: string[]; kind?: "text" | "search" }) {
+const pause = 300; // milliseconds after the last letter until a search begins
+
+// Text is a text filter. It applies when Enter is pressed or the field loses focus, with soon
+// also while the user types.
+export function Text({ name, label, filter, change, offers, kind = "text", soon }: Shared & { offers?: string[]; kind?: "text" | "search"; soon?: boolean }) {
   const value = filter[name] ?? "";
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
   const done = (text: string) => text.trim() !== value && change({ [name]: text.trim() });
+  useEffect(() => {
+    if (!soon || typed.trim() === value) return;
+    const timer = setTimeout(() => done(typed), pause);
+    return () => clearTimeout(timer);
+  }, [typed]);
   return (
     <label class="filter">
       <span class="small muted">{label}</span>

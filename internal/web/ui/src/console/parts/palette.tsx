@@ -57,9 +57,19 @@ const actions: { title: string; to: string; scope: string; needs: string }[] = [
   { title: "Invite a member", to: "members?new=1", scope: "account:write", needs: "inviteMember" },
 ];
 
+interface Found {
+  id: string;
+  name?: string;
+  title?: string; // of a session
+  agentId?: string;
+}
+
 // searched are the lists that the server searches with the parameter q.
-const searched: { path: string; kind: string; icon: IconName; scope: string; needs: string; to: (id: string) => string }[] = [
-  { path: "/accounts", kind: "Account", icon: "accounts", scope: "operator:read", needs: "listAccounts", to: (id) => "accounts/" + id },
+const searched: { path: string; kind: string; icon: IconName; scope: string; needs: string; to: (o: Found) => string }[] = [
+  { path: "/api-agents", kind: "Agent", icon: "agents", scope: "agents:read", needs: "listAgents", to: (o) => "agents/" + o.id },
+  { path: "/sessions", kind: "Session", icon: "sessions", scope: "sessions:read", needs: "listAllSessions", to: (o) => `agents/${o.agentId}/sessions/${o.id}` },
+  { path: "/connections", kind: "Connection", icon: "connections", scope: "connections:read", needs: "listConnections", to: (o) => "connections/" + o.id },
+  { path: "/accounts", kind: "Account", icon: "accounts", scope: "operator:read", needs: "listAccounts", to: (o) => "accounts/" + o.id },
 ];
 
 const isId = /^(req|resp)_[0-9a-z]{20,}$/i;
@@ -74,8 +84,8 @@ function useFound(words: string, session: Session): Entry[] {
     const timer = setTimeout(() => {
       for (const s of searched) {
         if (!session.may(s.scope) || !session.offers(s.needs)) continue;
-        session.api.get<List<{ id: string; name: string }>>(s.path, { q: words, limit: hits }, stop.signal).then(
-          (list) => setFound((old) => [...old, ...list.data.map((o) => ({ title: o.name, kind: s.kind, icon: s.icon, to: s.to(o.id) }))]),
+        session.api.get<List<Found>>(s.path, { q: words, limit: hits }, stop.signal).then(
+          (list) => setFound((old) => [...old, ...list.data.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) }))]),
           () => {}, // the pages are still found
         );
       }

@@ -9,6 +9,7 @@ import { Button } from "./basic";
 import { type Choice, Filters, Pick, Text } from "./filter";
 import { Empty } from "./load";
 import { Menu } from "./menu";
+import { PickOf, type Source } from "./picker";
 import { useFilter } from "./router";
 import { type Column, Pages, useList } from "./table";
 import { toast } from "./toast";
@@ -63,6 +64,9 @@ interface Narrowing {
   param?: (value: string) => Query;
 }
 
+// orderOf returns the query of an order: "asc" of creation, or "name".
+export const orderOf = (value: string): Query => (value === "name" ? { sort: "name" } : { order: value });
+
 interface Nothing {
   title: string;
   text?: ComponentChildren;
@@ -75,11 +79,10 @@ export interface Resource<T> {
   changed?: unknown; // the list is read again when it changes
   label: string;
   columns: Column<T>[] | ((show: (dialog: Dialog) => void) => Column<T>[]); // a cell may show a dialog
-  shows?: (row: T) => boolean; // without it, all that were read
-  empty: Nothing | ((rows: T[]) => Nothing); // the replacement of the table
+  empty: Nothing; // the replacement of the table
   nothing?: string; // the title if no row matches the filters
   search?: Narrowing;
-  filters?: (Narrowing & { choices: Choice[] })[];
+  filters?: (Narrowing & ({ choices: Choice[] } | { source: Source; fixed: Choice[] }))[];
   sort?: Narrowing & { choices: Choice[] };
   total?: (page: List<T>) => number; // the number of rows on all pages
   onPick?: (row: T) => void;
@@ -121,7 +124,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   };
   const columns = typeof r.columns === "function" ? r.columns(show) : r.columns;
   const shared = { filter, change };
-  const none = asked.length > 0 && r.nothing ? { title: r.nothing } : typeof r.empty === "function" ? r.empty(pages.rows) : r.empty;
+  const none = asked.length > 0 && r.nothing ? { title: r.nothing } : r.empty;
   return {
     pages,
     dialog,
@@ -134,14 +137,18 @@ export function useResource<T extends object>(r: Resource<T>) {
       <>
         {names.length > 0 && (
           <Filters names={names} {...shared}>
-            {r.search && <Text name={r.search.name} label={r.search.label} kind="search" {...shared} />}
-            {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) => (
-              <Pick key={f.name} name={f.name} label={f.label} choices={f.choices} {...shared} />
-            ))}
+            {r.search && <Text name={r.search.name} label={r.search.label} kind="search" soon {...shared} />}
+            {[...(r.filters ?? []), ...(r.sort ? [r.sort] : [])].map((f) =>
+              "source" in f ? (
+                <PickOf key={f.name} name={f.name} label={f.label} source={f.source} fixed={f.fixed} {...shared} />
+              ) : (
+                <Pick key={f.name} name={f.name} label={f.label} choices={f.choices} {...shared} />
+              ),
+            )}
           </Filters>
         )}
         <Pages
-          of={r.shows ? { ...pages, rows: pages.rows.filter(r.shows) } : pages}
+          of={pages}
           label={r.label}
           columns={actions.length > 0 ? [...columns, buttons] : columns}
           onPick={r.onPick}

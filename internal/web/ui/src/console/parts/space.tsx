@@ -1,20 +1,19 @@
-// The spaces of the account that the key can list, and the choice of one. A single
-// space needs no choice.
+// The choice of a space. A single space needs no choice.
 import type { Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { useSession } from "./session";
-import { named, SelectField } from "./fields";
 import { useLoad } from "./load";
+import { PickerField, sources } from "./picker";
+import { useSession } from "./session";
 
-export function useSpaces(): Space[] {
+// useManySpaces reports whether the account has more than one space.
+export function useManySpaces(): boolean {
   const { api, may } = useSession();
-  const spaces = useLoad((signal) => (may("agents:read") ? api.get<List<Space>>("/spaces", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
-  return spaces.data?.data ?? [];
+  const spaces = useLoad((signal) => (may("agents:read") ? api.get<List<Space>>("/spaces", { limit: 2 }, signal) : Promise.resolve(undefined)), [api]);
+  return (spaces.data?.data.length ?? 0) > 1;
 }
 
 // SpaceField selects a space; none is the label of the empty value.
 export function SpaceField({ id, hint, none, value, onChange }: { id: string; hint: string; none: string; value: string; onChange: (id: string) => void }) {
-  const spaces = useSpaces();
-  if (spaces.length < 2) return null;
-  return <SelectField id={id} label="Space" hint={hint} options={[["", none], ...named(spaces)]} value={value} onChange={onChange} />;
+  if (!useManySpaces()) return null;
+  return <PickerField id={id} label="Space" hint={hint} source={sources.spaces} fixed={[{ id: "", title: none }]} value={value} onChange={onChange} />;
 }

@@ -116,6 +116,24 @@ export function Table<T extends object>({ columns, rows, label, onPick }: { colu
   );
 }
 
+// mostEmpty is the number of pages without a row that are loaded after each other; with a filter
+// the server reads up to 2,000 rows for a page.
+const mostEmpty = 50;
+
+// useOlder loads further pages while a list has no rows, and returns the text that is shown
+// meanwhile.
+export function useOlder({ rows, pages, hasMore, busy, next }: { rows: number; pages: number; hasMore: boolean; busy: boolean; next: () => void }): ComponentChildren {
+  const searching = rows === 0 && hasMore && pages < mostEmpty;
+  useEffect(() => {
+    if (searching && !busy) next();
+  }, [searching, busy, pages]);
+  return (
+    <p class="pad" role="status">
+      {searching ? "Searching older entries" : `No matches in the newest ${count(pages * 2000)} entries.`}
+    </p>
+  );
+}
+
 // usePages loads a list page by page.
 function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => Promise<List<T>>, inputs: readonly unknown[]) {
   const first = useLoad((signal) => load(undefined, signal), inputs);
@@ -140,7 +158,7 @@ function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => 
       setBusy(false);
     }
   };
-  return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], hasMore: last?.hasMore ?? false, next, busy, problem };
+  return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], pages: more.length + 1, hasMore: last?.hasMore ?? false, next, busy, problem };
 }
 
 // useList loads a list of the API page by page, narrowed by a query; without a path
@@ -159,6 +177,7 @@ export function useList<T>(path: string | undefined, limit: number, changed?: un
 // provides it.
 export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void; total?: (page: List<T>) => number }) {
   const { of, columns, label, empty, onPick, total } = props;
+  const older = useOlder({ ...of, rows: of.rows.length, busy: of.busy || of.first.loading || !!of.problem });
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
       {(page) =>
@@ -166,7 +185,7 @@ export function Pages<T extends object>(props: { of: ReturnType<typeof usePages<
           empty
         ) : (
           <>
-            {of.rows.length === 0 ? <p class="pad">No matches so far. Load more to search older entries.</p> : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
+            {of.rows.length === 0 ? older : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
             {of.problem && (
               <div class="pad">
                 <Failure problem={of.problem} />

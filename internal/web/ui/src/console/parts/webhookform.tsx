@@ -1,14 +1,14 @@
 // The form of a webhook, its state and its secret.
 import { useState } from "preact/hooks";
-import type { CreateWebhook, Space, Webhook, WebhookWithSecret } from "../../lib/contract";
+import type { CreateWebhook, Webhook, WebhookWithSecret } from "../../lib/contract";
 import { moment } from "../../lib/format";
-import type { List } from "../../lib/types";
 import { Badge, type Meaning, Time } from "./basic";
 import { TextField } from "./fields";
 import { FormDialog, useAction } from "./form";
-import { useLoad } from "./load";
+import { PickerList, sources } from "./picker";
 import { Secret } from "./secret";
 import { useSession } from "./session";
+import { useManySpaces } from "./space";
 
 // HookSecret shows the secret of a webhook.
 export function HookSecret({ of: w, onClose }: { of: WebhookWithSecret; onClose: () => void }) {
@@ -97,7 +97,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
   const [events, setEvents] = useState<string[]>(() => was?.events.filter((e) => e !== "*") ?? []);
   const [inSpaces, setInSpaces] = useState<string[]>(was?.spaceIds ?? []);
   const [low, setLow] = useState(was ? String(was.creditsLowMicro / 1e6) : "");
-  const spaces = useLoad((signal) => api.get<List<Space>>("/spaces", { limit: 100 }, signal), [api]);
+  const many = useManySpaces();
   const action = useAction();
   const toggle = (list: string[], one: string) => (list.includes(one) ? list.filter((x) => x !== one) : [...list, one]);
   const submit = () =>
@@ -113,7 +113,6 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
       onDone(was ? (await api.patch<Webhook>("/webhooks/" + was.id, body, etag)).data : await api.create<WebhookWithSecret>("/webhooks", { ...body, ...scope } satisfies CreateWebhook, once));
     });
   const wrong = action.problem?.param === "url" ? action.problem.message : undefined;
-  const known = spaces.data?.data ?? [];
   return (
     <FormDialog id="webhook-form" title={was ? "Change the webhook" : "Add a webhook"} submit={was ? "Save" : "Add it"} ready={all || events.length > 0} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <TextField id="webhook-url" label="Address" hint="Https and public, such as https://example.com/hooks/stoa, or mailto: and the address of a member. Empty: events are kept to be read." problem={wrong} type="url" maxLength={2048} value={url} onChange={setURL} autofocus />
@@ -147,17 +146,11 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
             </label>
           ))}
       </fieldset>
-      {!ofService && (known.length > 1 || inSpaces.length > 0) && (
+      {!ofService && (many || inSpaces.length > 0) && (
         <fieldset class="plainset">
           <legend>Spaces</legend>
           <p class="small muted">None chosen: all of them.</p>
-          <div class="checks">
-            {known.map((s) => (
-              <label class="check" key={s.id}>
-                <input type="checkbox" checked={inSpaces.includes(s.id)} disabled={!inSpaces.includes(s.id) && inSpaces.length >= mostSpaces} onChange={() => setInSpaces(toggle(inSpaces, s.id))} /> <span class="breaks">{s.name}</span>
-              </label>
-            ))}
-          </div>
+          <PickerList id="webhook-spaces" label="Space" source={sources.spaces} value={inSpaces} onChange={setInSpaces} most={mostSpaces} />
         </fieldset>
       )}
       {!ofService && (all || events.includes("credits.low")) && <TextField id="webhook-low" label="Credits are low below" hint="Empty: 10 credits." type="number" min="0.000001" step="any" value={low} onChange={setLow} />}
