@@ -217,6 +217,9 @@ const (
 	PlanGrant       GrantKind = "plan"       // included in a plan
 	PlanEnd         GrantKind = "plan_end"   // the unspent part of such a grant
 	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
+	Purchase        GrantKind = "purchase"   // of a pack
+	Refund          GrantKind = "refund"     // of a purchase, or its dispute
+	RefundReversal  GrantKind = "refund_reversal"
 )
 
 // A Withdrawal takes credits from an account. ExternalRef is unique in the service, so that it
