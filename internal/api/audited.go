@@ -89,7 +89,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 	}
 
-	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
+	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/payments", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
 		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")

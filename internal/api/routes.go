@@ -49,6 +49,11 @@ func table() []rest.Route[*Server] {
 
 		rest.Stream("GET /api/v1/statements/{month}", "usage:read", (*Server).getStatements),
 
+		rest.CreateAfter("POST /api/v1/payments", stoa.ScopeAccountWrite, (*Server).beginPayment, (*Server).createPayment),
+		rest.Get("GET /api/v1/payments", stoa.ScopeAccountRead, (*Server).listPayments),
+		rest.Get("GET /api/v1/payments/packs", stoa.ScopeAccountRead, (*Server).listPacks),
+		rest.Get("GET /api/v1/payments/{id}", stoa.ScopeAccountRead, (*Server).getPayment),
+
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
 

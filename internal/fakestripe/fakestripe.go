@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"stoa/internal/config"
 )
 
 // What the server accepts and signs with.
@@ -70,6 +72,24 @@ func New(t testing.TB) *Server {
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
+}
+
+// Payments returns settings with which the service sells two packs: small has 10.000001 credits for 10.00
+// EUR, large 100 credits for 90.00 EUR.
+func (s *Server) Payments() config.Payments {
+	secrets := map[string]string{"KEY": s.key(), "SECRET": Secret}
+	file := fmt.Appendf(nil, `publicUrl: http://127.0.0.1
+payments:
+  stripe: {keyEnv: KEY, api: %q, webhookSecrets: [{env: SECRET}]}
+  packs:
+    small: {name: 10 credits, price: 1000, currency: eur, creditsMicro: 10000001}
+    large: {name: 100 credits, price: 9000, currency: eur, creditsMicro: 100000000}
+`, s.URL)
+	c, err := config.Load(config.Flags{Config: "stoa.yaml"}, func(name string) string { return secrets[name] }, func(string) ([]byte, error) { return file, nil })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.Payments
 }
 
 // Fail makes the next requests fail with these statuses; -1 drops the connection after the work is done.

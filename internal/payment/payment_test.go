@@ -2,7 +2,6 @@ package payment_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"stoa/internal/billing"
-	"stoa/internal/config"
 	"stoa/internal/fakestripe"
 	"stoa/internal/outbound"
 	"stoa/internal/payment"
@@ -44,20 +42,6 @@ func open(t testing.TB, st *store.Store, stripe *fakestripe.Server, a stoa.Accou
 		}
 	}()
 	t.Cleanup(func() { stop(); <-ended })
-	loaded, err := config.Load(config.Flags{Config: "f"}, func(name string) string {
-		return map[string]string{"KEY": fakestripe.Key, "SECRET": fakestripe.Secret}[name]
-	}, func(string) ([]byte, error) {
-		return fmt.Appendf(nil, `publicUrl: http://127.0.0.1
-payments:
-  stripe: {keyEnv: KEY, api: %q, webhookSecrets: [{env: SECRET}]}
-  packs:
-    small: {name: 10 credits, price: 1000, currency: eur, creditsMicro: 10000001}
-    large: {name: 100 credits, price: 9000, currency: eur, creditsMicro: 100000000}
-`, stripe.URL), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	allow, err := outbound.ParseDestinations([]string{"127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +49,7 @@ payments:
 	network := outbound.New(outbound.Settings{Allow: allow})
 	return &shop{t: t, stripe: stripe, account: a, Sales: &payment.Sales{
 		Store: st, Ledger: l, Client: network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}),
-		Settings: loaded.Payments, PublicURL: "http://127.0.0.1", Logger: slog.New(slog.DiscardHandler),
+		Settings: stripe.Payments(), PublicURL: "http://127.0.0.1", Logger: slog.New(slog.DiscardHandler),
 	}}
 }
 

@@ -64,7 +64,7 @@ var errAbsent = stoa.Errorf(stoa.CodeNotFound, "Stripe does not have this object
 // createSession creates the Checkout Session of a payment. A repeated call returns the same session
 // for 24 hours.
 func (s *Sales) createSession(ctx context.Context, p stoa.Payment) (out session, err error) {
-	back := s.PublicURL + "/console#credits"
+	back := s.PublicURL + "/console#/credits/payments"
 	form := url.Values{
 		"mode":                                          {"payment"},
 		"client_reference_id":                           {p.ID},

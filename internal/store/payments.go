@@ -61,7 +61,7 @@ func (tx *Tx) OpenCheckout(ctx context.Context, p stoa.Payment) (bool, error) {
 func (tx *Tx) HintPayment(ctx context.Context, checkoutID, intent string) (p stoa.Payment, found bool, err error) {
 	p, found, err = payments.first(ctx, tx, `checkout_id = $1`+tx.ForUpdate(), checkoutID)
 	if err == nil && !found && intent != "" {
-		p, found, err = payments.first(ctx, tx, `payment_intent = $1`+tx.ForUpdate(), intent)
+		p, found, err = payments.first(ctx, tx, `payment_intent = $1 AND payment_intent <> ''`+tx.ForUpdate(), intent)
 	}
 	if err == nil && found {
 		_, err = tx.Exec(ctx, `UPDATE payments SET hints = hints + 1, due_at = $3 WHERE account_id = $1 AND id = $2`, p.AccountID, p.ID, db.Micros(tx.Now))

@@ -810,6 +810,10 @@ export interface CreateMessage {
   top_p?: number | null;
 }
 
+export interface CreatePayment {
+  pack: string;
+}
+
 export interface CreateResponse {
   background?: false | null;
   conversation?: null;
@@ -1712,6 +1716,7 @@ export interface Limits {
   maxMessageCharacters: number;
   maxNameCharacters: number;
   maxPageSize: number;
+  maxPendingPayments?: number;
   maxPublicFields: number;
   maxQueuedMessages: number;
   maxQueuedSessions: number;
@@ -1901,6 +1906,7 @@ export interface Meta {
   limits: Limits;
   models: Model[];
   name: string;
+  payments?: boolean;
   plans: PlanDetails[];
   version: string;
 }
@@ -2090,6 +2096,45 @@ export interface OutputText {
   logprobs: unknown[];
   text: string;
   type: "output_text";
+}
+
+export interface Pack {
+  amount: number;
+  creditsMicro: number;
+  currency: string;
+  id: string;
+  name: string;
+}
+
+export interface PackList {
+  data: Pack[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Payment {
+  accountId: string;
+  amount: number;
+  checkoutUrl: string | null;
+  createdAt: string;
+  creditsMicro: number;
+  currency: string;
+  disputed: boolean;
+  id: string;
+  keyId: string;
+  live: boolean;
+  name: string;
+  pack: string;
+  paidAt: string | null;
+  refundedAmount: number;
+  state: "pending" | "paid" | "expired" | "failed" | "rejected";
+  withdrawnMicro: number;
+}
+
+export interface PaymentList {
+  data: Payment[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface PendingInput {
