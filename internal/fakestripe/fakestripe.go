@@ -6,6 +6,7 @@ package fakestripe
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -255,7 +256,8 @@ func (s *Server) getSession(r *http.Request) (int, object) {
 	for name, value := range session {
 		out[name] = value
 	}
-	if intent, ok := session["payment_intent"].(string); ok && r.URL.Query().Get("expand[]") == "payment_intent" {
+	q := r.URL.Query()
+	if intent, ok := session["payment_intent"].(string); ok && cmp.Or(q.Get("expand[]"), q.Get("expand[0]")) == "payment_intent" {
 		out["payment_intent"] = s.intents[intent]
 	}
 	return http.StatusOK, out
