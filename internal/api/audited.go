@@ -37,6 +37,7 @@ var notAudited = map[string]string{
 	"PUT /api/v1/config/draft":                                     isDraft,
 	"DELETE /api/v1/config/draft":                                  isDraft,
 	"POST /api/v1/config/draft/check":                              readsOnly,
+	"POST /api/v1/prices/preview":                                  readsOnly,
 	"POST /api/v1/config/draft/test":                               isModelCall,
 	"POST /api/v1/connections/{id}/refresh":                        "It reads the server's tools, of which none works before a review, which is recorded.",
 	"POST /api/v1/connections/{id}/tools/test":                     isTrial,

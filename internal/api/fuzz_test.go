@@ -8,8 +8,8 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
-	"stoa/internal/fakestripe"
 	"stoa/internal/contract"
+	"stoa/internal/fakestripe"
 	"stoa/internal/stoa"
 )
 

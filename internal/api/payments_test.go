@@ -128,4 +128,3 @@ func TestWithoutSettingsNothingIsSold(t *testing.T) {
 		t.Error("meta says that credits are sold")
 	}
 }
-

@@ -89,6 +89,7 @@ func table() []rest.Route[*Server] {
 		rest.Update("POST /api/v1/config/draft/check", stoa.ScopeOperatorRead, (*Server).checkConfigDraft),
 		rest.Update("POST /api/v1/config/draft/test", stoa.ScopeOperator, (*Server).testConfigDraft),
 		rest.CreateAfter("POST /api/v1/config/draft/apply", stoa.ScopeOperator, (*Server).beforeApply, (*Server).applyConfig),
+		rest.Update("POST /api/v1/prices/preview", stoa.ScopeOperatorRead, (*Server).previewPrices),
 		rest.Get("GET /api/v1/config/versions", stoa.ScopeOperatorRead, (*Server).listConfigVersions),
 		rest.Get("GET /api/v1/config/versions/{version}", stoa.ScopeOperatorRead, (*Server).getConfigVersion),
 		rest.CreateAfter("POST /api/v1/config/versions/{version}/restore", stoa.ScopeOperator, (*Server).beforeRestore, (*Server).restoreConfig),

@@ -14,7 +14,7 @@ func (e *env) commands(root *cobra.Command) {
 			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.members(), e.budgets(), e.credits(), e.usage(), e.statement(), e.payments(), e.receipts(), e.logs(), e.audit(), e.secrets(),
 		}},
 		{"operate", "Operate", []*cobra.Command{
-			e.serve(), e.health(), e.doctor(), e.config(), e.accounts(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
+			e.serve(), e.health(), e.doctor(), e.config(), e.accounts(), e.prices(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
 		}},
 		{"more", "More", []*cobra.Command{e.api(), e.completion(), e.version()}},
 	} {

@@ -98,8 +98,8 @@ func (c *Config) readStripe(getenv func(string) string, fromFile func(path, name
 }
 
 var (
-	stripeKey     = regexp.MustCompile(`^(sk|rk)_(test|live)_[A-Za-z0-9_]+$`)
-	stripeSecret  = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
+	stripeKey      = regexp.MustCompile(`^(sk|rk)_(test|live)_[A-Za-z0-9_]+$`)
+	stripeSecret   = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
 	stripeCurrency = regexp.MustCompile(`^[a-z]{3}$`)
 )
 

@@ -3511,6 +3511,20 @@ type PlanDetails struct {
 	RequestsPerMinutePerAccount nullable.Nullable[int] `json:"requestsPerMinutePerAccount"`
 }
 
+// PreviewPrices defines model for PreviewPrices.
+type PreviewPrices struct {
+	// GroupBy The members of the rows; `model` by default. `plan` is the present plan of the account.
+	GroupBy nullable.Nullable[[]string] `json:"groupBy,omitempty,omitzero"`
+
+	// Month The month, not in the future.
+	//
+	// Example: 2026-10
+	Month string `json:"month"`
+
+	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+	Settings ManagedSettings `json:"settings,omitempty,omitzero"`
+}
+
 // PreviewSchedule defines model for PreviewSchedule.
 type PreviewSchedule struct {
 	// Count The number of instants; 5 by default.
@@ -3564,6 +3578,34 @@ type PriceChange struct {
 	// Before Rates in micro-credits per million tokens; null if there is no such model.
 	Before nullable.Nullable[ConfigPrice] `json:"before"`
 	Model  string                         `json:"model"`
+}
+
+// PricesPreview defines model for PricesPreview.
+type PricesPreview struct {
+	Data    []PricesPreviewRow `json:"data"`
+	GroupBy []string           `json:"groupBy"`
+	Month   string             `json:"month"`
+	Totals  PricesPreviewRow   `json:"totals"`
+}
+
+// PricesPreviewRow defines model for PricesPreviewRow.
+type PricesPreviewRow struct {
+	AccountID   string `json:"accountId,omitempty,omitzero"`
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	Calls       int64  `json:"calls"`
+
+	// ChargedMicro What was charged.
+	ChargedMicro int64 `json:"chargedMicro"`
+
+	// DifferenceMicro `newMicro` minus `chargedMicro`.
+	DifferenceMicro int64 `json:"differenceMicro"`
+
+	// Model The model that served.
+	Model string `json:"model,omitempty,omitzero"`
+
+	// NewMicro What would have been charged.
+	NewMicro int64  `json:"newMicro"`
+	Plan     string `json:"plan,omitempty,omitzero"`
 }
 
 // Provider defines model for Provider.
@@ -7191,6 +7233,9 @@ type UpdateMemberJSONRequestBody = UpdateMember
 
 // CreatePaymentJSONRequestBody defines body for CreatePayment for application/json ContentType.
 type CreatePaymentJSONRequestBody = CreatePayment
+
+// PreviewPricesJSONRequestBody defines body for PreviewPrices for application/json ContentType.
+type PreviewPricesJSONRequestBody = PreviewPrices
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = CreateSecret

@@ -329,7 +329,7 @@ func TestAPurchaseIsRepeatedSafely(t *testing.T) {
 	s := shopOn(t)
 	s.stripe.Fail(-1, 500)
 	for range 2 {
-		if _, err := s.buy("small", "key"); stoa.CodeOf(err) != stoa.CodeUpstream {
+		if _, err := s.buy("small", "key"); stoa.CodeOf(err) != stoa.CodePaymentService {
 			t.Errorf("a failing Stripe: %v", err)
 		}
 	}

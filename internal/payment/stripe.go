@@ -147,7 +147,7 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 
 // unavailable is the error for callers when Stripe cannot be used; its cause is for the log.
 func unavailable(cause error) error {
-	return stoa.Errorf(stoa.CodeUpstream, "The payment service does not answer as expected. Nothing was paid; try again later.").Because(cause)
+	return stoa.Errorf(stoa.CodePaymentService, "The payment service does not answer as expected. Nothing was paid; try again later.").Because(cause)
 }
 
 // CheckSignature checks the header Stripe-Signature of a notification: one of its signatures of the

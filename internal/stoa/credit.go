@@ -84,6 +84,16 @@ func (p Price) Cost(u Usage) Credits {
 	return Credits((sum + 999_999) / 1_000_000)
 }
 
+// Charge returns the charge of a call for which another model was requested: its cost, at most what it would cost at the
+// price of that model. capped reports whether that is less.
+func (p Price) Charge(u Usage, requested Price) (amount Credits, capped bool) {
+	amount = p.Cost(u)
+	if most := requested.Cost(u); most < amount {
+		return most, true
+	}
+	return amount, false
+}
+
 // Most returns the maximum cost of a call before the vendor has counted it: its cost
 // if the vendor writes all of the input to a cache.
 func (p Price) Most(inputTokens, outputTokens int64) Credits {

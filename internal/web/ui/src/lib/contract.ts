@@ -2181,6 +2181,12 @@ export interface PlanDetails {
   requestsPerMinutePerAccount: number | null;
 }
 
+export interface PreviewPrices {
+  groupBy?: ("account" | "model" | "plan")[] | null;
+  month: string;
+  settings?: ManagedSettings;
+}
+
 export interface PreviewSchedule {
   count?: number | null;
   endAt?: string | null;
@@ -2208,6 +2214,24 @@ export interface PriceChange {
   after: ConfigPrice;
   before: ConfigPrice;
   model: string;
+}
+
+export interface PricesPreview {
+  data: PricesPreviewRow[];
+  groupBy: ("account" | "model" | "plan")[];
+  month: string;
+  totals: PricesPreviewRow;
+}
+
+export interface PricesPreviewRow {
+  accountId?: string;
+  accountName?: string;
+  calls: number;
+  chargedMicro: number;
+  differenceMicro: number;
+  model?: string;
+  newMicro: number;
+  plan?: string;
 }
 
 export interface Provider {

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// A PreviewRow is the sum of charges of an account at other prices.
+type PreviewRow struct {
+	AccountID, AccountName, Plan, Model string // empty if the rows are not grouped by it
+	Calls                               int64
+	Charged, New                        stoa.Credits
+}
+
+// PreviewGroups are the members by which the rows of a preview are grouped.
+type PreviewGroups struct{ Account, Model, Plan bool }
+
+// PreviewCharges returns the sums of all charges in a month and those of what price returns for them. price
+// receives the usage, the models, the amount and whether it was limited by the credits of the
+// account. A month with purged charges is CodeInvalidValue. The transaction must be a snapshot.
+func (tx *Tx) PreviewCharges(ctx context.Context, month stoa.Month, by PreviewGroups, price func(c stoa.Charge) stoa.Credits) ([]PreviewRow, error) {
+	var out []PreviewRow
+	rows := map[PreviewRow]int{} // indexes of out, by the group
+	for after := ""; ; {
+		accounts, err := tx.accountsWithUsage(ctx, month.End(), after, usageAccounts)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range accounts {
+			after = id
+			var purged int64
+			if _, err := tx.Get(ctx, `SELECT COALESCE(MAX(last_at), 0) FROM purged_charges WHERE account_id = $1`, []any{id}, &purged); err != nil {
+				return nil, err
+			}
+			if purged >= db.Micros(month.Start()) {
+				return nil, stoa.Errorf(stoa.CodeInvalidValue, "Receipts of %s were removed, because they are past \"retention.receipts\". Use a later month.", month).At("month")
+			}
+			a, err := tx.Account(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			full := false
+			err = tx.Query(ctx, func(r *sql.Rows) error {
+				var c stoa.Charge
+				u := &c.Usage
+				if err := r.Scan(&c.Asked, &c.Served, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.CacheWriteLongTokens, &u.OutputTokens, &c.Amount, &c.Clamped); err != nil {
+					return err
+				}
+				var group PreviewRow
+				if by.Account {
+					group.AccountID, group.AccountName = id, a.Name
+				}
+				if by.Plan {
+					group.Plan = a.Plan
+				}
+				if by.Model {
+					group.Model = c.Served
+				}
+				at, seen := rows[group]
+				if !seen {
+					if full = len(out) == maxUsageRows; full {
+						return nil
+					}
+					at = len(out)
+					rows[group] = at
+					out = append(out, group)
+				}
+				row := &out[at]
+				row.Calls, row.Charged, row.New = row.Calls+1, row.Charged+c.Amount, row.New+price(c)
+				return nil
+			}, `SELECT asked, served, input_tokens, cached_tokens, cache_write_tokens, cache_write_long_tokens, output_tokens, amount, clamped
+				FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`, id, db.Micros(month.Start()), db.Micros(month.End()))
+			if err != nil {
+				return nil, err
+			}
+			if full {
+				return nil, tooManyRows()
+			}
+		}
+		if len(accounts) < usageAccounts {
+			return out, nil
+		}
+	}
+}
