@@ -18,6 +18,7 @@ import { Spend } from "../parts/spend";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { Ledger } from "./credits";
+import { InviteCustomer } from "./invitecustomer";
 import { keyColumns, MakeKey, Revoke } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
@@ -52,6 +53,7 @@ function All() {
       empty={{ title: "No accounts" }}
       nothing="No account fits these filters"
       onPick={(a) => go("accounts/" + a.id)}
+      aside={may("operator:billing") && <InviteCustomer />}
       create={may("operator") && { title: "Create account", dialog: (ends) => <Make {...ends} /> }}
       columns={[
         {
@@ -90,7 +92,7 @@ function Low({ of: c }: { of: Credits }) {
   return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
 }
 
-function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
+export function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
   const { api } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const plans = meta.data?.plans ?? [];
@@ -99,7 +101,7 @@ function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: 
 }
 
 // toMicro converts an amount of credits as typed to micro-credits.
-const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
+export const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
 // showKey shows a new key instead of the form that created it.
 const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);
