@@ -481,7 +481,6 @@ func TestInvitedByAnIdentityProvider(t *testing.T) {
 	}
 }
 
-// TestAFaultyIdentityProvider lets the identity provider misbehave in each way.
 // TestSignInCreatesAnAccount: a person without a membership gets an account, once, and its credits once even if the
 // membership ends.
 func TestSignInCreatesAnAccount(t *testing.T) {
@@ -531,6 +530,7 @@ func TestSignInCreatesAnAccount(t *testing.T) {
 	}
 }
 
+// TestAFaultyIdentityProvider lets the identity provider misbehave in each way.
 func TestAFaultyIdentityProvider(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(p *config.OIDC) {

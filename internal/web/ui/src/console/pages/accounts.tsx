@@ -6,11 +6,12 @@ import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
-import { SelectField, TextField } from "../parts/fields";
+import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { type Ends, ResourcePage, useResource } from "../parts/resource";
+import { PlanField, toMicro } from "../parts/plan";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
@@ -91,17 +92,6 @@ function Low({ of: c }: { of: Credits }) {
   if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
   return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
 }
-
-export function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
-  const { api } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  const plans = meta.data?.plans ?? [];
-  const options = plans.map((p) => [p.id, p.name + (p.gatedModels ? ": all models" : "")] as const);
-  return <SelectField id="plan" label="Plan" hint={hint} options={plans.some((p) => p.id === value) ? options : [[value, value], ...options]} value={value} onChange={onChange} />;
-}
-
-// toMicro converts an amount of credits as typed to micro-credits.
-export const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
 // showKey shows a new key instead of the form that created it.
 const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);

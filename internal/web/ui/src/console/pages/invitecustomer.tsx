@@ -4,8 +4,8 @@ import type { InvitationWithLink, InviteAccount } from "../../lib/contract";
 import { Button } from "../parts/basic";
 import { TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
+import { PlanField, toMicro } from "../parts/plan";
 import { useSession } from "../parts/session";
-import { PlanField, toMicro } from "./accounts";
 import { Link } from "./members";
 
 // InviteCustomer is the button with its dialogs.
