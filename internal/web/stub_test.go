@@ -119,7 +119,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		op += " of nobody"
 	}
 	s.mu.Unlock()
-	if rest, ok := strings.CutPrefix(path, "/accounts/"); ok {
+	if rest, ok := strings.CutPrefix(path, "/accounts/"); ok && rest != "invitations" {
 		op = r.Method + " /accounts/{id}"
 		if _, below, ok := strings.Cut(rest, "/"); ok {
 			op += "/" + below
