@@ -126,7 +126,7 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 	}
 	if reply.Status == http.StatusOK {
 		if err := jsonx.Unmarshal(reply.Body, into); err != nil {
-			return unavailable(fmt.Errorf("Stripe: the reply to %s: %w", method, err))
+			return unavailable(fmt.Errorf("the reply of Stripe to %s: %w", method, err))
 		}
 		return nil
 	}
@@ -142,7 +142,7 @@ func (s *Sales) send(ctx context.Context, method, path string, form url.Values, 
 		return errAbsent
 	}
 	e := failed.Error
-	return unavailable(fmt.Errorf("Stripe answered with %d (%s, request %s): %s", reply.Status, cmp.Or(e.Code, e.Type, "no code"), reply.Header.Get("Request-Id"), e.Message))
+	return unavailable(fmt.Errorf("status %d of Stripe (%s, request %s): %s", reply.Status, cmp.Or(e.Code, e.Type, "no code"), reply.Header.Get("Request-Id"), e.Message))
 }
 
 // unavailable is the error for callers when Stripe cannot be used; its cause is for the log.
