@@ -36,6 +36,7 @@ contract: ## generate types and server from the OpenAPI document
 
 clients: ## the official clients against a live server
 	cd e2e/openai-go && go test ./...
+	cd e2e/stripe-go && go test ./...
 	go test ./e2e -run OfficialJavaScript -v
 
 bench: ## the cost of a call, compared with Go's ReverseProxy; FLAGS=-help lists the flags

@@ -26,6 +26,7 @@ import (
 	"stoa/internal/media"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
+	"stoa/internal/payment"
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
 	"stoa/internal/rest"
@@ -75,6 +76,7 @@ type Server struct {
 	Outbound *outbound.Network
 	Tools    *tool.Tools // manages connections
 	Hooks    *webhook.Hooks
+	Sales    *payment.Sales // nil if no credits are sold
 
 	// HeaderWait is the maximum wait of a stream for its first event before its headers
 	// are sent. KeepAlive is the interval of keep-alive comments after that. 0 means 10

@@ -128,6 +128,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do("updateBudget", 200, "PATCH", v1+"/budgets/"+budget, object{"limitMicro": 6_000_000_000})
 	do("deleteBudget", 204, "DELETE", v1+"/budgets/"+budget, nil)
 
+	do("createPayment", 201, "POST", v1+"/payments", object{"pack": "small"})
+
 	person := h.NewMember(account, "owner", "").PersonID
 	h.NewMember(account, "owner", "")
 	invitation := do("inviteMember", 201, "POST", v1+"/members", object{"role": "viewer"})

@@ -37,6 +37,7 @@ var notAudited = map[string]string{
 	"PUT /api/v1/config/draft":                                     isDraft,
 	"DELETE /api/v1/config/draft":                                  isDraft,
 	"POST /api/v1/config/draft/check":                              readsOnly,
+	"POST /api/v1/prices/preview":                                  readsOnly,
 	"POST /api/v1/config/draft/test":                               isModelCall,
 	"POST /api/v1/connections/{id}/refresh":                        "It reads the server's tools, of which none works before a review, which is recorded.",
 	"POST /api/v1/connections/{id}/tools/test":                     isTrial,
@@ -89,7 +90,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 		}
 	}
 
-	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
+	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/payments", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
 		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
 		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")

@@ -15,6 +15,7 @@ import (
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/fakestripe"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/storetest"
@@ -339,7 +340,7 @@ func TestHealthAndCallsFollowTheDisk(t *testing.T) {
 func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 	t.Parallel()
 	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Payments: fakestripe.New(t).Payments()})
 	// The key is known from before, so that the request comes as far as the store.
 	h.Client(t).Want(200, "GET", "/api/v1/users/me", nil)
 	if err := h.Store.Close(); err != nil {
@@ -356,7 +357,7 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 		}
 		client := h.Client(t)
 		switch op.OperationID {
-		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens", // what they tell is in memory, but a key must be looked up
+		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens", "listPacks", // what they tell is in memory, but a key must be looked up
 			"getDiagnosis": // which says that the store is gone: TestTheDoctorSeesAStoreThatIsGone
 			client = h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
 		}

@@ -9,6 +9,7 @@ import (
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/fakestripe"
 	"stoa/internal/stoa"
 )
 
@@ -76,7 +77,7 @@ func TestFuzzedRequestsOfAnOperator(t *testing.T) {
 // place of the one whose objects may be deleted by then.
 func TestFuzzedRequestsOfATenant(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: unlimited})
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
 	rounds, seed := fuzzRounds(t)
 	destructive := []string{"deleteAgent", "deleteSpace"} // nothing is left to ask about after them
 	var others []string

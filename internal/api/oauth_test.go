@@ -15,6 +15,7 @@ import (
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/fakestripe"
 	"stoa/internal/mcp"
 	"stoa/internal/oauth"
 	"stoa/internal/stoa"
@@ -57,7 +58,7 @@ func newOAuth(t *testing.T, auth object) *oauthSetup {
 	t.Cleanup(server.Close)
 	s.demo.Origin = server.URL
 	s.harness = start(t, apitest.Config{
-		Allow: []string{"127.0.0.1"}, Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Payments: fakestripe.New(t).Payments(), Allow: []string{"127.0.0.1"}, Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Server: func(a *api.Server) { s.tools = a.Tools; a.Tools.PublicURL = "http://127.0.0.1:1" },
 	})
 	s.Client = s.harness.Client(t)

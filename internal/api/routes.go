@@ -50,6 +50,11 @@ func table() []rest.Route[*Server] {
 
 		rest.Stream("GET /api/v1/statements/{month}", "usage:read", (*Server).getStatements),
 
+		rest.CreateAfter("POST /api/v1/payments", stoa.ScopeAccountWrite, (*Server).beginPayment, (*Server).createPayment),
+		rest.Get("GET /api/v1/payments", stoa.ScopeAccountRead, (*Server).listPayments),
+		rest.Get("GET /api/v1/payments/packs", stoa.ScopeAccountRead, (*Server).listPacks),
+		rest.Get("GET /api/v1/payments/{id}", stoa.ScopeAccountRead, (*Server).getPayment),
+
 		rest.Get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
 		rest.Get("GET /api/v1/requests/summary", "usage:read", (*Server).getRequestSummary),
 		rest.Get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
@@ -86,6 +91,7 @@ func table() []rest.Route[*Server] {
 		rest.Update("POST /api/v1/config/draft/check", stoa.ScopeOperatorRead, (*Server).checkConfigDraft),
 		rest.Update("POST /api/v1/config/draft/test", stoa.ScopeOperator, (*Server).testConfigDraft),
 		rest.CreateAfter("POST /api/v1/config/draft/apply", stoa.ScopeOperator, (*Server).beforeApply, (*Server).applyConfig),
+		rest.Update("POST /api/v1/prices/preview", stoa.ScopeOperatorRead, (*Server).previewPrices),
 		rest.Get("GET /api/v1/config/versions", stoa.ScopeOperatorRead, (*Server).listConfigVersions),
 		rest.Get("GET /api/v1/config/versions/{version}", stoa.ScopeOperatorRead, (*Server).getConfigVersion),
 		rest.CreateAfter("POST /api/v1/config/versions/{version}/restore", stoa.ScopeOperator, (*Server).beforeRestore, (*Server).restoreConfig),

@@ -59,7 +59,7 @@ func (s *Server) getMeta(context.Context, rest.PublicRequest[rest.None, rest.Non
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
 		Contact:    contract.Contact{URL: nullIfZero(s.Contact.URL), Email: nullIfZero(s.Contact.Email)},
-		Extensions: s.Extensions.Names(),
+		Extensions: s.Extensions.Names(), Payments: s.Sales != nil,
 	}
 	for _, m := range cat.Models() {
 		meta.Models = append(meta.Models, contract.Model{
@@ -101,7 +101,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxVisitorStreamsPerAccount: int64(s.Limits.VisitorStreamsPerAccount),
 		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxEndedKeys: int64(s.Limits.EndedKeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
 		MaxAgentVersions: int64(s.Limits.AgentVersions), MaxScheduledTasksPerAccount: int64(s.Limits.SchedulesPerAccount),
-		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxEmbedTags: store.MaxEmbedTags, MaxWebhooks: store.MaxWebhooks, MaxMembers: store.MaxMembers, MaxInvitations: store.MaxInvitations, MaxDriveBytesPerAccount: drives.MaxAccountBytes,
+		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxEmbedTags: store.MaxEmbedTags, MaxWebhooks: store.MaxWebhooks, MaxMembers: store.MaxMembers, MaxInvitations: store.MaxInvitations, MaxPendingPayments: store.MaxPendingPayments, MaxDriveBytesPerAccount: drives.MaxAccountBytes,
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),

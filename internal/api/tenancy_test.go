@@ -14,6 +14,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/fakestripe"
 	"stoa/internal/stoa"
 )
 
@@ -73,6 +74,9 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 				c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": user})
 			}
 		})
+	}
+	for range 2 {
+		id(201, "payments", "/api/v1/payments", object{"pack": "small"})
 	}
 	made.ids["statements"] = string(stoa.MonthOf(time.Now()))
 	origin := "https://" + name + ".example"
@@ -200,7 +204,7 @@ func same(t *testing.T, c *apitest.Client, what string, foreign, missing apitest
 // is. An operation that is added is covered without a change here.
 func TestTenantsNeverSeeEachOther(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: unlimited})
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	before := victim.everything(t)
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
@@ -265,7 +269,7 @@ func (a tenant) everything(t *testing.T) map[string]string {
 // page, and hands its cursor to another account.
 func TestCursorsBelongToOneAccount(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: unlimited})
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		scope, _ := op.Extensions["x-scope"].(string)
@@ -303,7 +307,7 @@ func TestCursorsBelongToOneAccount(t *testing.T) {
 // that was never used.
 func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: unlimited})
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		keyed := slices.ContainsFunc(op.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.Name == "Idempotency-Key" })
@@ -333,7 +337,7 @@ func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
 // it, with ids that exist and that do not: the refusal is the same.
 func TestKeysOpenNothingElse(t *testing.T) {
 	t.Parallel()
-	h := start(t, apitest.Config{Server: unlimited})
+	h := start(t, apitest.Config{Server: unlimited, Payments: fakestripe.New(t).Payments()})
 	victim := newTenant(t, h, "victim")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if op.Security != nil && !op.VisitorOnly() {

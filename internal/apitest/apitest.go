@@ -71,6 +71,7 @@ type Config struct {
 	SignIn    []config.OIDC           // identity providers
 	File      *config.Config          // the configuration file; nil means none
 	Mail      config.Mail             // zero means no mail
+	Payments  config.Payments         // zero means that no credits are sold
 	MailRoots *x509.CertPool          // see app.Parts
 	PublicURL string                  // empty means the address of the service
 	Version1  bool                    // without extensions; otherwise all are enabled
@@ -126,7 +127,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	keepEdition(t, settings.Extensions)
 	settings.Outbound.Allow = cfg.Allow
 	settings.SignIn.OIDC, settings.PublicURL = cfg.SignIn, cfg.PublicURL
-	settings.Mail = cfg.Mail
+	settings.Mail, settings.Payments = cfg.Mail, cfg.Payments
 	if cfg.Vault == nil {
 		if cfg.Vault, err = vault.Open([]seal.MasterKey{{ID: "test", Key: []byte("0123456789abcdef0123456789abcdef")}}, ""); err != nil {
 			t.Fatalf("make a vault: %v", err)
@@ -137,6 +138,9 @@ func Start(t testing.TB, cfg Config) *Service {
 		t.Fatalf("make a box: %v", err)
 	}
 	server := httptest.NewUnstartedServer(nil)
+	if cfg.Payments.Enabled() { // people return from a payment
+		settings.PublicURL = cmp.Or(settings.PublicURL, "http://"+server.Listener.Addr().String())
+	}
 	wired, err := app.New(app.Parts{
 		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Extract: extracttest.Direct{}, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,

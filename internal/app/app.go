@@ -146,6 +146,9 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers, s.Tools.KeepTokens, s.Discovery.Run, s.renewPlans, s.warmDocuments, s.SignIn.Run, s.API.RunEnds, s.FollowConfig, s.Alerts.Run} {
 		group.Go(func() error { return run(settling) })
 	}
+	if s.Sales != nil {
+		group.Go(func() error { return s.Sales.Run(settling) })
+	}
 	err := s.Worker.Recover(ctx) // earlier sessions are in order before requests are accepted
 	if err == nil {
 		err = s.takeConfig(ctx)

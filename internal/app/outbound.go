@@ -8,6 +8,7 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/outbound"
+	"stoa/internal/payment"
 	"stoa/internal/signin"
 )
 
@@ -46,6 +47,26 @@ func identityNetwork(p Parts) (*outbound.Network, error) {
 		}
 	}
 	return newNetwork(p, allowed)
+}
+
+// newSales returns the sale of credits; nil if the configuration has none.
+func newSales(p Parts, s *Service) (*payment.Sales, error) {
+	settings := p.Config.Payments
+	if !settings.Enabled() {
+		return nil, nil
+	}
+	u, err := url.Parse(settings.Stripe.BaseURL())
+	if err != nil {
+		return nil, fmt.Errorf("payments.stripe.api: %w", err)
+	}
+	network, err := newNetwork(p, []string{outbound.HostPort(u)}) // the operator chooses it
+	if err != nil {
+		return nil, err
+	}
+	return &payment.Sales{
+		Store: s.Store, Ledger: s.Ledger, Client: network.Client(outbound.Limits{Total: payment.RequestTime, Body: payment.MaxReply}),
+		Settings: settings, PublicURL: p.Config.BaseURL(p.Address), Logger: s.log,
+	}, nil
 }
 
 // CheckOnline returns errors of a configuration that only other servers know: issuers of identity

@@ -29,6 +29,7 @@ import (
 	"stoa/internal/managed"
 	"stoa/internal/member"
 	"stoa/internal/outbound"
+	"stoa/internal/payment"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
 	"stoa/internal/rest"
@@ -103,6 +104,7 @@ type Service struct {
 	Tools     *tool.Tools
 	Console   *console.Server
 	SignIn    *signin.Server
+	Sales     *payment.Sales // nil if no credits are sold
 	Discovery *Discovery
 
 	config   config.Config // at the start
@@ -268,6 +270,10 @@ func (s *Service) buildAPI(p Parts) error {
 		Managed: &managed.Manager{Store: s.Store, Vault: s.Vault, InForce: s.state.Load}, Prepare: s.pool.Prepare, Applied: s.applied,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault, Mail: s.mail}, Machine: machineOf(p.Config.Data), Extract: s.Extract, Documents: s.documents,
 	}
+	if s.Sales, err = newSales(p, s); err != nil {
+		return err
+	}
+	s.API.Sales = s.Sales
 	if err := s.buildSignIn(p, site); err != nil {
 		return err
 	}
@@ -298,6 +304,9 @@ func (s *Service) buildSignIn(p Parts, site *web.Site) error {
 	pages.Handle("/", site.Handler())
 	pages.Handle("/console/session", s.Console.Session())
 	s.SignIn.Routes(pages)
+	if s.Sales != nil {
+		pages.Handle("POST /hooks/stripe", s.API.StripeHook())
+	}
 	s.API.Web = pages
 	return nil
 }

@@ -27,7 +27,7 @@ var layers = map[string]int{
 	"cluster": 2, "contract": 2, "extract": 2, "wire": 2, "mail": 2, "mcp": 2, "httptool": 2,
 	"store": 3, "client": 3,
 	"upstream": 4, "auth": 4, "billing": 4, "drive": 4, "peers": 4, "requestlog": 4, "vault": 4,
-	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "tool": 5, "webhook": 5,
+	"gateway": 5, "backup": 5, "managed": 5, "member": 5, "payment": 5, "tool": 5, "webhook": 5,
 	"alert": 6, "session": 6,
 	"agent": 7, "scheduler": 7, "embed": 7, "retention": 7,
 	"responses": 8,
@@ -39,7 +39,7 @@ var layers = map[string]int{
 
 // testPackages may be imported by tests and by the packages after them in this list, and may
 // import anything below api.
-var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "fakesmtp", "storetest", "browsertest"}
+var testPackages = []string{"sessiontest", "apitest", "archtest", "fakeup", "fakemcp", "fakeidp", "fakesmtp", "fakestripe", "storetest", "browsertest"}
 
 const maxLines = 800 // of a file written by hand; 400 is the habit
 

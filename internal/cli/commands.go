@@ -11,10 +11,10 @@ func (e *env) commands(root *cobra.Command) {
 		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models(), e.plans()}},
 		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tools(), e.tasks(), e.webhooks(), e.embeds(), e.connections()}},
 		{"account", "Account", []*cobra.Command{
-			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.members(), e.budgets(), e.credits(), e.usage(), e.statement(), e.receipts(), e.logs(), e.audit(), e.secrets(),
+			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.members(), e.budgets(), e.credits(), e.usage(), e.statement(), e.payments(), e.receipts(), e.logs(), e.audit(), e.secrets(),
 		}},
 		{"operate", "Operate", []*cobra.Command{
-			e.serve(), e.health(), e.doctor(), e.config(), e.accounts(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
+			e.serve(), e.health(), e.doctor(), e.config(), e.accounts(), e.prices(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
 		}},
 		{"more", "More", []*cobra.Command{e.api(), e.completion(), e.version()}},
 	} {

@@ -44,6 +44,7 @@ func (c Config) Check() []*Problem {
 	k.plans()
 	k.signIn()
 	k.mail()
+	k.payments()
 	k.providers()
 	k.routes()
 	return k.list

@@ -84,6 +84,7 @@ type Config struct {
 	Plans     map[string]Plan             `yaml:"plans"`
 	SignIn    SignIn                      `yaml:"signIn"`
 	Mail      Mail                        `yaml:"mail"`
+	Payments  Payments                    `yaml:"payments"`
 
 	// BootstrapKey is the first key of an empty store. It is read from the
 	// environment only, so that it is not left in a file by accident.

@@ -28,7 +28,7 @@ func settings(v reflect.Value, path string) []setting {
 }
 
 func leaves(t reflect.Type, v reflect.Value, path, env string) []setting {
-	key := map[string]string{"families": "<family>", "models": "<identifier>", "plans": "<plan>"}[path]
+	key := map[string]string{"families": "<family>", "models": "<identifier>", "plans": "<plan>", "payments.packs": "<pack>"}[path]
 	switch t.Kind() {
 	case reflect.Pointer:
 		return leaves(t.Elem(), reflect.New(t.Elem()).Elem(), path, env)
@@ -111,7 +111,7 @@ func TestExamplesOfTheDocsWork(t *testing.T) {
 		blocks := strings.Split(string(text), "```yaml\n")[1:]
 		for n, block := range blocks {
 			yaml, _, _ := strings.Cut(block, "```")
-			c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=b", "GEMINI_API_KEY=c", "OTHER_API_KEY=d", "SMTP_PASSWORD=e"), files(yaml))
+			c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=b", "GEMINI_API_KEY=c", "OTHER_API_KEY=d", "SMTP_PASSWORD=e", "STRIPE_KEY=rk_test_f", "STRIPE_WEBHOOK_SECRET=whsec_g"), files(yaml))
 			if err != nil {
 				t.Errorf("%s: example %d: %v", page, n+1, err)
 			}

@@ -322,3 +322,29 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestPaymentsNeedAKeyAndASigningSecret(t *testing.T) {
+	t.Parallel()
+	const packs = "\n  packs:\n    small: {name: a, price: 100, currency: eur, creditsMicro: 5}\n"
+	for yaml, want := range map[string]string{
+		"payments:\n  stripe: {keyEnv: KEY}" + packs:                                                                                                   "signing secret",
+		"payments:\n  stripe: {webhookSecrets: [{env: SECRET}]}" + packs:                                                                               "secret key of Stripe",
+		"payments:\n  stripe: {keyEnv: NONE, webhookSecrets: [{env: SECRET}]}" + packs:                                                                 "NONE is not set",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: NONE}]}" + packs:                                                                    "NONE is not set",
+		"payments:\n  stripe: {keyEnv: SECRET, webhookSecrets: [{env: SECRET}]}" + packs:                                                               "not a secret or restricted key",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: KEY}]}" + packs:                                                                     "whsec_",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}]}\n":                                                                        "packs",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}, {env: SECRET}, {env: SECRET}]}" + packs:                                    "too many",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}]}\n  packs: {small: {name: a, price: 0, currency: eur, creditsMicro: 5}}\n": "smallest unit",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}]}\n  packs: {small: {name: a, price: 1, currency: EUR, creditsMicro: 5}}\n": "currency",
+		"payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}]}\n  packs: {small: {name: a, price: 1, currency: eur, creditsMicro: 0}}\n": "micro-credits",
+	} {
+		_, err := Load(Flags{Config: "stoa.yaml"}, env("KEY=sk_live_1", "SECRET=whsec_1"), files("publicUrl: https://ai.example.com\n"+yaml))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk_live_1") {
+			t.Errorf("%s\nfails with %v, want %q", yaml, err, want)
+		}
+	}
+	if _, err := Load(Flags{Config: "stoa.yaml"}, env("KEY=sk_live_1", "SECRET=whsec_1"), files("payments:\n  stripe: {keyEnv: KEY, webhookSecrets: [{env: SECRET}]}"+packs)); err == nil || !strings.Contains(err.Error(), "publicUrl") {
+		t.Errorf("without publicUrl: %v", err)
+	}
+}

@@ -313,6 +313,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 	if mail.PasswordFile != "" {
 		password = fromFile("mail.smtp.passwordFile", mail.PasswordFile)
 	}
+	c.readStripe(getenv, fromFile, fail)
 	for i := range c.Secrets.Keys {
 		k, path := &c.Secrets.Keys[i], fmt.Sprintf("secrets.keys[%d]", i)
 		key := ""

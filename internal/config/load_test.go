@@ -47,7 +47,7 @@ func TestLoadWithoutSettingsIsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := cmp.Options{cmpopts.IgnoreUnexported(Config{}, SMTP{}), cmpopts.EquateEmpty()}
+	opts := cmp.Options{cmpopts.IgnoreUnexported(Config{}, SMTP{}, Stripe{}), cmpopts.EquateEmpty()}
 	if diff := cmp.Diff(want, Defaults(), opts); diff != "" {
 		t.Errorf("loaded and default differ (-loaded +default):\n%s", diff)
 	}

@@ -74,6 +74,9 @@ func (c Config) Hash() string {
 		sum.Write(hashOf(k.Value()))
 	}
 	sum.Write(hashOf(c.Mail.SMTP.Password()))
+	for _, secret := range append(c.Payments.Stripe.Secrets(), c.Payments.Stripe.Key()) {
+		sum.Write(hashOf(secret))
+	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -32,12 +33,21 @@ type OIDC struct {
 	MaxAge      time.Duration `yaml:"maxAge,omitempty"`
 	GroupsClaim string        `yaml:"groupsClaim,omitempty"` // claim with the groups of a person; empty means groups
 	Groups      []GroupRule   `yaml:"groups,omitempty"`
+	// NewAccounts gives each person who is not a member of any account one of their own. Nil
+	// refuses these people.
+	NewAccounts *NewAccounts `yaml:"newAccounts,omitempty"`
 
 	secret *string // from one of the two; a pointer for the same reason as in Provider
 }
 
 // Secret returns the client secret; empty for none.
 func (p OIDC) Secret() string { return or(p.secret) }
+
+// NewAccounts are the plan and the first credits of accounts that sign-ins create.
+type NewAccounts struct {
+	Plan       string       `yaml:"plan,omitempty"` // empty means free
+	GrantMicro stoa.Credits `yaml:"grantMicro,omitempty"`
+}
 
 // A GroupRule is the membership that a group gives.
 type GroupRule struct {
@@ -95,6 +105,14 @@ func (c *checker) signIn() {
 			c.problem(path+".maxAge", "%v is out of range; use 1m or more, or 0 for no limit", p.MaxAge)
 		}
 		c.groups(path+".groups", p.Groups)
+		if n := p.NewAccounts; n != nil {
+			if _, known := c.Plans[n.Plan]; n.Plan != "" && !known {
+				c.problem(path+".newAccounts.plan", "there is no plan %q; use one of %s", n.Plan, strings.Join(slices.Sorted(maps.Keys(c.Plans)), ", "))
+			}
+			if n.GrantMicro < 0 || n.GrantMicro > maxIncluded {
+				c.problem(path+".newAccounts.grantMicro", "%d is not between 0 and %d micro-credits", int64(n.GrantMicro), int64(maxIncluded))
+			}
+		}
 	}
 }
 

@@ -144,6 +144,7 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeEmbedLimit, Status: 429, Type: TypeRateLimit, Meaning: "The visitor has reached the embed's message limit, per minute or in total."},
 		{Code: stoa.CodeInternal, Status: 500, Type: TypeServer, Retryable: true, Meaning: "An internal error of the service."},
 		{Code: stoa.CodeUpstream, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The model's provider failed."},
+		{Code: stoa.CodePaymentService, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The payment service cannot be reached, or answered with an error."},
 		{Code: stoa.CodeToolServer, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The server of the connection cannot be reached, answered with an error, or violated the protocol."},
 		{
 			Code: stoa.CodeOverloaded, Status: 503, Type: TypeServer, Retryable: true, RetryAfter: 2 * time.Second,

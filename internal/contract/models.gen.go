@@ -1298,6 +1298,12 @@ type CreateKey struct {
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 }
 
+// CreatePayment defines model for CreatePayment.
+type CreatePayment struct {
+	// Pack The id of a pack, from `GET /api/v1/payments/packs`.
+	Pack string `json:"pack"`
+}
+
 // CreateScheduledTask defines model for CreateScheduledTask.
 type CreateScheduledTask struct {
 	// CatchUpWindowSeconds The maximum age of a missed instant that is still run; 3600 by default.
@@ -2789,6 +2795,11 @@ type Limits struct {
 	// Example: 100
 	MaxPageSize int `json:"maxPageSize"`
 
+	// MaxPendingPayments Payments of an account that are not completed.
+	//
+	// Example: 20
+	MaxPendingPayments int64 `json:"maxPendingPayments,omitempty,omitzero"`
+
 	// MaxPublicFields Arguments of a tool that are shown to visitors who confirm its calls.
 	//
 	// Example: 8
@@ -3075,8 +3086,11 @@ type Meta struct {
 	// Name The service's name.
 	//
 	// Example: stoa
-	Name  string        `json:"name"`
-	Plans []PlanDetails `json:"plans"`
+	Name string `json:"name"`
+
+	// Payments Owners of accounts can buy credits; see `GET /api/v1/payments/packs`.
+	Payments bool          `json:"payments,omitempty,omitzero"`
+	Plans    []PlanDetails `json:"plans"`
 
 	// Version The version of the program.
 	//
@@ -3338,6 +3352,103 @@ type OpenInput struct {
 	Turn         int64                     `json:"turn"`
 }
 
+// Pack defines model for Pack.
+type Pack struct {
+	// Amount The price in the smallest unit of the currency, such as cents.
+	//
+	// Example: 2000
+	Amount       int64 `json:"amount"`
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// Currency ISO 4217 in lowercase letters.
+	//
+	// Example: eur
+	Currency string `json:"currency"`
+
+	// ID Example: small
+	ID string `json:"id"`
+
+	// Name Example: 20 credits
+	Name string `json:"name"`
+}
+
+// PackList defines model for PackList.
+type PackList struct {
+	Data []Pack `json:"data"`
+
+	// HasMore Always false.
+	HasMore bool `json:"hasMore"`
+
+	// NextCursor Always null.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// Payment defines model for Payment.
+type Payment struct {
+	// AccountID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
+	AccountID string `json:"accountId"`
+
+	// Amount In the smallest unit of the currency, such as cents.
+	//
+	// Example: 2000
+	Amount int64 `json:"amount"`
+
+	// CheckoutURL The page on which the person pays, while the payment is pending.
+	CheckoutURL nullable.Nullable[string] `json:"checkoutUrl"`
+	CreatedAt   Time                      `json:"createdAt"`
+
+	// CreditsMicro The credits of the pack.
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// Currency ISO 4217 in lowercase letters.
+	//
+	// Example: eur
+	Currency string `json:"currency"`
+
+	// Disputed A dispute is open or was lost: all credits are withdrawn.
+	Disputed bool `json:"disputed"`
+
+	// ID Example: pay_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// KeyID The key that began the payment.
+	KeyID string `json:"keyId"`
+
+	// Live Money moves; false in the test mode of the payment service.
+	Live bool `json:"live"`
+
+	// Name The name of the pack when it was bought.
+	//
+	// Example: 20 credits
+	Name string `json:"name"`
+
+	// Pack The id of the pack.
+	//
+	// Example: small
+	Pack string `json:"pack"`
+
+	// PaidAt When the credits were granted.
+	PaidAt nullable.Nullable[Time] `json:"paidAt"`
+
+	// RefundedAmount In the smallest unit of the currency.
+	RefundedAmount int64 `json:"refundedAmount"`
+
+	// State `pending`: the person has not paid, or the payment takes time. `paid`: the credits were granted; also after refunds. `expired`: nobody paid in time. `failed`: the payment did not succeed. `rejected`: it succeeded with another amount, currency or mode, and nothing was granted.
+	State string `json:"state"`
+
+	// WithdrawnMicro The part of the credits that was withdrawn because of refunds and disputes; what was spent before is owed.
+	WithdrawnMicro int64 `json:"withdrawnMicro"`
+}
+
+// PaymentList defines model for PaymentList.
+type PaymentList struct {
+	Data    []Payment `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
 	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` if the reader is not the visitor.
@@ -3439,6 +3550,20 @@ type PlanDetails struct {
 	RequestsPerMinutePerAccount nullable.Nullable[int] `json:"requestsPerMinutePerAccount"`
 }
 
+// PreviewPrices defines model for PreviewPrices.
+type PreviewPrices struct {
+	// GroupBy The members of the rows; `model` by default. `plan` is the present plan of the account.
+	GroupBy nullable.Nullable[[]string] `json:"groupBy,omitempty,omitzero"`
+
+	// Month The month, not in the future.
+	//
+	// Example: 2026-10
+	Month string `json:"month"`
+
+	// Settings `providers`, `families`, `models`, `auto`, `aliases` and `plans`, in the form of the configuration file.
+	Settings ManagedSettings `json:"settings,omitempty,omitzero"`
+}
+
 // PreviewSchedule defines model for PreviewSchedule.
 type PreviewSchedule struct {
 	// Count The number of instants; 5 by default.
@@ -3492,6 +3617,34 @@ type PriceChange struct {
 	// Before Rates in micro-credits per million tokens; null if there is no such model.
 	Before nullable.Nullable[ConfigPrice] `json:"before"`
 	Model  string                         `json:"model"`
+}
+
+// PricesPreview defines model for PricesPreview.
+type PricesPreview struct {
+	Data    []PricesPreviewRow `json:"data"`
+	GroupBy []string           `json:"groupBy"`
+	Month   string             `json:"month"`
+	Totals  PricesPreviewRow   `json:"totals"`
+}
+
+// PricesPreviewRow defines model for PricesPreviewRow.
+type PricesPreviewRow struct {
+	AccountID   string `json:"accountId,omitempty,omitzero"`
+	AccountName string `json:"accountName,omitempty,omitzero"`
+	Calls       int64  `json:"calls"`
+
+	// ChargedMicro What was charged.
+	ChargedMicro int64 `json:"chargedMicro"`
+
+	// DifferenceMicro `newMicro` minus `chargedMicro`.
+	DifferenceMicro int64 `json:"differenceMicro"`
+
+	// Model The model that served.
+	Model string `json:"model,omitempty,omitzero"`
+
+	// NewMicro What would have been charged.
+	NewMicro int64  `json:"newMicro"`
+	Plan     string `json:"plan,omitempty,omitzero"`
 }
 
 // Provider defines model for Provider.
@@ -6833,6 +6986,27 @@ type GetModelParams struct {
 	AnthropicVersion AnthropicVersion `json:"anthropic-version,omitempty,omitzero"`
 }
 
+// ListPaymentsParams defines parameters for ListPayments.
+type ListPaymentsParams struct {
+	// AccountID For operators, the account whose payments are listed; by default the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreatePaymentParams defines parameters for CreatePayment.
+type CreatePaymentParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // ListReceiptsParams defines parameters for ListReceipts.
 type ListReceiptsParams struct {
 	// From At or after this time.
@@ -7375,6 +7549,12 @@ type InviteMemberJSONRequestBody = InviteMember
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMember
+
+// CreatePaymentJSONRequestBody defines body for CreatePayment for application/json ContentType.
+type CreatePaymentJSONRequestBody = CreatePayment
+
+// PreviewPricesJSONRequestBody defines body for PreviewPrices for application/json ContentType.
+type PreviewPricesJSONRequestBody = PreviewPrices
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = CreateSecret

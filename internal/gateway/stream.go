@@ -344,11 +344,10 @@ func (s *Stream) Due() stoa.Charge {
 	c.Adjustments = s.adjustments(c.Estimated)
 	c.MarkedBy = cmp.Or(s.trail.MarkedBy, stoa.MarkedByNone)
 	c.Broke = s.broke(&c)
-	c.Amount = c.Price.Cost(c.Usage)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
-		if most := r.Price.Cost(c.Usage); most < c.Amount {
-			c.Amount, c.Capped = most, true
-		}
+		c.Amount, c.Capped = c.Price.Charge(c.Usage, r.Price)
+	} else {
+		c.Amount = c.Price.Cost(c.Usage)
 	}
 	return c
 }

@@ -345,6 +345,33 @@ func (m *Manager) report(ctx context.Context, read func(context.Context, *store.
 	return r, nil
 }
 
+// Priced returns the catalog in force with the prices of the models in settings, which have the form of managed
+// settings. It ignores everything else in them. Invalid settings are CodeInvalidValue.
+func (m *Manager) Priced(settings []byte) (*catalog.Catalog, error) {
+	parsed, err := config.ParseManaged(settings)
+	cfg := m.InForce().Config
+	if err != nil {
+		return nil, invalid(problems(err, cfg))
+	}
+	changed := maps.Clone(cfg.Models)
+	if changed == nil {
+		changed = map[string]stoa.ModelChange{}
+	}
+	for id, c := range parsed.Models {
+		if c.Price != nil {
+			of := changed[id]
+			of.Price = c.Price
+			changed[id] = of
+		}
+	}
+	cfg.Models = changed
+	cat, err := build(cfg, nil)
+	if err != nil {
+		return nil, invalid(problems(err, cfg))
+	}
+	return cat, nil
+}
+
 // prices returns the models whose prices differ.
 func prices(before, after *catalog.Catalog) (list []PriceChange) {
 	all := map[string]*PriceChange{}

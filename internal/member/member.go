@@ -9,6 +9,8 @@ package member
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -156,6 +158,34 @@ func (m *Members) Accept(ctx context.Context, tx *store.Tx, i stoa.Invitation, p
 		}
 	}
 	return tx.Member(ctx, i.AccountID, i.PersonID)
+}
+
+// SignUp creates an account for a person who is not a member of any, and makes the person its owner. The
+// credits are granted once for an identity, also if the person signs up again. The person must be stored.
+func (m *Members) SignUp(ctx context.Context, tx *store.Tx, p stoa.Person, plan string, grant stoa.Credits) error {
+	if err := tx.LockMembers(ctx, p.ID); err != nil { // two sign-ins of the person create one account
+		return err
+	}
+	if has, err := tx.MembershipsOf(ctx, p.ID, 1); err != nil || len(has) > 0 {
+		return err
+	}
+	identity := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
+	i := stoa.Invitation{ID: "sign_up:" + hex.EncodeToString(identity[:]), AccountName: cmp.Or(p.Name, p.Email, p.ID), Plan: plan, Grant: grant}
+	var a stoa.Account
+	create := func() (err error) {
+		a, err = m.Create(ctx, tx, i)
+		return err
+	}
+	err := tx.Savepoint(ctx, create)
+	if stoa.CodeOf(err) == stoa.CodeConflict { // the credits went to an earlier account
+		i.Grant = 0
+		err = create()
+	}
+	if err != nil {
+		return err
+	}
+	tx.AuditAutomatic(a.ID, "account.created", a.ID, "sign_up")
+	return m.join(ctx, tx, p, stoa.Member{AccountID: a.ID, Role: stoa.RoleOwner, Source: stoa.SourceInvited})
 }
 
 // join makes a person a member of an account. One who is a member already keeps each role that is

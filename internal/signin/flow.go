@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"net/http"
@@ -174,6 +175,11 @@ func (s *Server) admit(x *rest.Exchange, p *provider, who identity, accepts invi
 			}
 		}
 		secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, person.ID, p.Name)
+		if n := p.NewAccounts; err == errNotMember && n != nil && len(ended) == 0 {
+			if err = s.Members.SignUp(ctx, tx, person, cmp.Or(n.Plan, "free"), n.GrantMicro); err == nil {
+				secret, err = s.begin(ctx, tx, x.HTTP, x.Log.ID, person.ID, p.Name)
+			}
+		}
 		if removed = err == errNotMember && len(ended) > 0; removed {
 			return nil // so that the end of the memberships is committed
 		}

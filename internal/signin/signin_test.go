@@ -495,6 +495,55 @@ func TestInvitedByAnIdentityProvider(t *testing.T) {
 	}
 }
 
+// TestSignInCreatesAnAccount: a person without a membership gets an account, once, and its credits once even if the
+// membership ends.
+func TestSignInCreatesAnAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(p *config.OIDC) { p.NewAccounts = &config.NewAccounts{Plan: "pro", GrantMicro: 7} })
+	accounts := func() (list []store.AccountRow) {
+		t.Helper()
+		if err := s.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
+			list, _, err = tx.Accounts(t.Context(), store.AccountFilter{}, store.Page{Asc: true})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return list[1:] // without the operator's
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if status, page := s.browser().signIn(); status != http.StatusSeeOther {
+				t.Errorf("signing in: %d %s", status, page)
+			}
+		})
+	}
+	both.Wait()
+	b := s.browser()
+	if status, _ := b.signIn(); status != http.StatusSeeOther {
+		t.Fatalf("again: %d", status)
+	}
+	list := accounts()
+	if len(list) != 1 || list[0].Plan != "pro" || list[0].Funds.Granted != 7 || b.account(list[0].ID) != 200 || b.account(s.Account.ID) != 401 {
+		t.Fatalf("the accounts are %+v", list)
+	}
+	if rows := s.audited(list[0].ID, "account.created"); len(rows) != 1 {
+		t.Errorf("the audit log has %+v", rows)
+	}
+	if err := s.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(t.Context(), `DELETE FROM members`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if status, page := s.browser().signIn(); status != http.StatusSeeOther {
+		t.Fatalf("after the end of the membership: %d %s", status, page)
+	}
+	if list = accounts(); len(list) != 2 || list[1].Funds.Granted != 0 {
+		t.Errorf("the accounts are %+v", list)
+	}
+}
+
 // TestAFaultyIdentityProvider lets the identity provider misbehave in each way.
 func TestAFaultyIdentityProvider(t *testing.T) {
 	t.Parallel()

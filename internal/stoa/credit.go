@@ -84,6 +84,16 @@ func (p Price) Cost(u Usage) Credits {
 	return Credits((sum + 999_999) / 1_000_000)
 }
 
+// Charge returns the charge of a call for which another model was requested: its cost, at most what it would cost at the
+// price of that model. capped reports whether that is less.
+func (p Price) Charge(u Usage, requested Price) (amount Credits, capped bool) {
+	amount = p.Cost(u)
+	if most := requested.Cost(u); most < amount {
+		return most, true
+	}
+	return amount, false
+}
+
 // Most returns the maximum cost of a call before the vendor has counted it: its cost
 // if the vendor writes all of the input to a cache.
 func (p Price) Most(inputTokens, outputTokens int64) Credits {
@@ -217,6 +227,9 @@ const (
 	PlanGrant       GrantKind = "plan"       // included in a plan
 	PlanEnd         GrantKind = "plan_end"   // the unspent part of such a grant
 	Repayment       GrantKind = "repayment"  // of what withdrawals could not take
+	Purchase        GrantKind = "purchase"   // of a pack
+	Refund          GrantKind = "refund"     // of a purchase, or its dispute
+	RefundReversal  GrantKind = "refund_reversal"
 )
 
 // A Withdrawal takes credits from an account. ExternalRef is unique in the service, so that it

@@ -58,6 +58,7 @@ const (
 	CodeRateLimit            Code = "rate_limit_exceeded"
 	CodeInternal             Code = "server_error"
 	CodeUpstream             Code = "upstream_error"
+	CodePaymentService       Code = "payment_service_error"
 	CodeOverloaded           Code = "server_is_overloaded"
 	CodeModelUnavailable     Code = "model_unavailable"
 	CodeUpstreamTimeout      Code = "upstream_timeout"

@@ -14,7 +14,7 @@ var idText = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(
 
 // NewID returns a new identifier: the prefix, an underscore and a version 7 UUID
 // (RFC 9562) in 26 characters. The prefix names the kind: acc, key, resp, msg,
-// req, spc, agt, ses, trn, inp, fil, tsk, run, emu, ems, led, cal, clm, per, inv.
+// req, spc, agt, ses, trn, inp, fil, tsk, run, emu, ems, led, cal, clm, per, inv, pay.
 func NewID(prefix string) string {
 	var u [16]byte
 	rand.Read(u[6:]) // never fails (crypto/rand)

@@ -124,7 +124,31 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.type_("#account-name", "Acme")
 			p.press("Create the account")
 			p.says("This is shown once.")
+			p.press("I have kept it")
+			p.press("Invite a customer")
+			p.type_("#invited-account", "Acme")
+			p.fits()
+			p.press("Create the link")
+			p.says("It works once")
 		})
+	}
+}
+
+func TestOwnersBuyCreditsOnAPage(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range usual(looks()) {
+		p := signIn(t, browser, srv.URL, goodKey, "credits/payments", l)
+		p.says("partly refunded")
+		p.says("€20.00")
+		p.fits()
+		p.shot("payments")
+		p.press("Buy credits")
+		p.says("You pay on a page of Stripe")
+		p.says("20 credits")
+		p.fits()
+		p.shot("buy")
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		op += " of nobody"
 	}
 	s.mu.Unlock()
-	if rest, ok := strings.CutPrefix(path, "/accounts/"); ok {
+	if rest, ok := strings.CutPrefix(path, "/accounts/"); ok && rest != "invitations" {
 		op = r.Method + " /accounts/{id}"
 		if _, below, ok := strings.Cut(rest, "/"); ok {
 			op += "/" + below
@@ -373,30 +373,37 @@ func stubReplies() map[string]string {
 		"GET /members": list(
 			`{"id":"`+stubPerson+`","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":"2026-11-20T11:58:00.000Z","createdAt":"2026-09-01T12:00:00.000Z"}`,
 			`{"id":"per_01k9zqd3m8w5x7y2c4b6n8p0rb","name":"Grace Hopper","email":"grace@example.com","issuer":"https://id.example.com/","role":"viewer","operatorRole":null,"source":"group","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0rb","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`),
-		"POST /members":            `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
-		"PATCH /members/{id}":      `{"id":"` + stubPerson + `","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`,
-		"POST /members/{id}/link":  `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0rb","link":"https://stoa.example/join#inv_signinonce","expiresAt":"2026-11-20T12:15:00.000Z"}`,
-		"GET /invitations":         list(`{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":null,"role":"member","operatorRole":null,"createdBy":null,"createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`),
-		"GET /users/me":            me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
-		"GET /users/me as free":    me("free", "Free", false, `["*"]`, "1000000", "990000"),
-		"GET /usage":               usage(rows, sum),
-		"GET /providers of nobody": `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
-		"GET /credits of nobody":   `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
-		"GET /usage of nobody":     usage(nil, 0),
-		"GET /notices":             `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,
-		"GET /credits":             `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
-		"GET /receipts":            list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
-		"GET /receipts of nobody":  list(),
-		"GET /receipts/summary":    `{"calls":412,"inputTokens":5768,"cachedInputTokens":0,"outputTokens":16892,"totalTokens":22660,"creditsMicro":1518387,"savedMicro":412}`,
-		"GET /receipts/{id}":       receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
-		"GET /credits/ledger":      list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
-		"GET /usage/reconcile":     `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
-		"GET /keys unrevoked":      list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
-		"GET /keys":                list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
-		"PATCH /keys/{id}":         key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
-		"POST /keys":               secret,
-		"POST /keys/{id}/rotate":   secret,
-		"GET /meta": `{"name":"stoa","version":"1.0.0","apiVersion":"v1","commit":"unknown","defaultModel":"beta-3.8-flash","models":[` + strings.Join([]string{
+		"GET /receipts/summary":      `{"calls":412,"inputTokens":5768,"cachedInputTokens":0,"outputTokens":16892,"totalTokens":22660,"creditsMicro":1518387,"savedMicro":412}`,
+		"GET /keys unrevoked":        list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null")),
+		"POST /members":              `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
+		"POST /accounts/invitations": `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Alan","role":"member","operatorRole":null,"link":"https://stoa.example/join#inv_shownonce","createdBy":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`,
+		"PATCH /members/{id}":        `{"id":"` + stubPerson + `","name":"Ada Lovelace","email":"ada@example.com","issuer":null,"role":"owner","operatorRole":"admin","source":"invited","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","lastUsedAt":null,"createdAt":"2026-09-01T12:00:00.000Z"}`,
+		"POST /members/{id}/link":    `{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0rb","link":"https://stoa.example/join#inv_signinonce","expiresAt":"2026-11-20T12:15:00.000Z"}`,
+		"GET /invitations":           list(`{"id":"inv_01k9zqd3m8w5x7y2c4b6n8p0ra","name":null,"role":"member","operatorRole":null,"createdBy":null,"createdAt":"2026-11-20T11:58:00.000Z","expiresAt":"2026-11-27T11:58:00.000Z"}`),
+		"GET /users/me":              me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
+		"GET /users/me as free":      me("free", "Free", false, `["*"]`, "1000000", "990000"),
+		"GET /usage":                 usage(rows, sum),
+		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
+		"GET /credits of nobody":     `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
+		"GET /usage of nobody":       usage(nil, 0),
+		"GET /notices":               `{"data":[{"object":"notice","type":"provider.down","scope":"service","subject":"claude","message":"A provider does not answer: claude","consolePath":"providers","since":"2026-11-20T12:00:00.000Z"}]}`,
+		"GET /credits":               `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
+		"GET /receipts":              list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
+		"GET /receipts of nobody":    list(),
+		"GET /receipts/{id}":         receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
+		"GET /credits/ledger":        list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
+		"GET /usage/reconcile":       `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys":                  list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
+		"PATCH /keys/{id}":           key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
+		"POST /keys":                 secret,
+		"POST /keys/{id}/rotate":     secret,
+		"GET /payments": list(
+			stubPayment("pay_01k9zqd3m8w5x7y2c4b6n8p0ra", `"pending"`, `"https://checkout.stripe.com/c/pay/cs_1"`, 0, 0),
+			stubPayment("pay_01k9zqd3m8w5x7y2c4b6n8p0rb", `"paid"`, "null", 500, 5000000),
+		),
+		"GET /payments/packs": list(`{"id":"small","name":"20 credits","amount":2000,"currency":"eur","creditsMicro":20000000}`),
+		"POST /payments":      stubPayment("pay_01k9zqd3m8w5x7y2c4b6n8p0rc", `"pending"`, `"https://checkout.stripe.com/c/pay/cs_2"`, 0, 0),
+		"GET /meta": `{"payments":true,"name":"stoa","version":"1.0.0","apiVersion":"v1","commit":"unknown","defaultModel":"beta-3.8-flash","models":[` + strings.Join([]string{
 			stubModel("alpha-sonnet-5-5", "alpha", `"alpha-sonnet-5"`, false, true, 2000000, 10000000),
 			stubModel("alpha-opus-5-5", "alpha", `"alpha-opus-5"`, true, true, 4000000, 20000000),
 			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
@@ -438,4 +445,9 @@ func TestTheStubMatchesTheContract(t *testing.T) {
 			}
 		}
 	}
+}
+
+// stubPayment is a payment of 20.00 EUR; state and checkout are JSON.
+func stubPayment(id, state, checkout string, refunded, withdrawn int) string {
+	return fmt.Sprintf(`{"id":%q,"accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","pack":"small","name":"20 credits","amount":2000,"currency":"eur","creditsMicro":20000000,"live":true,"state":%s,"checkoutUrl":%s,"refundedAmount":%d,"disputed":false,"withdrawnMicro":%d,"keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","createdAt":"2026-11-20T11:00:00.000Z","paidAt":null}`, id, state, checkout, refunded, withdrawn)
 }

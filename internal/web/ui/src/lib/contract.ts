@@ -816,6 +816,10 @@ export interface CreateMessage {
   top_p?: number | null;
 }
 
+export interface CreatePayment {
+  pack: string;
+}
+
 export interface CreateResponse {
   background?: false | null;
   conversation?: null;
@@ -1720,6 +1724,7 @@ export interface Limits {
   maxMessageCharacters: number;
   maxNameCharacters: number;
   maxPageSize: number;
+  maxPendingPayments?: number;
   maxPublicFields: number;
   maxQueuedMessages: number;
   maxQueuedSessions: number;
@@ -1909,6 +1914,7 @@ export interface Meta {
   limits: Limits;
   models: Model[];
   name: string;
+  payments?: boolean;
   plans: PlanDetails[];
   version: string;
 }
@@ -2100,6 +2106,45 @@ export interface OutputText {
   type: "output_text";
 }
 
+export interface Pack {
+  amount: number;
+  creditsMicro: number;
+  currency: string;
+  id: string;
+  name: string;
+}
+
+export interface PackList {
+  data: Pack[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Payment {
+  accountId: string;
+  amount: number;
+  checkoutUrl: string | null;
+  createdAt: string;
+  creditsMicro: number;
+  currency: string;
+  disputed: boolean;
+  id: string;
+  keyId: string;
+  live: boolean;
+  name: string;
+  pack: string;
+  paidAt: string | null;
+  refundedAmount: number;
+  state: "pending" | "paid" | "expired" | "failed" | "rejected";
+  withdrawnMicro: number;
+}
+
+export interface PaymentList {
+  data: Payment[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
 export interface PendingInput {
   calls?: PendingToolCall[];
   claimedUntil?: string;
@@ -2144,6 +2189,12 @@ export interface PlanDetails {
   requestsPerMinutePerAccount: number | null;
 }
 
+export interface PreviewPrices {
+  groupBy?: ("account" | "model" | "plan")[] | null;
+  month: string;
+  settings?: ManagedSettings;
+}
+
 export interface PreviewSchedule {
   count?: number | null;
   endAt?: string | null;
@@ -2171,6 +2222,24 @@ export interface PriceChange {
   after: ConfigPrice;
   before: ConfigPrice;
   model: string;
+}
+
+export interface PricesPreview {
+  data: PricesPreviewRow[];
+  groupBy: ("account" | "model" | "plan")[];
+  month: string;
+  totals: PricesPreviewRow;
+}
+
+export interface PricesPreviewRow {
+  accountId?: string;
+  accountName?: string;
+  calls: number;
+  chargedMicro: number;
+  differenceMicro: number;
+  model?: string;
+  newMicro: number;
+  plan?: string;
 }
 
 export interface Provider {

@@ -6,11 +6,12 @@ import { count, credits, isLow } from "../../lib/format";
 import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Id, Time } from "../parts/basic";
 import { Facts } from "../parts/facts";
-import { SelectField, TextField } from "../parts/fields";
+import { TextField } from "../parts/fields";
 import type { Choice } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { type Ends, orderOf, ResourcePage, useResource } from "../parts/resource";
+import { PlanField, toMicro } from "../parts/plan";
 import { go, withFilter } from "../parts/router";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
@@ -18,6 +19,7 @@ import { Spend } from "../parts/spend";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { Ledger } from "./credits";
+import { InviteCustomer } from "./invitecustomer";
 import { keyColumns, MakeKey, Revoke } from "./keys";
 
 export function Accounts({ rest }: { rest: string }) {
@@ -53,6 +55,7 @@ function All() {
       empty={{ title: "No accounts" }}
       nothing="No account fits these filters"
       onPick={(a) => go("accounts/" + a.id)}
+      aside={may("operator:billing") && <InviteCustomer />}
       create={may("operator") && { title: "Create account", dialog: (ends) => <Make {...ends} /> }}
       columns={[
         {
@@ -91,17 +94,6 @@ function Low({ of: c }: { of: Credits }) {
   if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
   return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="warning">low</Badge> : null;
 }
-
-function PlanField({ value, onChange, hint }: { value: string; onChange: (plan: string) => void; hint?: string }) {
-  const { api } = useSession();
-  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
-  const plans = meta.data?.plans ?? [];
-  const options = plans.map((p) => [p.id, p.name + (p.gatedModels ? ": all models" : "")] as const);
-  return <SelectField id="plan" label="Plan" hint={hint} options={plans.some((p) => p.id === value) ? options : [[value, value], ...options]} value={value} onChange={onChange} />;
-}
-
-// toMicro converts an amount of credits as typed to micro-credits.
-const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
 // showKey shows a new key instead of the form that created it.
 const showKey = (key: KeyWithSecret, onNext: Ends["onNext"]) => onNext((ends) => <KeySecret of={key} onClose={ends.onClose} />);

@@ -14,16 +14,22 @@ import { Empty, States, useLoad } from "../parts/load";
 import { PickOf, sources } from "../parts/picker";
 import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
+import { Payments } from "./payments";
 import { type Filter, go, useFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 
-const tabs = [
+const always = [
   { id: "receipts", title: "Receipts" },
   { id: "ledger", title: "Ledger" },
   { id: "books", title: "Reconcile" },
 ];
 
 export function Credits({ rest }: { rest: string }) {
+  const { api, may } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const sells = may("account:read") && meta.data?.payments;
+  if (rest === "payments" && !meta.data) return <States of={meta}>{() => null}</States>;
+  const tabs = sells ? [...always, { id: "payments", title: "Payments" }] : always;
   const active = tabs.some((t) => t.id === rest) ? rest : "receipts";
   return (
     <>
@@ -32,7 +38,7 @@ export function Credits({ rest }: { rest: string }) {
       </header>
       <section class="panel">
         <Tabs label="Credits" tabs={tabs} active={active} onChange={(id) => go("credits/" + id)} />
-        {active === "receipts" ? <Receipts /> : active === "ledger" ? <Ledger /> : <Books />}
+        {active === "receipts" ? <Receipts /> : active === "ledger" ? <Ledger /> : active === "payments" ? <Payments /> : <Books />}
       </section>
     </>
   );

@@ -179,7 +179,7 @@ function MakeLink({ of: m, onDone, onClose }: { of: Member; onDone: (made: SignI
   );
 }
 
-function Link({ title, link, expires, onClose }: { title: string; link: string; expires: string; onClose: () => void }) {
+export function Link({ title, link, expires, onClose }: { title: string; link: string; expires: string; onClose: () => void }) {
   return (
     <Secret title={title} text={link} onClose={onClose}>
       Send it to the person on a way that others cannot read. It works once, until <Time at={expires} />.
