@@ -189,7 +189,7 @@ func TestAServerAsksOutsideOfTheCall(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "asks", Version: "1"}, nil)
 	server.AddTool(&sdk.Tool{Name: "look", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		err := req.Session.Ping(t.Context(), nil) // not the context of the call, so that it goes to the stream of the session
+		err := req.Session.Ping(t.Context(), nil)    // not the context of the call, so that it goes to the stream of the session
 		for err != nil && t.Context().Err() == nil { // until the client has opened that stream
 			err = req.Session.Ping(t.Context(), nil)
 		}
