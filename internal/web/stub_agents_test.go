@@ -88,7 +88,7 @@ func agentReplies() map[string]string {
 		"POST /api-agents/{id}/sessions":                       session("queued", "null", "null", "null"),
 		"GET /api-agents/{id}/sessions/{sessionId}":            waiting,
 		"GET /api-agents/{id}/sessions/{sessionId}/messages":   list(`{"id":"msg_1","turn":1,"role":"user","kind":"message","status":"completed","text":"What about refunds?","sources":[],"attachments":[],"createdAt":"2026-11-20T11:58:00.000Z"}`),
-		"GET /api-agents/{id}/sessions/{sessionId}/steps/{sessionId}.1.1": `{"id":"` + stubSession + `.1.1","turn":1,"step":1,"input":[{"role":"user","text":"What about refunds?","truncated":false,"callId":null,"name":null,"isError":false}],
+		"GET /api-agents/{id}/sessions/{sessionId}/steps/{stepId}": `{"id":"` + stubSession + `.1.1","turn":1,"step":1,"input":[{"role":"user","text":"What about refunds?","truncated":false,"callId":null,"name":null,"isError":false}],
 			"text":"I look into <b>the</b> files.","calls":[{"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"}],"reasoningSegments":1,"stop":"tool_calls","createdAt":"2026-11-20T12:00:02.000Z","receipt":null}`,
 		"POST /api-agents/{id}/sessions/{sessionId}/input":  session("queued", "null", "null", "null"),
 		"POST /api-agents/{id}/sessions/{sessionId}/cancel": session("cancelled", "null", "null", "null"),
@@ -121,7 +121,7 @@ func stubEvents() []string {
 
 // agents answers below /api-agents.
 func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
-	path = strings.NewReplacer(stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}").Replace(path)
+	path = strings.NewReplacer(stubSession+".1.1", "{stepId}", stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}").Replace(path)
 	op := r.Method + " " + path
 	if op == "PATCH /api-agents/{id}" || op == "POST /api-agents/{id}/sessions" {
 		body, _ := io.ReadAll(r.Body)

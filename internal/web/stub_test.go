@@ -347,7 +347,7 @@ func stubReplies() map[string]string {
 			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
 	}
 	key := func(id, name, status, scopes, revoked, used string) string {
-		return fmt.Sprintf(`{"id":%q,"name":%q,"hint":"sk_A…w3Qz","status":%q,"scopes":[%s],"expiresAt":null,"requestsPerMinute":null,"maxCreditsMicroPerDay":null,"models":null,"networks":null,"requireEndUser":false,"revokedAt":%s,"lastUsedAt":%s,"createdAt":"2026-09-01T08:00:00.000Z","memberId":null}`, id, name, status, scopes, revoked, used)
+		return fmt.Sprintf(`{"id":%q,"name":%q,"hint":"sk_A…w3Qz","status":%q,"scopes":[%s],"expiresAt":null,"requestsPerMinute":null,"maxCreditsMicroPerDay":null,"models":null,"networks":null,"requireEndUser":false,"revokedAt":%s,"lastUsedAt":%s,"createdAt":"2026-09-01T08:00:00.000Z","memberId":null,"pausesAt":null}`, id, name, status, scopes, revoked, used)
 	}
 	list := func(items ...string) string {
 		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`

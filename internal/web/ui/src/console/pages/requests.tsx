@@ -151,8 +151,8 @@ export function Requests() {
 function Totals({ query }: { query: Record<string, string | undefined> }) {
   const { api, offers } = useSession();
   const sums = useLoad((signal) => (offers("getRequestSummary") ? api.get<RequestSummary>("/requests/summary", query, signal) : Promise.resolve(undefined)), [api]);
-  if (sums.problem) return <p class="pad muted">{sums.problem.message}</p>;
-  if (!sums.data) return <p class="pad muted">{sums.loading ? "Adding up" : ""}</p>;
+  if (sums.problem) return <p class="pad totals muted">{sums.problem.message}</p>;
+  if (!sums.data) return <p class="pad totals muted">{sums.loading ? "Adding up" : ""}</p>;
   const { totals, complete } = sums.data;
   return (
     <p class="pad totals" role="status">

@@ -76,16 +76,16 @@ const isId = /^(req|resp)_[0-9a-z]{20,}$/i;
 
 // useFound returns the objects that the server finds for a text.
 function useFound(words: string, session: Session): Entry[] {
-  const [found, setFound] = useState<Entry[]>([]);
+  const [found, setFound] = useState<(Entry[] | undefined)[]>([]); // by kind, in the order of searched
   useEffect(() => {
     setFound([]);
     if (words.length < 2) return;
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      for (const s of searched) {
+      for (const [i, s] of searched.entries()) {
         if (!session.may(s.scope) || !session.offers(s.needs)) continue;
         session.api.get<List<Found>>(s.path, { q: words, limit: hits }, stop.signal).then(
-          (list) => setFound((old) => [...old, ...list.data.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) }))]),
+          (list) => setFound((old) => Object.assign([...old], { [i]: list.data.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) })) })),
           () => {}, // the pages are still found
         );
       }
@@ -95,7 +95,7 @@ function useFound(words: string, session: Session): Entry[] {
       stop.abort();
     };
   }, [words]);
-  return found;
+  return found.flatMap((list) => list ?? []);
 }
 
 // A Palette offers the pages of the navigation and the actions that the key or the role may
