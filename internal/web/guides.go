@@ -47,6 +47,8 @@ type guideSection struct {
 	ID, Title string
 	Level     int
 	text      string // plain, for the search
+
+	lowerTitle, lowerText string // in lower case
 }
 
 // guides contains all pages of docs, rendered on first use.
@@ -120,6 +122,10 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 			g.Summary = firstSentence(words)
 		}
 		g.Sections[len(g.Sections)-1].text += words + "\n"
+	}
+	for i := range g.Sections {
+		one := &g.Sections[i]
+		one.lowerTitle, one.lowerText = strings.ToLower(one.Title), strings.ToLower(one.text)
 	}
 	if len(g.Sections) == 0 || g.Sections[0].Level != 1 {
 		return nil, fmt.Errorf("it does not begin with a title")

@@ -2,8 +2,12 @@ package web
 
 import (
 	"cmp"
+	"iter"
+	"math"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"stoa/internal/stoa"
 )
@@ -15,12 +19,12 @@ const (
 	maxExcerpt = 240 // bytes of a section that is shown
 )
 
-// A foundSection is a section that contains every word of a search.
+// A foundSection is a section that a search has found.
 type foundSection struct {
 	Guide   *guide
 	Section guideSection
 	Excerpt []excerptPart
-	score   int
+	score   float64
 }
 
 // An excerptPart is a piece of an excerpt; a match is shown marked.
@@ -33,22 +37,28 @@ func guidesFailed() *stoa.Error {
 	return stoa.Errorf(stoa.CodeInternal, "the guides could not be laid out")
 }
 
-// search returns the sections that contain every word of query, best first: words in
-// titles count most, then the number of occurrences. It reads about 200 kB.
+// A searchWord is a word of a search.
+type searchWord struct {
+	text   string  // lower case, without its ending
+	weight float64 // larger for words in fewer sections
+}
+
+// common are words that do not narrow a search.
+var common = strings.Fields("a an and are can do does for from how i in is it my of on or the to what with")
+
+// search returns the sections that have most of a search's words, by their weights, best first:
+// words in titles count most, then the number of occurrences. A word matches the beginnings of words.
+// It reads about 500 kB.
 func (g *guides) search(query string) []foundSection {
-	words := strings.Fields(strings.ToLower(query))
-	words = words[:min(len(words), maxWords)]
-	if len(words) == 0 {
-		return nil
-	}
+	words, total := g.weigh(strings.Fields(strings.ToLower(query)))
 	var found []foundSection
-	for _, group := range g.groups {
-		for _, one := range group.Guides {
-			for _, section := range one.Sections {
-				if score := section.score(one.Title, words); score > 0 {
-					found = append(found, foundSection{Guide: one, Section: section, score: score})
-				}
-			}
+	for one, section := range g.sections() {
+		score, has := section.score(one.Title, words)
+		if one.Name == "cli" {
+			score /= 2 // the reference has every word in a title
+		}
+		if has >= total/2 && score > 0 {
+			found = append(found, foundSection{Guide: one, Section: section, score: score})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b foundSection) int { return cmp.Compare(b.score, a.score) })
@@ -59,30 +69,97 @@ func (g *guides) search(query string) []foundSection {
 	return found
 }
 
-// score returns 0 if a word is missing.
-func (s guideSection) score(guide string, words []string) (score int) {
-	title, page, text := strings.ToLower(s.Title), strings.ToLower(guide), strings.ToLower(s.text)
+// sections returns all sections with their guides.
+func (g *guides) sections() iter.Seq2[*guide, guideSection] {
+	return func(yield func(*guide, guideSection) bool) {
+		for _, group := range g.groups {
+			for _, one := range group.Guides {
+				for _, section := range one.Sections {
+					if !yield(one, section) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// weigh returns the words that narrow a search, and the sum of their weights: the logarithm of the part of
+// the sections that have a word.
+func (g *guides) weigh(texts []string) (words []searchWord, total float64) {
+	for _, text := range texts[:min(len(texts), maxWords)] {
+		if slices.Contains(common, text) {
+			continue
+		}
+		text = stem(text)
+		all, with := 1.0, 0.5
+		for _, section := range g.sections() {
+			if all++; wordIndex(section.lowerTitle, text) >= 0 || wordIndex(section.lowerText, text) >= 0 {
+				with++
+			}
+		}
+		words = append(words, searchWord{text, math.Log(all / with)})
+		total += words[len(words)-1].weight
+	}
+	return words, total
+}
+
+// stem returns a word without an ending of English, if four letters are left.
+func stem(word string) string {
+	for _, ending := range []string{"ing", "ed", "es", "s", "e"} {
+		if s, found := strings.CutSuffix(word, ending); found && len(s) >= 4 {
+			return s
+		}
+	}
+	return word
+}
+
+// score returns the score of a section, and the weights of the words that it has.
+func (s guideSection) score(guide string, words []searchWord) (score, has float64) {
+	page := strings.ToLower(guide)
 	for _, word := range words {
-		n := min(strings.Count(text, word), 8)
-		if strings.Contains(title, word) {
+		n := 0
+		for rest := s.lowerText; n < 8; n++ {
+			at := wordIndex(rest, word.text)
+			if at < 0 {
+				break
+			}
+			rest = rest[at+len(word.text):]
+		}
+		if wordIndex(s.lowerTitle, word.text) >= 0 {
 			n += 40
 		}
-		if n == 0 {
-			return 0
+		if n > 0 {
+			has += word.weight
 		}
-		if strings.Contains(page, word) {
-			n += 10
+		if wordIndex(page, word.text) >= 0 {
+			n += 30
 		}
-		score += n
+		score += word.weight * float64(n+20*min(n, 1)) // a further word is worth more than many of one
 	}
-	return score
+	return score, has
+}
+
+// wordIndex returns the index of the first word of a text that begins with the given one, or -1.
+func wordIndex(text, word string) int {
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		if before, _ := utf8.DecodeLastRuneInString(text[:i]); i == 0 || !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+			return i
+		}
+		from = i + len(word)
+	}
 }
 
 // excerpt returns the text around the first match, with every match marked.
-func excerpt(text string, words []string) (parts []excerptPart) {
+func excerpt(text string, words []searchWord) (parts []excerptPart) {
 	start := -1
 	for _, word := range words {
-		if i := indexFold(text, word); i >= 0 && (start < 0 || i < start) {
+		if i := indexFold(text, word.text); i >= 0 && (start < 0 || i < start) {
 			start = i
 		}
 	}
@@ -103,8 +180,8 @@ func excerpt(text string, words []string) (parts []excerptPart) {
 	for rest != "" {
 		at, length := -1, 0
 		for _, word := range words {
-			if i := indexFold(rest, word); i >= 0 && (at < 0 || i < at) {
-				at, length = i, len(word)
+			if i := indexFold(rest, word.text); i >= 0 && (at < 0 || i < at) {
+				at, length = i, len(word.text)
 			}
 		}
 		if at < 0 {
@@ -120,12 +197,12 @@ func excerpt(text string, words []string) (parts []excerptPart) {
 	return parts
 }
 
-// indexFold returns the index of a lower-case word in text, ignoring case. It returns
+// indexFold returns the index of a word in text that begins with a lower-case one, ignoring case. It returns
 // -1 if there is no match, or if lower case changes the length.
 func indexFold(text, word string) int {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {
 		return -1
 	}
-	return strings.Index(lower, word)
+	return wordIndex(lower, word)
 }

@@ -98,6 +98,19 @@ func TestGuidesAreSearched(t *testing.T) {
 	if body := found("SYSTEMD"); !regexp.MustCompile(`(?s)^[^§]{0,200}href="/docs/operations#systemd"`).MatchString(body) {
 		t.Errorf("the section systemd is not the first: %.400s", body)
 	}
+	// Not every word must be there, and words match from their beginnings.
+	for q, want := range map[string]string{
+		"add a provider key without restart": "", "alerts": "alerts", "alert": "alerts", "invoices": "sell-access", "sso": "members",
+		"rate limits of a key": "", "how do I approve a tool call": "approvals", "kubernetes": "nodes", "cors": "embeds", "monthly report in slack": "reports",
+	} {
+		body := found(q)
+		if first := regexp.MustCompile(`href="/docs/([a-z-]+)#`).FindStringSubmatch(body); first == nil || want != "" && first[1] != want {
+			t.Errorf("%q leads to %v, want %s", q, first, want)
+		}
+		if m := regexp.MustCompile(`[A-Za-z]<mark>`).FindString(body); m != "" {
+			t.Errorf("%q is marked inside of a word: %s", q, m)
+		}
+	}
 	for _, q := range []string{"nowhere-to-be-found", "", "   ", "systemd nowhere-to-be-found"} {
 		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No section has all") {
 			t.Errorf("%q finds something: %.400s", q, body)
