@@ -263,69 +263,41 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 		}
 		return key
 	}
+	// read returns a secret: what is stored, or what the variable or the file has that its settings name.
+	read := func(stored, path, envSetting, env, hint, fileSetting, file string) *string {
+		if env != "" {
+			if stored = getenv(env); stored == "" {
+				fail(path+"."+envSetting, "the environment variable %s is not set%s", env, hint)
+			}
+		}
+		if file != "" {
+			stored = fromFile(path+"."+fileSetting, file)
+		}
+		return &stored
+	}
 	for i := range c.Providers {
 		p, path := &c.Providers[i], fmt.Sprintf("providers[%d]", i)
-		key := string(p.APIKey)
-		p.key = &key
-		if p.APIKeyEnv != "" {
-			if key = getenv(p.APIKeyEnv); key == "" {
-				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or remove apiKeyEnv if %s needs no key", p.APIKeyEnv, p.Name)
-			}
-		}
-		if p.APIKeyFile != "" {
-			key = fromFile(path+".apiKeyFile", p.APIKeyFile)
-		}
+		p.key = read(string(p.APIKey), path, "apiKeyEnv", p.APIKeyEnv, "; set it, or remove apiKeyEnv if "+p.Name+" needs no key", "apiKeyFile", p.APIKeyFile)
 		for j := range p.Keys {
-			k, at := &p.Keys[j], fmt.Sprintf("%s.keys[%d]", path, j)
-			secret := string(k.Secret)
-			k.key = &secret
-			if k.Env != "" {
-				if secret = getenv(k.Env); secret == "" {
-					fail(at+".env", "the environment variable %s is not set", k.Env)
-				}
-			}
-			if k.File != "" {
-				secret = fromFile(at+".file", k.File)
-			}
+			k := &p.Keys[j]
+			k.key = read(string(k.Secret), fmt.Sprintf("%s.keys[%d]", path, j), "env", k.Env, "", "file", k.File)
 		}
 	}
 	for i := range c.SignIn.OIDC {
-		p, path := &c.SignIn.OIDC[i], fmt.Sprintf("signIn.oidc[%d]", i)
-		secret := ""
-		p.secret = &secret
-		if p.ClientSecretEnv != "" {
-			if secret = getenv(p.ClientSecretEnv); secret == "" {
-				fail(path+".clientSecretEnv", "the environment variable %s is not set; set it, or remove clientSecretEnv for a client without a secret", p.ClientSecretEnv)
-			}
-		}
-		if p.ClientSecretFile != "" {
-			secret = fromFile(path+".clientSecretFile", p.ClientSecretFile)
-		}
+		p := &c.SignIn.OIDC[i]
+		p.secret = read("", fmt.Sprintf("signIn.oidc[%d]", i), "clientSecretEnv", p.ClientSecretEnv, "; set it, or remove clientSecretEnv for a client without a secret", "clientSecretFile", p.ClientSecretFile)
 	}
 	mail := &c.Mail.SMTP
-	password := ""
-	mail.password = &password
-	if mail.PasswordEnv != "" {
-		if password = getenv(mail.PasswordEnv); password == "" {
-			fail("mail.smtp.passwordEnv", "the environment variable %s is not set; set it to the password of the mail server", mail.PasswordEnv)
-		}
+	mail.password = read("", "mail.smtp", "passwordEnv", mail.PasswordEnv, "; set it to the password of the mail server", "passwordFile", mail.PasswordFile)
+	stripe := &c.Payments.Stripe
+	stripe.key = read("", "payments.stripe", "keyEnv", stripe.KeyEnv, "", "keyFile", stripe.KeyFile)
+	for i := range stripe.WebhookSecrets {
+		w := &stripe.WebhookSecrets[i]
+		w.secret = read("", fmt.Sprintf("payments.stripe.webhookSecrets[%d]", i), "env", w.Env, "", "file", w.File)
 	}
-	if mail.PasswordFile != "" {
-		password = fromFile("mail.smtp.passwordFile", mail.PasswordFile)
-	}
-	c.readStripe(getenv, fromFile, fail)
 	for i := range c.Secrets.Keys {
-		k, path := &c.Secrets.Keys[i], fmt.Sprintf("secrets.keys[%d]", i)
-		key := ""
-		k.key = &key
-		if k.Env != "" {
-			if key = getenv(k.Env); key == "" {
-				fail(path+".env", "the environment variable %s is not set; set it to a key (openssl rand -hex 32 makes one)", k.Env)
-			}
-		}
-		if k.File != "" {
-			key = fromFile(path+".file", k.File)
-		}
+		k := &c.Secrets.Keys[i]
+		k.key = read("", fmt.Sprintf("secrets.keys[%d]", i), "env", k.Env, "; set it to a key (openssl rand -hex 32 makes one)", "file", k.File)
 	}
 	return errs
 }

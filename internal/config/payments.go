@@ -75,28 +75,6 @@ func (s Stripe) Secrets() (list []string) {
 	return list
 }
 
-// readStripe reads the key and the signing secrets with the functions of readKeys.
-func (c *Config) readStripe(getenv func(string) string, fromFile func(path, name string) string, fail func(path, format string, args ...any)) {
-	read := func(path, env, envSetting, file, fileSetting string) *string {
-		secret := ""
-		if env != "" {
-			if secret = getenv(env); secret == "" {
-				fail(path+"."+envSetting, "the environment variable %s is not set", env)
-			}
-		}
-		if file != "" {
-			secret = fromFile(path+"."+fileSetting, file)
-		}
-		return &secret
-	}
-	s := &c.Payments.Stripe
-	s.key = read("payments.stripe", s.KeyEnv, "keyEnv", s.KeyFile, "keyFile")
-	for i := range s.WebhookSecrets {
-		w := &s.WebhookSecrets[i]
-		w.secret = read(fmt.Sprintf("payments.stripe.webhookSecrets[%d]", i), w.Env, "env", w.File, "file")
-	}
-}
-
 var (
 	stripeKey      = regexp.MustCompile(`^(sk|rk)_(test|live)_[A-Za-z0-9_]+$`)
 	stripeSecret   = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
