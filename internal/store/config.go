@@ -37,6 +37,9 @@ type ConfigSecret struct {
 	CreatedAt time.Time `db:"created_at"`
 }
 
+// MaxConfigVersions is the number of versions of the managed settings that are kept.
+const MaxConfigVersions = 1000
+
 var (
 	configVersions = newTable[ConfigVersion]("config_versions")
 	configDrafts   = newTable[ConfigDraft]("config_draft")
@@ -64,7 +67,8 @@ func (tx *Tx) ConfigVersions(ctx context.Context, before int64, limit int) ([]Co
 	return list(ctx, tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n < $1 ORDER BY n DESC LIMIT $2`, before, limit)
 }
 
-// InsertConfig adds a version after the one that it was made from, and removes the draft. If
+// InsertConfig adds a version after the one that it was made from, and removes the draft and the versions beyond
+// [MaxConfigVersions]. If
 // another version was added since, it fails with CodeConflict. It needs [Tx.LockConfig].
 func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (ConfigVersion, error) {
 	v.N, v.CreatedAt = base+1, tx.Now
@@ -76,6 +80,9 @@ func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (Co
 		return v, stoa.Errorf(stoa.CodeConflict, "Version %d was applied in the meantime. Read the settings again, and repeat your change.", latest)
 	}
 	if _, err := configVersions.insert(ctx, tx, &v, ""); err != nil {
+		return v, err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM config_versions WHERE n <= $1`, v.N-MaxConfigVersions); err != nil {
 		return v, err
 	}
 	return v, tx.DeleteConfigDraft(ctx)

@@ -193,6 +193,10 @@ func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
 			p.says("It asks: Home or abroad?")
 			p.says("What about refunds?")
 			p.see(`[...document.querySelectorAll("main td a")].some((a) => a.innerText === "Helper")`)
+			// The list is read again when the window is shown.
+			reads := `performance.getEntriesByType("resource").filter((e) => /api\/v1\/sessions(\?|$)/.test(e.name)).length`
+			p.see(`(window.before = ` + reads + `, document.dispatchEvent(new Event("visibilitychange")), true)`)
+			p.see(reads + ` > before`)
 			p.see(`!!document.querySelector(".rail a[href='#/sessions']") && !document.querySelector(".rail a[href='#/sessions'] .count")`) // Tool calls counts what waits
 			p.fits()
 			p.shot("sessions")

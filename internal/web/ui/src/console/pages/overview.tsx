@@ -9,7 +9,7 @@ import type { Credits, Key, List, Meta, Receipt, UsageReport } from "../../lib/t
 import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Notices, NoticesContext } from "../parts/notices";
-import { Empty, Skeleton, States, useLoad } from "../parts/load";
+import { Empty, Skeleton, States, useLive, useLoad } from "../parts/load";
 import { useInbox } from "../parts/inbox";
 import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
@@ -164,6 +164,7 @@ function Waiting() {
   const inbox = useInbox();
   const reads = may("sessions:read") && offers("listAllSessions");
   const asked = useLoad((signal) => (reads ? api.get<List<Session>>("/sessions", { status: "waiting_for_input", limit: 5 }, signal) : Promise.resolve(undefined)), [api, inbox.calls]);
+  useLive(asked, 15_000, reads);
   const sessions = asked.data?.data.filter((s) => s.status === "waiting_for_input") ?? [];
   const nothing = notices && (asked.data || !reads) && notices.data.length + sessions.length === 0 && !inbox.calls;
   return (

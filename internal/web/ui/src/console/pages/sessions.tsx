@@ -9,7 +9,7 @@ import { useAction } from "../parts/form";
 import { Empty, Failure } from "../parts/load";
 import { PickerField, sources } from "../parts/picker";
 import { Status, statusOptions } from "../parts/status";
-import { type Column, Pages, useList } from "../parts/table";
+import { type Column, Pages, useList, useLiveList } from "../parts/table";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 
@@ -56,6 +56,7 @@ export function AllSessions({ rest }: { rest: string }) {
   const query = new URLSearchParams();
   for (const name of filters) if (now.get(name)) query.set(name, now.get(name)!);
   const pages = useList<Session>("/sessions" + (query.size ? "?" + query : ""), 30);
+  useLiveList(pages);
   const set = (name: (typeof filters)[number], value: string) => {
     if (value) query.set(name, value);
     else query.delete(name);
@@ -119,6 +120,7 @@ export function AllSessions({ rest }: { rest: string }) {
 export function SessionsView({ agentId }: { agentId: string }) {
   const { may } = useSession();
   const pages = useList<Session>(`/api-agents/${agentId}/sessions`, 20);
+  useLiveList(pages);
   return (
     <>
       {may("sessions:write") && <Start agentId={agentId} />}

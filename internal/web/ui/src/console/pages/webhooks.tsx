@@ -20,6 +20,7 @@ function All() {
     <ResourcePage<Webhook>
       title="Webhooks"
       path="/webhooks"
+      live
       limit={20}
       label="Webhooks"
       search={{ name: "q", label: "Address or description" }}

@@ -11,7 +11,7 @@ import { Empty } from "./load";
 import { Menu } from "./menu";
 import { PickOf, type Source } from "./picker";
 import { useFilter } from "./router";
-import { type Column, Pages, useList } from "./table";
+import { type Column, Pages, useList, useLiveList } from "./table";
 import { toast } from "./toast";
 
 type Dialog = (ends: Ends) => ComponentChildren;
@@ -73,6 +73,7 @@ interface Nothing {
 }
 
 export interface Resource<T> {
+  live?: boolean; // the list is kept current
   path: string | undefined; // of the list operation; undefined: nothing is read
   query?: Query; // the fixed query
   limit: number; // rows of one page
@@ -98,6 +99,7 @@ export function useResource<T extends object>(r: Resource<T>) {
   const names = narrowings.map((n) => n.name);
   const asked = narrowings.flatMap((n) => (filter[n.name] ? [n.param?.(filter[n.name]!) ?? { [n.name]: filter[n.name] }] : []));
   const pages = useList<T>(r.path, r.limit, r.changed, Object.assign({}, r.query, ...asked));
+  useLiveList(pages, r.live ?? false);
   const actions = r.actions ?? [];
   const { open, show, dialog } = useDialogs<number, T | undefined>([...actions.map((a) => (ends: Ends, row?: T) => a.dialog?.(ends, row!)), (ends: Ends) => r.create && r.create.dialog(ends)], pages.first.reload);
   // The palette opens the form for a new object by an address.

@@ -7,7 +7,7 @@ import { useSession } from "./session";
 import { Button } from "./basic";
 import { Dialog } from "./dialog";
 import { Facts } from "./facts";
-import { asProblem, Failure, type Loaded, States, useLoad } from "./load";
+import { asProblem, Failure, type Loaded, States, useLive, useLoad } from "./load";
 
 export interface Column<T> {
   title: string; // "" for the buttons of a row
@@ -172,6 +172,13 @@ export function useList<T>(path: string | undefined, limit: number, changed?: un
     JSON.stringify(query),
   ]);
 }
+
+// useLiveList keeps a list current while it shows its first page alone.
+export function useLiveList<T>(of: ReturnType<typeof usePages<T>>, when = true) {
+  useLive(of.first, livePause, when && of.pages === 1);
+}
+
+const livePause = 10_000; // milliseconds
 
 // Pages shows a list page by page. total reads the number of all rows, if the API
 // provides it.
