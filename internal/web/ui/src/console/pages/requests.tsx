@@ -173,13 +173,13 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
   const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
   const [newer, setNewer] = useState<Request[]>([]);
-  const [dropped, setDropped] = useState<RequestList["dropped"]>(null);
+  const [dropped, setDropped] = useState<RequestList["dropped"]>(); // of the live tail; before, that of the first page
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const cursor = useRef<string | undefined>(undefined);
   useEffect(() => {
     cursor.current = first.data?.followCursor;
-    setDropped(first.data?.dropped ?? null);
+    setDropped(undefined);
     if (!live || !first.data) return;
     const stop = new AbortController();
     let timer = 0;
@@ -222,13 +222,14 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
   return (
     <States of={first} lines={6}>
       {(page) => {
+        const lost = dropped === undefined ? page.dropped : dropped;
         const rows = [...newer, ...page.data, ...older.flatMap((p) => p.data)];
         return (
           <>
-            {dropped && (
+            {lost && (
               <div class="pad">
                 <Notice meaning="waiting">
-                  {of(dropped.count, "row")} between {moment(dropped.since)} and {moment(dropped.until)} are missing: they came faster than they could be written. Receipts are complete.
+                  {of(lost.count, "row")} between {moment(lost.since)} and {moment(lost.until)} are missing: they came faster than they could be written. Receipts are complete.
                 </Notice>
               </div>
             )}
