@@ -179,10 +179,10 @@ func (p page) says(text string) {
 	p.see(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// press clicks the button with a text.
+// press clicks the button with a text, which may be in the menu of a row.
 func (p page) press(text string) {
 	p.t.Helper()
-	p.see(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %q); if (b) b.click(); return !!b; })()`, text))
+	p.see(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %[1]q); const inMenu = b ? undefined : [...document.querySelectorAll("[role=menuitem]")].find((b) => b.textContent.trim() === %[1]q && b.closest("[popover]").previousElementSibling.checkVisibility()); inMenu?.closest("[popover]").showPopover(); (b ?? inMenu)?.click(); return !!(b ?? inMenu); })()`, text))
 }
 
 func (p page) fill(selector, text string) {

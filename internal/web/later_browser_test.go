@@ -39,6 +39,7 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("schedule a task")
 			p.allow("422")
+			p.choose("#schedule-repeats", "own")
 			p.type_("#schedule-expression", " nonsense")
 			p.says("The expression has one field")
 			p.do(chromedp.SetValue(chromedp.CSS("#schedule-type"), "interval"))
@@ -81,6 +82,33 @@ func TestSchedulesAreSaidInWords(t *testing.T) {
 			}
 			p.press("Schedule a task")
 			p.see(`document.querySelector("#schedule-zone").value === "Asia/Tokyo"`)
+			// The fields express the usual schedules.
+			set := func(id, value string) {
+				p.see(fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (!e) return false; e.value = %q; for (const type of ["input", "change"]) e.dispatchEvent(new Event(type, {bubbles: true})); return true; })()`, id, value))
+			}
+			reads := func(words string) {
+				p.see(fmt.Sprintf(`document.querySelector("dialog .when")?.innerText === %q`, words+" Asia/Tokyo"))
+			}
+			reads("Mon–Fri 09:00")
+			set("#schedule-time", "17:30")
+			reads("Mon–Fri 17:30")
+			set("#schedule-repeats", "week")
+			set("#schedule-weekday", "FRI")
+			reads("Fri 17:30")
+			set("#schedule-repeats", "month")
+			set("#schedule-day", "31")
+			p.says("Shorter months are skipped.")
+			reads("day 31 of each month 17:30")
+			p.fits()
+			p.shot("fields of a schedule")
+			set("#schedule-repeats", "hour")
+			set("#schedule-minute", "7")
+			reads("every hour at :07")
+			set("#schedule-repeats", "day")
+			set("#schedule-time", "08:05")
+			reads("every day 08:05")
+			set("#schedule-repeats", "own")
+			p.see(`document.querySelector("#schedule-expression").value === "5 8 * * *"`)
 			for expression, words := range map[string]string{
 				"0 9 * * MON-FRI":   "Mon–Fri 09:00",
 				"30 7,19 * * *":     "every day 07:30, 19:30",
@@ -251,7 +279,9 @@ func TestATaskIsScheduledByKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent("\t"))
 	p.see(`document.activeElement.id === "schedule-type"`)
 	p.do(chromedp.KeyEvent("\t"))
-	p.see(`document.activeElement.id === "schedule-expression"`)
+	p.see(`document.activeElement.id === "schedule-repeats"`)
+	p.do(chromedp.KeyEvent("\t"))
+	p.see(`document.activeElement.id === "schedule-time"`)
 	p.says("Mon, 23 Nov 2026, 09:00 +01:00")
 	p.enter()
 	p.see(`location.hash.includes("tsk_")`)

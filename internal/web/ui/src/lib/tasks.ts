@@ -73,3 +73,43 @@ export function cronWords(expression: string): string | undefined {
   const during = names(month, months);
   return during && `${on} ${during} ${clock}`;
 }
+
+// A Repeat is the part of cron expressions that a form has fields for.
+export interface Repeat {
+  every: "hour" | "day" | "weekdays" | "week" | "month";
+  time: string; // HH:MM; for an hour only the minutes count
+  weekday: string; // MON
+  day: string; // of the month
+}
+
+const repeat = /^(\d{1,2}) (\d{1,2}|\*) (\d{1,2}|\*) \* (\*|MON-FRI|SUN|MON|TUE|WED|THU|FRI|SAT)$/i;
+
+// repeatOf returns the fields of a cron expression; undefined if they cannot express it.
+export function repeatOf(expression: string): Repeat | undefined {
+  const m = repeat.exec(expression.trim().replace(/\s+/g, " "));
+  if (!m) return undefined;
+  const [, minute = "", hour = "", day = "", weekday = ""] = m;
+  if (Number(minute) > 59 || Number(hour) > 23 || (day !== "*" && (Number(day) < 1 || Number(day) > 31))) return undefined;
+  const fields = { time: `${pad(hour === "*" ? "0" : hour)}:${pad(minute)}`, weekday: "MON", day: "1" };
+  if (hour === "*") return day === "*" && weekday === "*" ? { ...fields, every: "hour" } : undefined;
+  if (day !== "*") return weekday === "*" ? { ...fields, every: "month", day: String(Number(day)) } : undefined;
+  if (weekday === "*") return { ...fields, every: "day" };
+  return weekday.toUpperCase() === "MON-FRI" ? { ...fields, every: "weekdays" } : { ...fields, every: "week", weekday: weekday.toUpperCase() };
+}
+
+// expressionOf returns the cron expression of the fields.
+export function expressionOf(r: Repeat): string {
+  const [hour = "0", minute = "0"] = r.time.split(":").map((n) => String(Number(n)));
+  switch (r.every) {
+    case "hour":
+      return `${minute} * * * *`;
+    case "day":
+      return `${minute} ${hour} * * *`;
+    case "weekdays":
+      return `${minute} ${hour} * * MON-FRI`;
+    case "week":
+      return `${minute} ${hour} * * ${r.weekday}`;
+    case "month":
+      return `${minute} ${hour} ${r.day} * *`;
+  }
+}

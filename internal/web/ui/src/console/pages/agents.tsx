@@ -2,9 +2,10 @@
 // sessions.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
-import type { List, Meta } from "../../lib/types";
-import { Field, Time } from "../parts/basic";
-import { AreaField, TextField } from "../parts/fields";
+import type { List, Meta, UsageReport } from "../../lib/types";
+import { templates } from "../../lib/templates";
+import { Amount, Field, Time } from "../parts/basic";
+import { AreaField, SelectField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
@@ -24,6 +25,7 @@ export function Agents({ rest }: { rest: string }) {
 function AllAgents() {
   const { may } = useSession();
   const many = useManySpaces();
+  const spent = useSpent();
   const { create, list, dialog } = useResource<Agent>({
     path: "/api-agents",
     limit: 50,
@@ -46,6 +48,7 @@ function AllAgents() {
       },
       { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
       ...(many ? [{ title: "Space", show: (a: Agent) => a.spaceName ?? <span class="mono">{a.spaceId}</span> }] : []),
+      ...(spent ? [{ title: "Credits, 30 days", number: true, keep: 2, show: (a: Agent) => (spent.loading ? "" : <Amount of={spent.of.get(a.id) ?? 0} as="column" />) }] : []),
       { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
       { title: "Version", number: true, show: (a) => a.version },
       { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
@@ -63,12 +66,24 @@ function AllAgents() {
   );
 }
 
+// useSpent returns the credits that each agent spent in the last 30 days; nothing if the key cannot read them.
+function useSpent(): { of: Map<string, number>; loading: boolean } | undefined {
+  const { api, may } = useSession();
+  const reads = may("usage:read");
+  const usage = useLoad(
+    (signal) => (reads ? api.get<UsageReport>("/usage", { from: new Date(Date.now() - 30 * 86_400_000).toISOString(), groupBy: "agent" }, signal) : Promise.resolve(undefined)),
+    [api],
+  );
+  return reads && !usage.problem ? { of: new Map(usage.data?.data.map((r) => [r.agentId ?? "", r.creditsMicro])), loading: usage.loading } : undefined;
+}
+
 function MakeAgent({ onClose }: { onClose: () => void }) {
   const { api, me } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 2 }, signal), [api]);
   const [name, setName] = useState("");
   const [instructions, setInstructions] = useState("");
+  const [template, setTemplate] = useState("");
   const [model, setModel] = useState("auto");
   const [space, setSpace] = useState(me.defaultSpaceId ?? "");
   const action = useAction();
@@ -80,6 +95,20 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
     });
   return (
     <FormDialog id="make-agent" title="Create agent" submit="Create the agent" ready={!!(name.trim() && instructions.trim() && spaceId)} action={action} onSubmit={submit} onClose={onClose}>
+      <SelectField
+        id="agent-template"
+        label="Start from"
+        options={[["", "an empty page"], ...templates.map((t) => [t.id, t.title] as [string, string])]}
+        value={template}
+        hint={templates.find((t) => t.id === template)?.hint}
+        onChange={(id) => {
+          const of = templates.find((t) => t.id === id);
+          const was = templates.find((t) => t.id === template);
+          setTemplate(id);
+          if (!name || name === was?.name) setName(of?.name ?? "");
+          if (!instructions || instructions === was?.instructions) setInstructions(of?.instructions ?? "");
+        }}
+      />
       <TextField id="agent-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
       <AreaField id="agent-instructions" label="Instructions" hint="What it is told before every conversation." rows={6} value={instructions} onChange={setInstructions} />
       {meta.data && (

@@ -87,12 +87,20 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
     title: "",
     show: (i: ConfigItem) =>
       writes &&
-      (i.source === "managed" || i.source === "shipped") && (
+      (i.source === "managed" || i.source === "shipped") &&
+      (tab === "provider" ? (
         <Menu
           label={"Actions for " + i.name}
-          items={[{ title: "Edit", onClick: () => dialogs.open(tab, i) }, ...(tab === "provider" ? [{ title: "Remove", danger: true, onClick: () => dialogs.open("remove", i) }] : [])]}
+          items={[
+            { title: "Edit", onClick: () => dialogs.open(tab, i) },
+            { title: "Remove", danger: true, onClick: () => dialogs.open("remove", i) },
+          ]}
         />
-      ),
+      ) : (
+        <Button small onClick={() => dialogs.open(tab, i)}>
+          Edit
+        </Button>
+      )),
   };
   const name = { title: "Name", show: (i: ConfigItem) => <span class="breaks">{i.name}</span> };
   const create = { provider: "Add provider", plan: "Add plan" }[tab];

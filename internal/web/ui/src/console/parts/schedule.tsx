@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { moment } from "../../lib/format";
-import { cronWords, every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
+import { cronWords, every, expressionOf, local, type Preview, type Repeat, repeatOf, type Schedule, unitOf } from "../../lib/tasks";
 import { useSession } from "./session";
 import { Badge, Field, Notice } from "./basic";
 import { SelectField, TextField } from "./fields";
@@ -71,13 +71,62 @@ export function scheduleOf(d: Draft): Schedule | undefined {
   }
 }
 
-const common: [expression: string, said: string][] = [
-  ["0 9 * * MON-FRI", "weekdays at 9:00"],
-  ["0 9 * * *", "every day at 9:00"],
-  ["0 * * * *", "every hour"],
-  ["0 9 * * MON", "Mondays at 9:00"],
-  ["0 9 1 * *", "the first of each month at 9:00"],
+const repeats: [Repeat["every"] | "own", string][] = [
+  ["day", "every day"],
+  ["weekdays", "Monday to Friday"],
+  ["week", "every week"],
+  ["month", "every month"],
+  ["hour", "every hour"],
+  ["own", "by a cron expression"],
 ];
+
+const weekdays: [string, string][] = [
+  ["MON", "Monday"],
+  ["TUE", "Tuesday"],
+  ["WED", "Wednesday"],
+  ["THU", "Thursday"],
+  ["FRI", "Friday"],
+  ["SAT", "Saturday"],
+  ["SUN", "Sunday"],
+];
+
+// Clock has fields for the usual cron expressions, and one for the others.
+function Clock({ value, onChange }: { value: string; onChange: (expression: string) => void }) {
+  const [own, setOwn] = useState(repeatOf(value) === undefined);
+  const r = repeatOf(value);
+  const change = (part: Partial<Repeat>) => r && onChange(expressionOf({ ...r, ...part }));
+  return (
+    <>
+      <SelectField
+        id="schedule-repeats"
+        label="Repeats"
+        options={repeats}
+        value={own || !r ? "own" : r.every}
+        onChange={(every) => {
+          setOwn(every === "own");
+          if (every !== "own") onChange(expressionOf({ ...(r ?? { time: "09:00", weekday: "MON", day: "1" }), every }));
+        }}
+      />
+      {own || !r ? (
+        <Field id="schedule-expression" label="Expression" hint="Minute, hour, day of month, month, day of week.">
+          <input id="schedule-expression" class="input code" maxLength={256} spellcheck={false} value={value} onInput={(e) => onChange(e.currentTarget.value)} aria-describedby="schedule-expression-hint" />
+        </Field>
+      ) : (
+        <div class="pair">
+          {r.every === "week" && <SelectField id="schedule-weekday" label="On" options={weekdays} value={r.weekday} onChange={(weekday) => change({ weekday })} />}
+          {r.every === "month" && (
+            <SelectField id="schedule-day" label="On day" hint={Number(r.day) > 28 ? "Shorter months are skipped." : undefined} options={Array.from({ length: 31 }, (_, i) => [String(i + 1), String(i + 1)] as [string, string])} value={r.day} onChange={(day) => change({ day })} />
+          )}
+          {r.every === "hour" ? (
+            <TextField id="schedule-minute" label="At minute" type="number" min={0} max={59} step={1} value={String(Number(r.time.slice(3)))} onChange={(m) => Number(m) >= 0 && Number(m) < 60 && change({ time: "00:" + m })} />
+          ) : (
+            <TextField id="schedule-time" label="At" type="time" value={r.time} onChange={(time) => time && change({ time })} />
+          )}
+        </div>
+      )}
+    </>
+  );
+}
 
 const units: [number, string][] = [
   [60, "minutes"],
@@ -103,14 +152,7 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
       />
       {value.type === "cron" && (
         <>
-          <Field id="schedule-expression" label="Expression" hint="Minute, hour, day of month, month, day of week.">
-            <input id="schedule-expression" class="input code" list="schedule-common" maxLength={256} spellcheck={false} value={value.expression} onInput={(e) => change({ expression: e.currentTarget.value })} aria-describedby="schedule-expression-hint" />
-            <datalist id="schedule-common">
-              {common.map(([expression, said]) => (
-                <option value={expression}>{said}</option>
-              ))}
-            </datalist>
-          </Field>
+          <Clock value={value.expression} onChange={(expression) => change({ expression })} />
           <Field id="schedule-zone" label="Time zone">
             <input id="schedule-zone" class="input" list="schedule-zones" maxLength={128} spellcheck={false} value={value.timezone} onInput={(e) => change({ timezone: e.currentTarget.value })} />
             <datalist id="schedule-zones">
