@@ -151,7 +151,7 @@ func TestAnExpiredCallIsResolved(t *testing.T) {
 			p.says("Nothing fits the filter")
 			p.choose("#filter-outcome", "expired")
 			p.press("Resolve")
-			p.says("Nobody knows whether it was done.")
+			p.says("It is unknown whether the call was carried out.")
 			p.fits()
 			p.shot("in doubt")
 			p.see(`([...document.querySelectorAll("dialog footer button")].find((b) => b.innerText === "Resolve").click(), true)`)

@@ -1,6 +1,9 @@
 package web_test
 
 import (
+	"encoding/json"
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -18,12 +21,42 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+agent+"/settings", l)
 	p.see(`!!document.querySelector("#tools")`)
 	p.type_("#tools", `[{"type":"client"`)
-	p.says("This is no JSON list.")
+	p.says("This is not a JSON list.")
 	p.type_("#tools", `,"name":"lookup_order","description":"Finds an order.","parameters":{"type":"object"}}]`)
+	// A second tool, by the form.
+	p.press("Add a tool")
+	p.type_("#tool-name", "no spaces")
+	p.says("Use up to 64 letters")
+	p.see(`(() => { const e = document.querySelector("#tool-name"); e.value = "refund"; e.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+	p.type_("#tool-description", "Refunds an order.")
+	p.press("Add a parameter")
+	p.type_("#parameter-0", "amount")
+	p.choose("#parameter-0-kind", "number")
+	p.press("Add a parameter")
+	p.type_("#parameter-1", "reason")
+	p.choose("#parameter-1-kind", "choice")
+	p.type_("#parameter-1-choices", "late, broken")
+	p.type_("#parameter-1-description", "Why")
+	p.click("#parameter-1-required")
+	p.fits()
+	p.shot("tool")
+	p.see(`(() => { const b = document.querySelector("dialog footer .main"); b?.click(); return !!b && !b.disabled; })()`)
+	p.see(`!document.querySelector("dialog") && document.querySelector("#tools").value.includes('"refund"')`)
 	p.press("Save")
 	p.says("Saved")
 	p.fits()
 	p.shot("settings")
+	var made struct {
+		Tools []struct {
+			Name       string
+			Parameters json.RawMessage
+		}
+	}
+	st.c.Want(200, "GET", st.agent, nil).JSON(&made)
+	const want = `{"type":"object","properties":{"amount":{"type":"number"},"reason":{"type":"string","description":"Why","enum":["late","broken"]}},"required":["amount"],"additionalProperties":false}`
+	if len(made.Tools) != 2 || made.Tools[1].Name != "refund" || !sameJSON(t, string(made.Tools[1].Parameters), want) {
+		t.Errorf("the tools are %+v", made.Tools)
+	}
 	begin := func() (path string) {
 		var s contract.Session
 		st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": `call: lookup_order {"orderId":"A-1"}`}).JSON(&s)
@@ -56,4 +89,14 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	p = signIn(t, browser, st.h.URL, st.h.Key, strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/"), l)
 	answer(path, "It was shipped on Tuesday.")
 	p.shot("session")
+}
+
+// sameJSON reports whether two texts have the same JSON value.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(x, y)
 }

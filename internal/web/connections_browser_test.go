@@ -100,11 +100,11 @@ func TestConnectionsInABrowser(t *testing.T) {
 
 			// A call with fields, whose numbers arrive as they were written.
 			p.test("order")
-			p.says("This is no rehearsal")
+			p.says("This is a real call")
 			p.see(`[...document.querySelectorAll("dialog footer .main")].every((b) => b.disabled)`)
 			p.type_("#argument-item", "Tea \"green\"")
 			p.type_("#argument-count", "12345678901234567x")
-			p.says("This is no whole number.")
+			p.says("This is not a whole number.")
 			p.fill("#argument-count", "12345678901234567")
 			p.choose("#argument-size", "large")
 			p.choose("#argument-gift", "true")
@@ -201,7 +201,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 			p.choose("#connection-kind", "http")
 			p.fill("#connection-url", server.URL+"/v1")
 			p.fill("#connection-operations", "[")
-			p.says("This is no JSON list.")
+			p.says("This is not a JSON list.")
 			p.fill("#connection-operations", "")
 			p.press("Fill in an example")
 			p.fill("#connection-name", "orders")

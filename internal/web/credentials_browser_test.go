@@ -72,7 +72,7 @@ func (p *tab) uses(line string) {
 }
 
 const (
-	ownSecrets = `document.querySelector("[aria-label='Secrets of its own']")`
+	ownSecrets = `document.querySelector("[aria-label='Session secrets']")`
 	annSaid    = "ann …-ann, for user-7"
 	allSaid    = "all …-all"
 )

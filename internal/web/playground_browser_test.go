@@ -142,7 +142,7 @@ func TestALinkHoldsAPrompt(t *testing.T) {
 			p.fits()
 			p.shot("from a link")
 			p.do(chromedp.Navigate(srv.URL + "/console#/playground?prompt=eyJzZXR0aW5ncyI6MX0"))
-			p.says("There is no whole prompt in this link")
+			p.says("The prompt in this link is incomplete")
 			p.see(`document.querySelector("#question").value === "Why is the sky blue?"`)
 		})
 	}

@@ -52,8 +52,8 @@ const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 // problemIn returns the error in the text of a field, or undefined.
 export function problemIn(field: SchemaField, text: string): string | undefined {
   if (text === "") return undefined;
-  if (field.kind === "number" && !number.test(text)) return "This is no number.";
-  if (field.kind === "integer" && !/^-?(0|[1-9]\d*)$/.test(text)) return "This is no whole number.";
+  if (field.kind === "number" && !number.test(text)) return "This is not a number.";
+  if (field.kind === "integer" && !/^-?(0|[1-9]\d*)$/.test(text)) return "This is not a whole number.";
   if (field.kind === "json") {
     try {
       JSON.parse(text);
@@ -83,4 +83,39 @@ export function isObjectText(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+// A Parameter is a member of a schema that a form can edit without loss.
+export interface Parameter extends SchemaField {
+  kind: Exclude<SchemaField["kind"], "json">;
+}
+
+const only = (o: Schema, members: string[]) => Object.keys(o).every((name) => members.includes(name));
+
+// parametersOf returns the members of a schema; undefined if a form would lose a part of it.
+export function parametersOf(schema: Schema): Parameter[] | undefined {
+  if (!only(schema, ["type", "properties", "required", "additionalProperties"]) || (schema.type !== undefined && schema.type !== "object")) return undefined;
+  const properties = schema.properties ?? {};
+  if (!isObject(properties) || !Object.values(properties).every((p) => isObject(p) && only(p, ["type", "description", "enum"]))) return undefined;
+  const fields = fieldsOf({ ...schema, type: "object" });
+  return fields?.every((f) => f.kind !== "json") ? (fields as Parameter[]) : undefined;
+}
+
+// schemaOf returns the schema of an object with these members, which was another one before.
+export function schemaOf(parameters: Parameter[], was?: Schema): Schema {
+  const properties: Schema = {};
+  for (const p of parameters) {
+    properties[p.name.trim()] = {
+      type: p.kind === "text" || p.kind === "choice" ? "string" : p.kind,
+      ...(p.description.trim() && { description: p.description.trim() }),
+      ...(p.kind === "choice" && { enum: p.choices.map((c) => c.trim()).filter((c) => c) }),
+    };
+  }
+  const required = parameters.filter((p) => p.required).map((p) => p.name.trim());
+  return {
+    type: "object",
+    properties,
+    ...(required.length > 0 && { required }),
+    ...((was === undefined || "additionalProperties" in was) && { additionalProperties: was?.additionalProperties ?? false }),
+  };
 }

@@ -426,7 +426,7 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
   const work = () => api.patch<Connection>(path, { enabled: false } satisfies UpdateConnection);
   return (
     <ConfirmAction title={`Switch "${c.name}" off?`} action="Switch it off" waits={users.loading} work={work} onClose={onClose} onDone={onDone}>
-      <p>Its tools are withheld, calls that are planned are not made, and its server is not asked until it is switched on again. What was decided about its tools stays. A call that is under way is not broken off.</p>
+      <p>Its tools are withheld, calls that are planned are not made, and its server is not asked until it is switched on again. What was decided about its tools stays. Calls in progress are not cancelled.</p>
       <States of={users}>
         {(agents) =>
           !may("agents:read") ? (

@@ -68,7 +68,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
     try {
       const pieces = await given;
       if (pieces.length > 0) await uploads.send(pieces);
-      else toast("There is no file in it", "failed");
+      else toast("It contains no files", "failed");
     } catch (error) {
       toast(error instanceof Error && !(error instanceof DOMException) ? error.message : "The browser could not read it", "failed");
     }

@@ -76,7 +76,7 @@ function Living({ of: l }: { of: NodeList }) {
         />
       </section>
       <p class="muted small">
-        {l.data.length === 1 ? "One process serves." : `${count(l.data.length)} processes serve one database.`} Calls and sessions are those under way. A node that was killed is gone after some 10 seconds.
+        {l.data.length === 1 ? "One process serves." : `${count(l.data.length)} processes serve one database.`} Calls and sessions in progress are counted. A node that was killed disappears after about 10 seconds.
       </p>
     </>
   );

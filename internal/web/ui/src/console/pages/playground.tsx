@@ -133,7 +133,7 @@ function Bench({ meta }: { meta: Meta }) {
     window.history.replaceState(null, "", "#/playground");
     const prompt = promptOfLink(filter.prompt);
     if (!prompt) {
-      toast("There is no whole prompt in this link", "failed");
+      toast("The prompt in this link is incomplete", "failed");
       return;
     }
     running.current?.abort();

@@ -85,7 +85,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         {action.problem && <Failure problem={action.problem} />}
       </div>
       <p class="pad small muted">
-        {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} under way
+        {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
         {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
         <br />
         {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : "No model is routed to it."}
@@ -150,7 +150,7 @@ function Lately({ of: r }: { of: RecentProvider }) {
   const e = r.lastError;
   return (
     <>
-      <Table label={`Lately at ${r.name}`} rows={[{ model: "all models", hour: r.hour, day: r.day }, ...r.models]} columns={latelyColumns} />
+      <Table label={`Recent calls at ${r.name}`} rows={[{ model: "all models", hour: r.hour, day: r.day }, ...r.models]} columns={latelyColumns} />
       {e && (
         <p class="pad small">
           Last error <Time at={e.at} />: <code>{e.code}</code> {e.text} <a href={"#/" + withFilter("requests", { id: e.requestId })}>The request</a>

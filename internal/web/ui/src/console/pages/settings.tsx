@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { AgentTool } from "../../lib/contract";
 import type { Meta } from "../../lib/types";
+import { ClientTools } from "../parts/clienttools";
 import { AllowedTools } from "../parts/allowedtools";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
@@ -124,13 +125,14 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               A person approves each file before it is written
             </label>
           )}
+          {listed && <ClientTools tools={listed as AgentTool[]} onChange={(all) => setTools(textOf(all))} />}
           <Field
             id="tools"
-            label="Tools"
-            problem={listed ? undefined : "This is no JSON list."}
+            label="Tools as JSON"
+            problem={listed ? undefined : "This is not a JSON list."}
             hint={
               <>
-                A JSON list. Tools that your programs carry out are {"{type: \"client\", name, description, parameters}"}; <a href="/docs/tools">the guide</a> has an example. Those of connections are chosen below. Empty: none.
+                The same tools as a list; <a href="/docs/tools">the guide</a> has an example. Those of connections are chosen below.
               </>
             }
           >

@@ -345,7 +345,7 @@ function Recover({ path, onDone, onClose }: { path: string; onDone: (sent: numbe
   return (
     <FormDialog id="recover-webhook" title="Recover what was missed" submit="Send it again" ready={!!since} action={action} onSubmit={submit} onClose={onClose}>
       <p>What failed or was held, of events of that time, is sent again under the ids that it had.</p>
-      <TextField id="recover-since" label="Since" hint="By the clock of this computer." type="datetime-local" value={since} onChange={setSince} autofocus />
+      <TextField id="recover-since" label="Since" hint="In the time zone of this browser." type="datetime-local" value={since} onChange={setSince} autofocus />
       <TextField id="recover-until" label="Until" hint="Empty: now." type="datetime-local" value={until} onChange={setUntil} />
     </FormDialog>
   );

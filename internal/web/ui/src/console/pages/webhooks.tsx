@@ -31,7 +31,7 @@ function All() {
         title: "No webhooks yet",
         text: (
           <>
-            A webhook is an address of yours to which the service sends what happens, such as the end of a session. <a href="/docs/webhooks">The guide</a> says what comes.
+            A webhook is an address of yours to which the service sends what happens, such as the end of a session. <a href="/docs/webhooks">The guide</a> lists the events.
           </>
         ),
       }}

@@ -45,7 +45,7 @@ export function GivenSecrets({ of }: { of?: Credentials | null }) {
   if (pairs.length === 0) return null;
   return (
     <>
-      <ul class="plainlist" aria-label="Secrets of its own">
+      <ul class="plainlist" aria-label="Session secrets">
         {pairs.map(([connection, secret]) => {
           const known = names.data?.find((n) => n.id === connection);
           const { c, s } = known ?? {};
@@ -148,7 +148,7 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
   const fields =
     lists.problem || ids.length > 0 ? (
       <fieldset class="plainset stack">
-        <legend>Secrets of its own</legend>
+        <legend>Session secrets</legend>
         {lists.problem ? (
           <Failure problem={lists.problem} retry={lists.reload} />
         ) : !lists.data ? null : writes ? (

@@ -268,7 +268,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
   const choose = (pointer: string, on: boolean) => onPolicy({ ...policy, publicFields: known.filter((p) => (p === pointer ? on : policy.publicFields.includes(p))) });
   return (
     <div class="stack policy">
-      <TextField id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
+      <TextField id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Empty: the tool's title." : "Such as: Cancel an order. The tool has no title."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
       {known.length > 0 ? (
         <fieldset class="stack">
           <legend class="small muted">Arguments that visitors see, at most {maxPublic}. They see no others, and no result.</legend>

@@ -43,7 +43,7 @@ function useValue(kind: Kind, action: Action) {
     </>
   );
   const expiry = (
-    <TextField id="secret-expires" label="Expires" hint="It is not sent from then on. Empty: it does not expire. By the clock of this computer." problem={wrong(action, "expiresAt")} type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onChange={setExpires} />
+    <TextField id="secret-expires" label="Expires" hint="It is not sent after this time. Empty: it does not expire. In the time zone of this browser." problem={wrong(action, "expiresAt")} type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onChange={setExpires} />
   );
   return {
     fields,

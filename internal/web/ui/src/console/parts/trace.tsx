@@ -254,7 +254,7 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
   const open = (shown: boolean) => {
     if (!shown || result !== undefined || !done) return;
     resultOf(done.stepId ?? "", call!.id).then(
-      (got) => setResult(got ?? { text: "There is no result." }),
+      (got) => setResult(got ?? { text: "No result is stored." }),
       (error) => setResult({ text: asProblem(error).message }),
     );
   };

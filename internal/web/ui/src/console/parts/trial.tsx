@@ -14,7 +14,7 @@ const outcomes: Record<ConnectionToolTest["outcome"], [Meaning, string]> = {
   error: ["failed", "The tool answered that it failed."],
   not_sent: ["failed", "The server was not asked: nothing happened."],
   refused: ["failed", "The server refused the call: nothing happened."],
-  unknown: ["warning", "Nobody knows whether it was done. Look before you call it again."],
+  unknown: ["warning", "It is unknown whether the call was carried out. Check before you call it again."],
 };
 
 export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTool; onClose: () => void }) {
@@ -57,7 +57,7 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
       {risky && (
         <Notice meaning="waiting">
           <p>
-            <b>This is no rehearsal: {t.effects === "idempotent" ? "it changes something" : effectsWords.once}.</b>
+            <b>This is a real call: {t.effects === "idempotent" ? "it changes something" : effectsWords.once}.</b>
           </p>
           <label class="check">
             <input type="checkbox" checked={confirm} onChange={(e) => setConfirm(e.currentTarget.checked)} /> Have it do what it does

@@ -8,7 +8,7 @@ const reasons: Record<string, string> = {
   not_approved: "nobody has approved it: review it",
   changed: "its server says something else since it was approved: review it",
   missing: "its server no longer has it: take it out of the agent, or ask the server again",
-  needs_authorization: "its server refuses the secret, the secret cannot be read, or the session has none of its own where the connection wants one: look at the connection",
+  needs_authorization: "its server refuses the secret, the secret cannot be read, or the session lacks the secret that the connection requires: open the connection",
   disabled: "its connection is switched off: switch it on, or take the tool out of the agent",
   limit: "there are too many tools, or their definitions are too long: allow fewer",
 };
