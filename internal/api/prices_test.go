@@ -13,8 +13,8 @@ import (
 
 const previewPath = "/api/v1/prices/preview"
 
-// TestThePreviewIsWhatWouldBeCharged computes the present month at the present prices, which is what was charged,
-// and at others, which is what the receipts cost at them.
+// TestThePreviewIsWhatWouldBeCharged previews the present month twice: at the present prices the sums are
+// what was charged, and at other prices they are the sum of what each receipt costs at them.
 func TestThePreviewIsWhatWouldBeCharged(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{Server: unlimited})

@@ -59,7 +59,7 @@ func (e *env) members() *cobra.Command {
 			long:    "List the members of the account with their roles, newest first.",
 			example: "  stoa members list\n  stoa members list --jq '.[] | select(.role==\"owner\") | .name'",
 			op:      "GET /members", rows: viewMember().only("id", "name", "email", "role", "operatorRole", "source", "lastUsedAt", "createdAt"), none: "There are no members yet; invite one with \"stoa members invite\".",
-			fields: []field{searchField("name, mail or id")},
+			fields: []field{searchField("name, email or id")},
 		},
 		verb{
 			use: "get PERSON", short: "Show a member",

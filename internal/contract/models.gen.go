@@ -3433,7 +3433,7 @@ type Payment struct {
 	// RefundedAmount In the smallest unit of the currency.
 	RefundedAmount int64 `json:"refundedAmount"`
 
-	// State `pending`: the person has not paid, or the payment takes time. `paid`: the credits were granted; also after refunds. `expired`: nobody paid in time. `failed`: the payment did not succeed. `rejected`: it succeeded with another amount, currency or mode, and nothing was granted.
+	// State `pending`: the person has not paid, or the payment takes time. `paid`: the credits were granted, even if some were refunded later. `expired`: nobody paid in time. `failed`: the payment did not succeed. `rejected`: it succeeded with another amount, currency or mode, and nothing was granted.
 	State string `json:"state"`
 
 	// WithdrawnMicro The part of the credits that was withdrawn because of refunds and disputes; what was spent before is owed.
@@ -3790,7 +3790,7 @@ type Receipt struct {
 	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
 	AgentID     nullable.Nullable[string] `json:"agentId"`
 
-	// AgentName The name of the agent; absent if there is none or it was removed.
+	// AgentName The agent's name; absent without an agent, or if it was removed.
 	AgentName string       `json:"agentName,omitempty,omitzero"`
 	Cache     ReceiptCache `json:"cache"`
 
@@ -4113,7 +4113,7 @@ type RequestGroup struct {
 	// KeyName Absent if the key was removed.
 	KeyName string `json:"keyName,omitempty,omitzero"`
 
-	// MedianDurationMilliseconds Of requests that succeeded; null if there are none.
+	// MedianDurationMilliseconds The median duration of the requests that succeeded; null if none did.
 	MedianDurationMilliseconds nullable.Nullable[int64] `json:"medianDurationMilliseconds"`
 
 	// MedianTimeToFirstTokenMilliseconds Null if no reply has text.
@@ -4123,7 +4123,7 @@ type RequestGroup struct {
 	Model        nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 	OutputTokens int64                     `json:"outputTokens"`
 
-	// P95DurationMilliseconds Of requests that succeeded: 95 % are not slower. Null if there are none.
+	// P95DurationMilliseconds The 95th percentile of the durations of the requests that succeeded; null if none did.
 	P95DurationMilliseconds nullable.Nullable[int64] `json:"p95DurationMilliseconds"`
 
 	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
@@ -4172,14 +4172,14 @@ type RequestSums struct {
 	Errors      int64 `json:"errors"`
 	InputTokens int64 `json:"inputTokens"`
 
-	// MedianDurationMilliseconds Of requests that succeeded; null if there are none.
+	// MedianDurationMilliseconds The median duration of the requests that succeeded; null if none did.
 	MedianDurationMilliseconds nullable.Nullable[int64] `json:"medianDurationMilliseconds"`
 
 	// MedianTimeToFirstTokenMilliseconds Null if no reply has text.
 	MedianTimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"medianTimeToFirstTokenMilliseconds"`
 	OutputTokens                       int64                    `json:"outputTokens"`
 
-	// P95DurationMilliseconds Of requests that succeeded: 95 % are not slower. Null if there are none.
+	// P95DurationMilliseconds The 95th percentile of the durations of the requests that succeeded; null if none did.
 	P95DurationMilliseconds nullable.Nullable[int64] `json:"p95DurationMilliseconds"`
 
 	// P95TimeToFirstTokenMilliseconds Null if no reply has text.
@@ -5608,7 +5608,7 @@ type UsageRow struct {
 	// MemberID With usage by member: the person whose keys made the calls; null for keys of the account.
 	MemberID nullable.Nullable[string] `json:"memberId,omitempty,omitzero"`
 
-	// MemberName The name of the member or else the address of mail, with usage by member; absent if the person is no longer a member.
+	// MemberName In usage by member: the name of the member, or the email address without a name; absent if the person is no longer a member.
 	MemberName   string `json:"memberName,omitempty,omitzero"`
 	Model        string `json:"model,omitempty,omitzero"`
 	OutputTokens int64  `json:"outputTokens"`

@@ -100,7 +100,7 @@ func (tx *Tx) Member(ctx context.Context, accountID, personID string) (MemberRow
 
 func noMember(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no member %q.", id) }
 
-// Members lists the members of an account; a text in the name, the address of mail or the id
+// Members lists the members of an account; a text in the name, the email address or the id
 // narrows it (see [Tx.Agents]).
 func (tx *Tx) Members(ctx context.Context, accountID, text string, p Page) ([]MemberRow, Cursor, error) {
 	f := filtered{from: fromMembers(`m.account_id = $1`), args: []any{accountID}, search: textSearch{text, []string{"name", "email", "id"}}}
