@@ -188,26 +188,31 @@ func (h *server) call(ctx context.Context, method, key, path string, body, into 
 
 // callOnce is call under an idempotency key.
 func (h *server) callOnce(ctx context.Context, method, key, idempotencyKey, path string, body, into any) (int, error) {
+	return h.request(ctx, method, key, idempotencyKey, path, "", body, into)
+}
+
+// request is callOnce from a page with that origin; empty means from a program.
+func (h *server) request(ctx context.Context, method, key, idempotencyKey, path, origin string, body, into any) (int, error) {
 	var text io.Reader
+	header := map[string]string{"Idempotency-Key": idempotencyKey, "Origin": origin}
+	if key != "" {
+		header["Authorization"] = "Bearer " + key
+	}
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
 			return 0, err
 		}
-		text = bytes.NewReader(b)
+		text, header["Content-Type"] = bytes.NewReader(b), "application/json"
 	}
 	req, err := http.NewRequestWithContext(ctx, method, h.url+"/api/v1"+path, text)
 	if err != nil {
 		return 0, err
 	}
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if idempotencyKey != "" {
-		req.Header.Set("Idempotency-Key", idempotencyKey)
+	for name, value := range header {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
 	res, err := h.http.Do(req)
 	if err != nil {

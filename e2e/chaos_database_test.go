@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -514,7 +512,7 @@ func newAside(t testing.TB, h *server) *aside {
 // ended.
 func (a *aside) until(ctx context.Context, method, key, idempotencyKey, path, origin string, body, into any) bool {
 	for ctx.Err() == nil {
-		status, err := a.request(ctx, method, key, idempotencyKey, path, origin, body, into)
+		status, err := a.h.request(ctx, method, key, idempotencyKey, path, origin, body, into)
 		if err == nil {
 			return true
 		}
@@ -527,39 +525,6 @@ func (a *aside) until(ctx context.Context, method, key, idempotencyKey, path, or
 		pass(ctx, retryAfter)
 	}
 	return false
-}
-
-func (a *aside) request(ctx context.Context, method, key, idempotencyKey, path, origin string, body, into any) (int, error) {
-	var text io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return 0, err
-		}
-		text = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, a.h.url+"/api/v1"+path, text)
-	if err != nil {
-		return 0, err
-	}
-	for name, value := range map[string]string{"Authorization": "Bearer " + key, "Content-Type": "application/json", "Idempotency-Key": idempotencyKey, "Origin": origin} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
-	}
-	res, err := a.h.http.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	all, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, err
-	}
-	if res.StatusCode >= 400 {
-		return res.StatusCode, fmt.Errorf("%d %s", res.StatusCode, all)
-	}
-	return res.StatusCode, json.Unmarshal(all, into)
 }
 
 // schedule makes tasks that fall due soon until ctx ends.

@@ -182,7 +182,7 @@ func (p page) says(text string) {
 // press clicks the button with a text, which may be in the menu of a row.
 func (p page) press(text string) {
 	p.t.Helper()
-	p.see(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %[1]q); const inMenu = b ? undefined : [...document.querySelectorAll("[role=menuitem]")].find((b) => b.textContent.trim() === %[1]q && b.closest("[popover]").previousElementSibling.checkVisibility()); inMenu?.closest("[popover]").showPopover(); (b ?? inMenu)?.click(); return !!(b ?? inMenu); })()`, text))
+	p.see(browsertest.Press(text))
 }
 
 func (p page) fill(selector, text string) {

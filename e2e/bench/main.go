@@ -18,6 +18,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -271,32 +272,34 @@ func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 				if store == "postgres" {
 					nodes = d.nodes
 				}
-				for i := range len(nodes) * len(d.budgets) {
-					n, budgets := nodes[i/len(d.budgets)], d.budgets[i%len(d.budgets)]
-					name, base := store, ""
-					if n > 1 {
-						name = fmt.Sprint(store, "-", n)
-					}
-					if i%len(d.budgets) > 0 {
-						base = out[len(out)-i%len(d.budgets)].name
-					}
-					if budgets > 0 {
-						name += fmt.Sprint("-", budgets, "-budgets")
-					}
-					g, err := d.stoa("stoa/"+name, d.binary, store, n, budgets)
-					if err != nil {
-						return nil, err
-					}
-					g.base = base
-					if d.compare != "" && base == "" {
-						old, err := d.stoa("base/"+name, d.compare, store, n, budgets)
+				for _, n := range nodes {
+					var first *gateway // the base of those with other numbers of budgets
+					for _, budgets := range d.budgets {
+						name := store
+						if n > 1 {
+							name += fmt.Sprint("-", n)
+						}
+						if budgets > 0 {
+							name += fmt.Sprint("-", budgets, "-budgets")
+						}
+						g, err := d.stoa("stoa/"+name, d.binary, store, n, budgets)
 						if err != nil {
 							return nil, err
 						}
-						g.base, old.isOld = old.name, true
-						out = append(out, old)
+						switch {
+						case first != nil:
+							g.base = first.name
+						case d.compare != "":
+							old, err := d.stoa("base/"+name, d.compare, store, n, budgets)
+							if err != nil {
+								return nil, err
+							}
+							g.base, old.isOld = old.name, true
+							out = append(out, old)
+						}
+						first = cmp.Or(first, g)
+						out = append(out, g)
 					}
-					out = append(out, g)
 				}
 			}
 		default:

@@ -50,17 +50,20 @@ func contractEntry(e store.Entry) contract.LedgerEntry {
 func (s *Server) listReceipts(ctx context.Context, in rest.Request[contract.ListReceiptsParams, rest.None]) (rest.Reply[rest.Page[contract.Receipt]], error) {
 	accountID, q, n := in.Caller.Account.ID, in.Params, namesOf(in.Caller.Account.ID)
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
-	filter := store.ReceiptFilter{
-		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
-		From: q.From.Time(), To: q.To.Time(),
-	}
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]store.Receipt, store.Cursor, error) {
-		list, next, err := tx.Receipts(ctx, accountID, filter, p.Page)
+		list, next, err := tx.Receipts(ctx, accountID, receiptFilter(q), p.Page)
 		for _, r := range list {
 			n.addOfReceipt(r)
 		}
 		return list, next, n.read(ctx, tx, err)
 	}, n.receipt)
+}
+
+func receiptFilter(q contract.ListReceiptsParams) store.ReceiptFilter {
+	return store.ReceiptFilter{
+		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
+		From: q.From.Time(), To: q.To.Time(),
+	}
 }
 
 func placeOfReceipt(r store.Receipt) rest.Place { return rest.Place{At: r.CreatedAt, ID: r.ID} }
@@ -79,11 +82,7 @@ func (n *names) receipt(r store.Receipt) contract.Receipt {
 
 // getReceiptSummary serves GET /api/v1/receipts/summary.
 func (s *Server) getReceiptSummary(ctx context.Context, in rest.Request[contract.GetReceiptSummaryParams, rest.None]) (rest.Reply[contract.UsageSums], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	filter := store.ReceiptFilter{
-		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
-		From: q.From.Time(), To: q.To.Time(),
-	}
+	accountID, filter := in.Caller.Account.ID, receiptFilter(extend[contract.ListReceiptsParams](in.Params))
 	u, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (store.UsageRow, error) {
 		return tx.SumReceipts(ctx, accountID, filter)
 	})

@@ -40,5 +40,13 @@ func (n *names) read(ctx context.Context, tx *store.Tx, err error) error {
 	return err
 }
 
+// load is read in a transaction of its own.
+func (n *names) load(ctx context.Context, st *store.Store, err error) error {
+	if err != nil {
+		return err
+	}
+	return st.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
+}
+
 // of returns a name; empty if it is unknown.
 func (n *names) of(kind, id string) string { return n.found[kind][id] }

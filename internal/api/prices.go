@@ -60,20 +60,11 @@ func (s *Server) previewPrices(ctx context.Context, in rest.Request[rest.None, c
 // pricing returns the function that computes what a call costs with the prices of a catalog, or of present if it
 // has no such model. A call of a model that neither has costs what was charged.
 func pricing(cat, present *catalog.Catalog) func(stoa.Charge) stoa.Credits {
-	type found struct {
-		model stoa.Model
-		ok    bool
-	}
-	known := map[string]found{}
 	model := func(id string) (stoa.Model, bool) {
-		f, seen := known[id]
-		if !seen {
-			if f.model, f.ok = cat.Model(id); !f.ok {
-				f.model, f.ok = present.Model(id)
-			}
-			known[id] = f
+		if m, ok := cat.Model(id); ok {
+			return m, true
 		}
-		return f.model, f.ok
+		return present.Model(id)
 	}
 	return func(c stoa.Charge) stoa.Credits {
 		served, ok := model(c.Served)

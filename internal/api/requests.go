@@ -33,9 +33,7 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 	if p.Err != nil {
 		return rest.Reply[contract.RequestList]{}, p.Err
 	}
-	filter := requestFilter(contract.GetRequestSummaryParams{
-		From: q.From, To: q.To, KeyID: q.KeyID, Model: q.Model, Provider: q.Provider, Status: q.Status, ErrorCode: q.ErrorCode, MinDurationMilliseconds: q.MinDurationMilliseconds,
-	})
+	filter := requestFilter(q)
 	n := requestNames(in.Caller, accountID)
 	var reply rest.Reply[contract.RequestList]
 	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
@@ -67,7 +65,7 @@ func (s *Server) listRequests(ctx context.Context, in rest.Request[contract.List
 	return reply, err
 }
 
-func requestFilter(q contract.GetRequestSummaryParams) store.RequestFilter {
+func requestFilter(q contract.ListRequestsParams) store.RequestFilter {
 	f := store.RequestFilter{
 		KeyID: q.KeyID, Model: q.Model, Provider: q.Provider, Code: stoa.Code(q.ErrorCode),
 		MinDuration: time.Duration(q.MinDurationMilliseconds) * time.Millisecond, From: q.From.Time(), To: q.To.Time(),
@@ -110,7 +108,7 @@ func (s *Server) getRequestSummary(ctx context.Context, in rest.Request[contract
 	}
 	n := requestNames(in.Caller, accountID)
 	out, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) (contract.RequestSummary, error) {
-		all, groups, complete, err := tx.SumRequests(ctx, accountID, requestFilter(q), string(q.GroupBy), interval)
+		all, groups, complete, err := tx.SumRequests(ctx, accountID, requestFilter(extend[contract.ListRequestsParams](q)), string(q.GroupBy), interval)
 		for _, g := range groups {
 			switch {
 			case q.GroupBy == "key":

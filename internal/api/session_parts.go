@@ -147,9 +147,7 @@ func (s *Server) listSessionReceipts(ctx context.Context, in rest.Request[listSe
 	for _, r := range list {
 		n.addOfReceipt(r)
 	}
-	if err == nil {
-		err = s.Store.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
-	}
+	err = n.load(ctx, s.Store, err)
 	return rest.Reply[rest.Page[contract.Receipt]]{Body: rest.NewPage(p, list, more, n.receipt, placeOfReceipt)}, err
 }
 

@@ -122,9 +122,7 @@ func (s *Server) sessionPage(ctx context.Context, accountID, list string, f stor
 	for _, r := range rows {
 		n.add(store.NamedAgents, r.AgentID)
 	}
-	if err == nil {
-		err = s.Store.Read(ctx, func(tx *store.Tx) error { return n.read(ctx, tx, nil) })
-	}
+	err = n.load(ctx, s.Store, err)
 	return rest.Reply[rest.Page[contract.Session]]{Body: rest.NewPageTo(p, rows, next, func(session stoa.Session) contract.Session {
 		out := contractSession(session)
 		out.AgentName = n.of(store.NamedAgents, session.AgentID)

@@ -1,7 +1,8 @@
-// Package browsertest finds the browser in which tests look at pages.
+// Package browsertest finds the browser in which tests look at pages, and has what they share.
 package browsertest
 
 import (
+	"fmt"
 	"os/exec"
 	"testing"
 
@@ -31,4 +32,18 @@ func Options(t testing.TB) []chromedp.ExecAllocatorOption {
 	}
 	t.Skip("neither Chromium nor Chrome is installed: the pages were not looked at")
 	return nil
+}
+
+// Press returns an expression that clicks the visible button with a text, which may be in the menu of a row,
+// and reports whether there is one.
+func Press(text string) string {
+	return fmt.Sprintf(`(() => {
+		let b = [...document.querySelectorAll("button, a.button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %[1]q);
+		if (!b) {
+			b = [...document.querySelectorAll("[role=menuitem]")].find((b) => b.textContent.trim() === %[1]q && b.closest("[popover]").previousElementSibling.checkVisibility());
+			b?.closest("[popover]").showPopover();
+		}
+		b?.click();
+		return !!b;
+	})()`, text)
 }

@@ -200,7 +200,7 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 func (tx *Tx) SumReceipts(ctx context.Context, accountID string, f ReceiptFilter) (r UsageRow, err error) {
 	q := receiptsOf(accountID, f)
 	cond, args := q.conditions(q.args)
-	_, err = tx.Get(ctx, `SELECT `+strings.Replace(strings.TrimSuffix(sumsOfCharges, `FROM charges`), "[tokens]", sumsOfTokens, 1)+q.from+cond, args, r.dest()...)
+	_, err = tx.Get(ctx, `SELECT `+sumsOfCharges+` `+q.from+cond, args, r.dest()...)
 	return r, err
 }
 

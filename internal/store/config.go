@@ -67,9 +67,9 @@ func (tx *Tx) ConfigVersions(ctx context.Context, before int64, limit int) ([]Co
 	return list(ctx, tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n < $1 ORDER BY n DESC LIMIT $2`, before, limit)
 }
 
-// InsertConfig adds a version after the one that it was made from, and removes the draft and the versions beyond
-// [MaxConfigVersions]. If
-// another version was added since, it fails with CodeConflict. It needs [Tx.LockConfig].
+// InsertConfig adds a version after the one that it was made from, and removes the draft and the
+// versions beyond [MaxConfigVersions]. If another version was added since, it fails with
+// CodeConflict. It needs [Tx.LockConfig].
 func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (ConfigVersion, error) {
 	v.N, v.CreatedAt = base+1, tx.Now
 	latest, err := tx.LatestConfig(ctx)

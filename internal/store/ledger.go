@@ -201,18 +201,18 @@ const maxUsageRows = 10_000
 // more than 10,000 groups.
 func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	if !slices.Contains(by, ByProvider) {
-		return tx.usage(ctx, sumsOfCharges, accountID, from, to, zone, by)
+		return tx.usage(ctx, sumsOfCharges, "charges", accountID, from, to, zone, by)
 	}
 	for _, d := range by {
 		if !slices.Contains(ofFailures, d) {
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage by provider can also be grouped by day, model and account, but not by %q.", d).At("groupBy")
 		}
 	}
-	rows, err := tx.usage(ctx, sumsOfCharges, accountID, from, to, zone, by)
+	rows, err := tx.usage(ctx, sumsOfCharges, "charges", accountID, from, to, zone, by)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := tx.usage(ctx, sumsOfFailures, accountID, from, to, zone, by)
+	failed, err := tx.usage(ctx, sumsOfFailures, "vendor_failures", accountID, from, to, zone, by)
 	if err != nil {
 		return nil, err
 	}
@@ -227,11 +227,11 @@ func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, z
 	return rows, nil
 }
 
-// The sums of usage: the numbers of calls, and credits, of the two tables with usage.
+// The sums of usage, for [UsageRow.dest]: of charges and of the failed requests of vendors.
 const (
 	sumsOfCharges = `COUNT(*), 0, CAST(COALESCE(SUM(estimated), 0) AS BIGINT), CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT),
-		CAST(COALESCE(SUM(` + saved + `), 0) AS BIGINT), [tokens] FROM charges`
-	sumsOfFailures = `0, COUNT(*), CAST(COALESCE(SUM(estimated), 0) AS BIGINT), 0, 0, 0, [tokens] FROM vendor_failures`
+		CAST(COALESCE(SUM(` + saved + `), 0) AS BIGINT), ` + sumsOfTokens
+	sumsOfFailures = `0, COUNT(*), CAST(COALESCE(SUM(estimated), 0) AS BIGINT), 0, 0, 0, ` + sumsOfTokens
 	sumsOfTokens   = `CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
 		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT)`
 )
@@ -244,7 +244,7 @@ func (tx *Tx) accountsWithUsage(ctx context.Context, before time.Time, after str
 }
 
 // usage is [Tx.Usage] of one table.
-func (tx *Tx) usage(ctx context.Context, sums, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
+func (tx *Tx) usage(ctx context.Context, sums, table, accountID string, from, to time.Time, zone *time.Location, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {
 		column, ok := dimensions[d]
@@ -261,7 +261,7 @@ func (tx *Tx) usage(ctx context.Context, sums, accountID string, from, to time.T
 		}
 		columns += column + ", "
 	}
-	query := `SELECT ` + columns + strings.Replace(sums, "[tokens]", sumsOfTokens, 1) + ` WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
+	query := `SELECT ` + columns + sums + ` FROM ` + table + ` WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
 	for i := range by {
 		if i == 0 {
 			query += " GROUP BY "

@@ -36,7 +36,7 @@ export function Members() {
         path="/members"
         limit={50}
         label="Members"
-        search={{ name: "q", label: "Name or mail" }}
+        search={{ name: "q", label: "Name or email" }}
         nothing="No such members"
         empty={{ title: "No members", text: "Programs and people with a key need no membership. Invite people to give each of them a role and a sign-in of their own." }}
         create={

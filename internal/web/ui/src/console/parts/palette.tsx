@@ -1,9 +1,9 @@
 // The palette finds pages, actions and objects by name; with "?" the keyboard shortcuts are
 // listed. Both work without a mouse.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { List } from "../../lib/types";
 import { Dialog } from "./dialog";
 import { Icon, type IconName } from "./icon";
+import { find } from "./picker";
 import { go, withFilter } from "./router";
 import { type Session, showAccount, useSession } from "./session";
 
@@ -84,8 +84,8 @@ function useFound(words: string, session: Session): Entry[] {
     const timer = setTimeout(() => {
       for (const [i, s] of searched.entries()) {
         if (!session.may(s.scope) || !session.offers(s.needs)) continue;
-        session.api.get<List<Found>>(s.path, { q: words, limit: hits }, stop.signal).then(
-          (list) => setFound((old) => Object.assign([...old], { [i]: list.data.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) })) })),
+        find<Found>(session.api, s, words, hits, stop.signal).then(
+          ({ rows }) => setFound((old) => Object.assign([...old], { [i]: rows.map((o) => ({ title: o.name || o.title || o.id, kind: s.kind, icon: s.icon, to: s.to(o) })) })),
           () => {}, // the pages are still found
         );
       }

@@ -35,17 +35,17 @@ const shown = 20; // objects in the list of a picker
 const mostPages = 50; // that one search reads; each is of 2,000 objects
 const pause = 200; // milliseconds between the last letter and the search
 
-// find returns the first objects with a text, and whether there are more.
-async function find(api: Api, { path, query }: Source, text: string, signal: AbortSignal): Promise<{ rows: Named[]; more: boolean }> {
-  const rows: Named[] = [];
+// find returns the first objects with a text, at most limit, and whether there are more.
+export async function find<T>(api: Api, { path, query }: Source, text: string, limit: number, signal: AbortSignal): Promise<{ rows: T[]; more: boolean }> {
+  const rows: T[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < mostPages; page++) {
-    const list: List<Named> = await api.get<List<Named>>(path, { ...query, q: text || undefined, limit: shown, cursor }, signal);
+    const list: List<T> = await api.get<List<T>>(path, { ...query, q: text || undefined, limit, cursor }, signal);
     rows.push(...list.data);
     cursor = list.nextCursor ?? undefined;
-    if (!cursor || rows.length >= shown) break;
+    if (!cursor || rows.length >= limit) break;
   }
-  return { rows: rows.slice(0, shown), more: !!cursor || rows.length > shown };
+  return { rows: rows.slice(0, limit), more: !!cursor || rows.length > limit };
 }
 
 // useName returns the name of an object; until it is loaded, and if there is none, its id.
@@ -82,7 +82,7 @@ export function Picker({ id, label, source, value, onChange, fixed = [], describ
     async (signal) => {
       if (text === undefined) return undefined;
       if (text) await sleep(signal);
-      return { text, ...(await find(api, source, text.trim(), signal)) };
+      return { text, ...(await find<Named>(api, source, text.trim(), shown, signal)) };
     },
     [api, source.path, JSON.stringify(source.query), text],
   );
