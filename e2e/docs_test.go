@@ -150,7 +150,8 @@ func (d *shell) golang(t *testing.T, text string) string {
 	if out, err := list.CombinedOutput(); err != nil {
 		t.Skipf("the library for Go is not in the module cache: run go mod download in e2e/openai-go\n%s", out)
 	}
-	d.env = append(d.env, "HOME="+os.Getenv("HOME")) // the caches of go
+	// The caches of go, and what decides whether they have the library compiled.
+	d.env = append(d.env, "HOME="+os.Getenv("HOME"), "GOFLAGS="+os.Getenv("GOFLAGS"), "CGO_ENABLED="+os.Getenv("CGO_ENABLED"))
 	return d.run(t, "openai-go", program, "run", d.file(t, "main.go", text))
 }
 
