@@ -23,9 +23,10 @@ func Options(t testing.TB) []chromedp.ExecAllocatorOption {
 	}
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
-			// The last flag disables what chromedp disables, and the spare process of each page, but
-			// not the processes of frames, which users have; the headless shell has none by default.
-			return append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+			// Scrollbars are shown, as on most desktops. The last flag disables what chromedp disables,
+			// and the spare process of each page, but not the processes of frames, which users have;
+			// the headless shell has none by default.
+			return append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("hide-scrollbars", false),
 				chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true),
 				chromedp.Flag("site-per-process", true), chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 		}

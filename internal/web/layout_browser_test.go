@@ -73,13 +73,20 @@ const settled = `(() => {
 })()`
 
 // misfits returns what does not fit in the window: a page or a table that scrolls sideways,
-// words that are broken between letters though they fit in a line, and controls that are cut.
+// scrollbars of what hardly scrolls, words that are broken between letters though they fit in
+// a line, and controls that are cut.
 const misfits = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))).then(() => {
 	const out = new Set(), width = document.documentElement.clientWidth;
 	const name = (e) => e.tagName.toLowerCase() + "." + e.className + " “" + (e.ariaLabel ?? e.innerText ?? "").slice(0, 40).replaceAll("\n", " ") + "”";
 	const box = (e) => e.getBoundingClientRect();
 	if (document.documentElement.scrollWidth > width) out.add("the page is " + document.documentElement.scrollWidth + " wide: " + [...document.querySelectorAll("body *")].filter((e) => box(e).right > width + 1).slice(0, 3).map(name).join(", "));
 	for (const e of document.querySelectorAll("main .scrolls")) if (e.checkVisibility() && e.scrollWidth > e.clientWidth + 1) out.add("a table scrolls: " + e.ariaLabel + " " + e.scrollWidth + " in " + e.clientWidth);
+	for (const e of document.querySelectorAll("body *")) {
+		const style = getComputedStyle(e), borders = (...sides) => sides.reduce((sum, side) => sum + parseFloat(style["border" + side + "Width"]), 0);
+		if (!/auto|scroll/.test(style.overflow) || !e.checkVisibility() || e.matches("select, input")) continue;
+		const bars = [["vertical", e.offsetWidth - e.clientWidth - borders("Left", "Right"), e.scrollHeight - e.clientHeight], ["horizontal", e.offsetHeight - e.clientHeight - borders("Top", "Bottom"), e.scrollWidth - e.clientWidth]];
+		for (const [kind, thick, hidden] of bars) if (thick > 1 && hidden < 24) out.add("a " + kind + " scrollbar for " + hidden + " px: " + name(e));
+	}
 	for (const e of document.querySelectorAll("main :is(button, a.button, input, select, textarea):not([role=tab])")) {
 		if (!e.checkVisibility() || box(e).width === 0) continue;
 		let left = 0, right = width;

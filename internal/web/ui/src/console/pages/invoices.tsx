@@ -57,7 +57,7 @@ export function Invoices() {
           {may("operator:read") && (
             <Pick
               name="of"
-              label="Of"
+              label="Accounts"
               filter={filter}
               change={change}
               choices={[

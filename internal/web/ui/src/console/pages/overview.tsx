@@ -310,8 +310,7 @@ function FirstSteps({ of: [providers, keys, receipts] }: { of: NonNullable<Retur
             </>
           ) : (
             <>
-              No vendor is connected: the built-in sandbox answers for all models. Start the service with a vendor's key, then choose Refresh under <a href="#/providers">Providers</a>; <a href="/docs/connect-a-vendor">the guide</a> has the other vendors.
-              <Code text={"ANTHROPIC_API_KEY=… stoa serve"} />
+              The built-in sandbox answers for all models until then. <a href="#/providers">Add a provider</a> with your key, test it and apply it; no restart is needed. <a href="/docs/connect-a-vendor">The guide</a> shows the file and the variables that do the same.
             </>
           )}
         </li>

@@ -169,7 +169,7 @@ interface Shown {
 }
 
 function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
-  const { api } = useSession();
+  const { api, may } = useSession();
   const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
   const [older, setOlder] = useState<RequestList[]>([]);
   const [newer, setNewer] = useState<Request[]>([]);
@@ -251,9 +251,16 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
               <Empty title={narrowed ? "No request fits these filters" : "No requests yet"}>
                 <p>{narrowed ? "Choose a longer time, or clear the filters." : "Each call with one of the account's keys appears here, also one that was refused or failed."}</p>
                 {!narrowed && (
-                  <a class="button" href="#/playground">
-                    Try a model
-                  </a>
+                  <p class="row">
+                    {may("operator:read") && (
+                      <a class="button" href="#/requests?account=*">
+                        Show all accounts
+                      </a>
+                    )}
+                    <a class="button" href="#/playground">
+                      Try a model
+                    </a>
+                  </p>
                 )}
               </Empty>
             )}
