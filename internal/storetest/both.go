@@ -25,13 +25,12 @@ var second bool
 
 // Run runs the tests.
 func (b both) Run() int {
-	var err error
-	if prepared, err = prepare(); err != nil {
+	// Outside of the bubble in which the first test may run.
+	if _, err := prepared(); err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	code := b.tests.Run()
-	prepared = nil
 	if code != 0 || os.Getenv(Env) == "" || testing.Short() {
 		return code
 	}

@@ -73,14 +73,17 @@ func New(t testing.TB) Database {
 	return copyOf(t, true)
 }
 
-// SQLite returns a database in a new directory, which is removed when the test ends; in a
-// package that calls [Both] it already has the tables. It is for tests of features of
-// SQLite, and for tests in a bubble of [testing/synctest], which must not wait for a
-// server.
+// SQLite returns a database with the tables in a new directory, which is removed when the
+// test ends. It is for tests of features of SQLite, and, in a package that calls [Both],
+// for tests in a bubble of [testing/synctest], which must not wait for a server.
 func SQLite(t testing.TB) Database {
 	t.Helper()
 	d := EmptySQLite(t)
-	for name, data := range prepared {
+	files, err := prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(d.Config.Dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -71,12 +71,9 @@ func templateOf(ctx context.Context, address string, drives bool) (name string, 
 	return name, nil
 }
 
-// prepared are the files of a SQLite store with empty tables, by name. Creating the tables
+// prepared returns the files of a SQLite store with empty tables, by name. Creating the tables
 // takes longer than most tests, especially with the race detector.
-var prepared map[string][]byte
-
-// prepare makes prepared.
-func prepare() (files map[string][]byte, err error) {
+var prepared = sync.OnceValues(func() (files map[string][]byte, err error) {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		return nil, err
@@ -96,7 +93,7 @@ func prepare() (files map[string][]byte, err error) {
 		}
 	}
 	return files, nil
-}
+})
 
 // hashFiles adds the names and contents of all files to a hash.
 func hashFiles(hash interface{ Write([]byte) (int, error) }, files fs.FS) error {
