@@ -21,7 +21,7 @@ import (
 )
 
 // errPgDump is the error of backup and restore on PostgreSQL.
-var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/operations.md")
+var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/nodes.md")
 
 func (e *env) backup() *cobra.Command {
 	c := &cobra.Command{

@@ -36,7 +36,7 @@ func TestPagesInABrowser(t *testing.T) {
 			p.says("Connect a vendor")
 			p.fits()
 			p.shot("guides")
-			p.do(chromedp.Navigate(srv.URL + "/docs/operations"))
+			p.do(chromedp.Navigate(srv.URL + "/docs/nodes"))
 			p.says("Behind a proxy")
 			p.see(`document.querySelectorAll(".guide .code .copy").length > 5`)
 			p.fits()

@@ -63,6 +63,7 @@ function openTarget(): void {
   const id = decodeURIComponent(location.hash.slice(1));
   const target = id ? document.getElementById(id) : null;
   if (!target) return;
+  if (target instanceof HTMLAnchorElement) return location.replace(target.href); // a section that has moved
   for (let at: Element | null = target; at; at = at.parentElement) {
     if (at instanceof HTMLDetailsElement) at.open = true;
   }
