@@ -125,7 +125,7 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 func TestTheGuideToConnectionsWorks(t *testing.T) {
 	t.Parallel()
 	var page string
-	for _, name := range []string{"connections", "http-tools", "connection-secrets"} {
+	for _, name := range []string{"http-tools", "connection-secrets", "connections"} {
 		text, err := os.ReadFile("../../docs/" + name + ".md")
 		if err != nil {
 			t.Fatal(err)
