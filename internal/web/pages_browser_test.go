@@ -50,7 +50,7 @@ func TestPagesInABrowser(t *testing.T) {
 			p := open(t, browser, srv.URL, "/", l)
 			p.allow("404")
 			p.do(chromedp.Navigate(srv.URL + "/nowhere"))
-			p.says("There is no such page")
+			p.says("Page not found")
 			p.fits()
 		})
 		t.Run("the explorer, "+l.name, func(t *testing.T) {
