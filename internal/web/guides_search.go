@@ -34,7 +34,7 @@ type excerptPart struct {
 }
 
 func guidesFailed() *stoa.Error {
-	return stoa.Errorf(stoa.CodeInternal, "the guides could not be laid out")
+	return stoa.Errorf(stoa.CodeInternal, "the guides could not be rendered")
 }
 
 // A searchWord is a word of a search.

@@ -96,5 +96,5 @@ copyButtons();
 openTarget();
 addEventListener("hashchange", openTarget);
 follow();
-// On a phone the contents would push the text far down.
-if (matchMedia("(max-width: 860px)").matches) document.querySelector(".contents")?.removeAttribute("open");
+// On a phone the contents would push the text far down; elsewhere they are beside it, and open without moving it.
+if (!matchMedia("(max-width: 860px)").matches) document.querySelector(".contents")?.setAttribute("open", "");
