@@ -15,7 +15,7 @@ import (
 )
 
 // abuseMemory is the maximum memory (VmHWM, in MiB) of the process after every attack of this
-// file. docs/operations.md promises it for the default limits; without limits the attacks
+// file. docs/capacity.md promises it for the default limits; without limits the attacks
 // used 2,400 to 10,300 MiB.
 const abuseMemory = 1024
 

@@ -27,7 +27,7 @@ import (
 const mcpPackages = "STOA_TEST_MCP"
 
 // leftOut lists the scenarios of the suite that the service does not pass by decision; see
-// docs/connections.md.
+// docs/connection-calls.md.
 var leftOut = []string{
 	"auth/client-credentials-jwt", "auth/enterprise-managed-authorization", "auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer", // other ways to authorize
 	"elicitation-sep1034-client-defaults",                                                                                               // answers questions to people with their defaults

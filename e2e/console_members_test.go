@@ -24,7 +24,7 @@ func TestAMemberJoinsInTheConsole(t *testing.T) {
 		if !strings.HasPrefix(address, url+"/join#inv_") {
 			t.Fatalf("the link is %q", address)
 		}
-		p.press("I have kept it")
+		p.press("Done")
 		p.says("Ada " + role)
 		return address
 	}
@@ -35,7 +35,7 @@ func TestAMemberJoinsInTheConsole(t *testing.T) {
 	p.press("Accept")
 	p.see(`location.pathname === "/console" && document.querySelector(".rail .who")?.innerText.includes("Ada owner")`)
 	p.do(chromedp.Navigate(owner))
-	p.says("This link has ended")
+	p.says("This link has expired")
 
 	p.do(chromedp.Navigate(url + "/console#/members"))
 	p.says("you")

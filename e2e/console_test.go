@@ -45,7 +45,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	p.fill("#task-message", "say: All is well.")
 	p.see(`document.querySelectorAll("dialog .instants li").length === 5`)
 	p.press("Schedule the task")
-	p.says("Nothing has run yet")
+	p.says("No runs yet")
 	p.see(`document.querySelectorAll(".facts .instants li").length === 5`)
 	p.press("Run now")
 	p.see(`[...document.querySelectorAll("td .badge")].some((b) => b.innerText.trim() === "completed")`)
@@ -83,7 +83,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 		t.Fatal(err)
 	}
 	element.Store(text)
-	p.press("I have kept it")
+	p.press("Done")
 	p.says("not opened yet")
 	embeds, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href`))
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	}
 	element.Store(fmt.Sprintf(`<script type="module">const token = %q; const fetch = async (...a) => { const r = await window.fetch(...a); document.title = "sent " + r.status; return r; };
 %s</script>`, strings.TrimSpace(told[0]), told[1]))
-	p.press("I have kept it")
+	p.press("Done")
 	p.do(chromedp.Navigate(elsewhere.URL))
 	p.see(`document.title === "sent 202"`)
 

@@ -278,10 +278,10 @@ func TestUnitIsTheDocumentedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range snippets(t, "docs/operations.md") {
+	for _, s := range snippets(t, "docs/install.md") {
 		if s.language == "ini" && s.text == string(unit) {
 			return
 		}
 	}
-	t.Error("deploy/stoa.service is not the unit in docs/operations.md")
+	t.Error("deploy/stoa.service is not the unit in docs/install.md")
 }

@@ -194,7 +194,7 @@ func TestAnApprovalThatNobodyGivesExpires(t *testing.T) {
 		}
 		<-time.After(session.ApprovalTime + time.Minute)
 		got := h.Until(r, s, stoa.SessionCompleted)
-		if len(results) != 2 || !strings.Contains(results[0].Content, "nobody decided in time") || !results[0].IsError {
+		if len(results) != 2 || !strings.Contains(results[0].Content, "no decision in time") || !results[0].IsError {
 			t.Errorf("the model was told %+v", results)
 		}
 		if c := callsOf(h, r, s)[0]; c.Outcome != stoa.OutcomeDenied || c.Decision != stoa.DecisionExpired || c.DecidedBy != "" || !c.StartedAt.IsZero() {

@@ -171,7 +171,7 @@ func (w *Worker) showAttached(ctx context.Context, accountID string, f stoa.Atta
 // error with a code.
 func (w *Worker) attachedImage(ctx context.Context, accountID string, f stoa.Attachment) (*stoa.Media, error) {
 	if f.Size > media.MaxImage {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "it has %d bytes, and images of at most %d bytes can be looked at.", f.Size, media.MaxImage)
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "it has %d bytes, and images can have at most %d bytes.", f.Size, media.MaxImage)
 	}
 	who, path, err := attachedPlace(accountID, f)
 	if err != nil {

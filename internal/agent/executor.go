@@ -104,7 +104,7 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 func (p *prompt) misfit(c *stoa.ExternalCall) error {
 	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Tool })
 	if at < 0 {
-		return errors.New("there is no tool of that name any more")
+		return errors.New("the tool no longer exists")
 	}
 	parameters, err := schema.ReadParameters(cmp.Or(p.external[at].Sent, p.external[at].Parameters))
 	if err != nil {

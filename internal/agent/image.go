@@ -67,7 +67,7 @@ func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path
 		}
 		return nil, notText
 	case file.Size > media.MaxImage:
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images of at most %d bytes can be looked at.", file.Path, file.MimeType, file.Size, media.MaxImage)
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images can have at most %d bytes.", file.Path, file.MimeType, file.Size, media.MaxImage)
 	}
 	release, err := w.images.Acquire(ctx, who.AccountID, imageSteps, imageSteps/2)
 	if err != nil {

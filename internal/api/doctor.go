@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"stoa/internal/contract"
@@ -117,7 +118,7 @@ func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 		return err
 	})
 	all := append(failing, waiting...)
-	c = attentionIf(len(all) > 0, fmt.Sprintf("%d connections are not ready (at most %d of each kind are counted). Their owners can see the reason at the connection.", len(all), diagnosisRows), "All connections are ready.")
+	c = attentionIf(len(all) > 0, fmt.Sprintf("%s not ready (at most %d of each kind are counted). Their owners can see the reason at the connection.", counted(len(all), "connection is", "connections are"), diagnosisRows), "All connections are ready.")
 	c.count, c.items = len(all), all
 	return c, err
 }
@@ -127,7 +128,7 @@ func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
 	if len(rows) == 0 && !s.Tools.Vault.CanSeal() {
 		return check{status: checkAttention, summary: "There is no key to encrypt secrets with, so webhooks and credentials for tools cannot be created: set secrets.keys."}, err
 	}
-	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be decrypted: their encryption key is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All %d stored secrets can be decrypted.", looked))
+	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be decrypted: their encryption key is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All stored secrets can be decrypted (%d).", looked))
 	for _, row := range rows[:min(len(rows), diagnosisItems)] {
 		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "Its kind is " + row.Kind + "."})
 	}
@@ -152,9 +153,17 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	if !oldest.IsZero() && oldest.UnixMicro() > 0 {
 		lag = max(0, time.Since(oldest))
 	}
-	c = attentionIf(n > 0 || len(failing) > 0 || lag > lateDelivery,
-		fmt.Sprintf("%d webhooks do not work, %d deliveries failed (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", len(failing), n, pending, lag.Round(time.Second), diagnosisRows),
-		fmt.Sprintf("All webhooks work, no delivery failed, and none of %d pending ones is late.", pending))
+	var problems []string
+	if len(failing) > 0 {
+		problems = append(problems, counted(len(failing), "webhook does not work", "webhooks do not work"))
+	}
+	if n > 0 {
+		problems = append(problems, counted(n, "delivery failed permanently", "deliveries failed permanently"))
+	}
+	if lag > lateDelivery {
+		problems = append(problems, fmt.Sprintf("the oldest of %s is %s late", counted(pending, "pending delivery", "pending deliveries"), lag.Round(time.Second)))
+	}
+	c = attentionIf(len(problems) > 0, fmt.Sprintf("%s (at most %d of each are counted).", strings.Join(problems, "; "), diagnosisRows), "All webhooks work, and no delivery is late.")
 	c.count, c.items = n+len(failing), append(failing, failed...)
 	return c, err
 }
@@ -171,7 +180,7 @@ func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
 	for _, k := range kinds {
 		c.count += int(k.Count)
 	}
-	c.summary = fmt.Sprintf("%d inputs are pending (at most %d are counted); the oldest are listed.", c.count, diagnosisRows)
+	c.summary = fmt.Sprintf("%s for a person or a program (at most %d are counted).", counted(c.count, "question or call waits", "questions and calls wait"), diagnosisRows)
 	return c, err
 }
 
@@ -184,7 +193,7 @@ func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
 	if _, none := s.Tools.ClientDocument(); none != nil && wanted {
 		return check{status: checkAttention, summary: "Connections use OAuth, but authorization servers cannot redirect back to the service: set publicUrl to its https address."}, err
 	}
-	return check{status: checkOK, summary: "The settings for OAuth are complete, or not required."}, err
+	return check{status: checkOK, summary: "publicUrl is set, or not required."}, err
 }
 
 func (s *Server) checkClock(ctx context.Context) (c check, err error) {
@@ -194,6 +203,14 @@ func (s *Server) checkClock(ctx context.Context) (c check, err error) {
 	}
 	return attentionIf(offset.Abs() > clockSkew+within, fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Synchronize them.", offset.Abs().Round(time.Millisecond)),
 		fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Check each node separately.", offset.Abs().Round(time.Millisecond))), nil
+}
+
+// counted returns a number with the words that follow one, or several.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // machine returns the checks of the machine.
@@ -261,7 +278,7 @@ func (s *Server) checkAlerts(ctx context.Context) (c check, err error) {
 		open, err = tx.Alerts(ctx, diagnosisRows)
 		return err
 	})
-	c = attentionIf(len(open) > 0, fmt.Sprintf("%d alerts are open (at most %d are counted).", len(open), diagnosisRows), "No alert is open.")
+	c = attentionIf(len(open) > 0, fmt.Sprintf("%s open (at most %d are counted).", counted(len(open), "alert is", "alerts are"), diagnosisRows), "No alert is open.")
 	c.count = len(open)
 	for _, a := range open[:min(len(open), diagnosisItems)] {
 		c.items = append(c.items, store.Finding{ID: a.Subject, Detail: a.Kind, Since: a.OpenedAt})

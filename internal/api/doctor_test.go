@@ -94,12 +94,12 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	var failing, unauthorized contract.Connection
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "gone", "url": "http://127.0.0.1:1"}).JSON(&failing)
 	c.WantError(stoa.CodeToolServer, "POST", "/api/v1/connections/"+failing.ID+"/refresh", nil)
-	attention("connections", "1 connections are not ready", 1, failing.ID)
+	attention("connections", "1 connection is not ready", 1, failing.ID)
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "login", "url": f.url, "auth": object{"type": "oauth"}}).JSON(&unauthorized)
 	attention("connections", "2 connections are not ready", 2, failing.ID, unauthorized.ID)
 	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // switched-off connections do not count
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": false})
-		attention("connections", "1 connections are not ready", 1, off.other)
+		attention("connections", "1 connection is not ready", 1, off.other)
 		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": true})
 	}
 
@@ -124,7 +124,7 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	sql(`UPDATE deliveries SET due_at = 1 WHERE status = 'pending'`)
 	attention("webhooks", "late", 0)
 	sql(`UPDATE deliveries SET status = 'failed', finished_at = 5 WHERE lease = ''`)
-	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "deliveries failed (dead letters)") {
+	if found := look()["webhooks"]; found.Status != "attention" || found.Count == 0 || len(found.Items) == 0 || !strings.HasPrefix(orNone(found.Items[0].ID), "dlv_") || !strings.Contains(found.Summary, "failed permanently") {
 		t.Errorf("%+v", found)
 	}
 

@@ -15,7 +15,7 @@ import (
 // sales returns the sale of credits, or CodeNotFound if none are sold.
 func (s *Server) sales() (*payment.Sales, error) {
 	if s.Sales == nil {
-		return nil, stoa.Errorf(stoa.CodeNotFound, "This service sells no credits. \"contact\" of GET /api/v1/meta says where to get some.")
+		return nil, stoa.Errorf(stoa.CodeNotFound, "This service does not sell credits. See \"contact\" in GET /api/v1/meta.")
 	}
 	return s.Sales, nil
 }

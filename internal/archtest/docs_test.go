@@ -12,7 +12,7 @@ import (
 )
 
 // TestLogKeysAreDocumented compares the keys of all log calls with the table of
-// docs/operations.md, in both directions, because people who search logs look them up there.
+// docs/monitoring.md, in both directions, because people who search logs look them up there.
 func TestLogKeysAreDocumented(t *testing.T) {
 	t.Parallel()
 	used := map[string]string{} // key → one place that logs it
@@ -27,7 +27,7 @@ func TestLogKeysAreDocumented(t *testing.T) {
 			return true
 		})
 	}
-	_, section, _ := strings.Cut(read(t, "docs/operations.md"), "\n### Log keys\n")
+	_, section, _ := strings.Cut(read(t, "docs/monitoring.md"), "\n### Log keys\n")
 	section, _, _ = strings.Cut(section, "\nChanged on ")
 	documented := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1) {
@@ -37,12 +37,12 @@ func TestLogKeysAreDocumented(t *testing.T) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(used)) {
 		if !documented[key] {
-			t.Errorf("%s logs %q, which the table \"Log keys\" of docs/operations.md does not have", used[key], key)
+			t.Errorf("%s logs %q, which the table \"Log keys\" of docs/monitoring.md does not have", used[key], key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(documented)) {
 		if used[key] == "" {
-			t.Errorf("docs/operations.md has the log key %q, which nothing logs", key)
+			t.Errorf("docs/monitoring.md has the log key %q, which nothing logs", key)
 		}
 	}
 }

@@ -215,7 +215,7 @@ func mayChange(by, key stoa.Key) error {
 		return nil
 	}
 	if err := Within(by, key); err != nil {
-		return stoa.Errorf(stoa.CodeScope, "The key %q may do more than yours, so yours cannot change or revoke it. Use a key with as many rights.", key.ID).Because(err)
+		return stoa.Errorf(stoa.CodeScope, "The key %q has scopes that yours lacks, so yours cannot change or revoke it. Use a key with the same scopes.", key.ID).Because(err)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (c *copier) markDatabase(ctx context.Context, s *side, source string) error
 				return err
 			}
 			if any {
-				return fmt.Errorf("it is not empty (there are rows in %s); a copy needs an empty database, or a schema of its own", name)
+				return fmt.Errorf("it is not empty (there are rows in %s); a copy needs an empty database, or a separate schema", name)
 			}
 		}
 		if err := plain.Write(ctx, func(tx *db.Tx) error {

@@ -134,7 +134,7 @@ func unpack(ctx context.Context, from io.Reader, dir string) (m Manifest, err er
 			return m, fmt.Errorf("%s is missing: %w", f.Name, err)
 		}
 		if head.Name != f.Name || head.Size != f.Bytes {
-			return m, fmt.Errorf("%s of %d bytes is there in place of %s of %d", head.Name, head.Size, f.Name, f.Bytes)
+			return m, fmt.Errorf("found %s with %d bytes instead of %s with %d", head.Name, head.Size, f.Name, f.Bytes)
 		}
 		sum, err := extract(r, filepath.Join(dir, f.Name))
 		if err != nil {

@@ -317,7 +317,7 @@ func TestProblemsOfSettings(t *testing.T) {
 		{"auto with a model twice", func(o *Options) { o.Auto = []string{"gamma-6-luna", "gamma-5.6-luna"} }, `auto[1]: gamma-6-luna is in the list twice`},
 		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which must not contain a gated model; set auto as well`},
 		{"an own model without a price", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
-		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Price{}}} }, `models.mine.family: a model of your own needs a family; any word will do, such as "local"`},
+		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Price{}}} }, `models.mine.family: your own model needs a family; any word will do, such as "local"`},
 		{"an own model nobody knows upstream", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"mine": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local"}}}}
 		}, `models.mine.routes[0].model: set the model of local that serves mine, for instance model: llama3.2`},
@@ -342,7 +342,7 @@ models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no
 models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life costs less (4) than for a short one (5); use at least that, or leave it out`},
 		{"an alias that is a model", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}}
-		}, `models.gamma-6-luna.aliases: "beta-3.1-pro" is a model of its own; an alias needs another name`},
+		}, `models.gamma-6-luna.aliases: "beta-3.1-pro" is the name of a model; choose another name for the alias`},
 		{"an alias of two models", func(o *Options) {
 			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"alpha-opus-5"}}}
 		}, `models.gamma-6-luna.aliases: "alpha-opus-5" is an alias of alpha-opus-5-5 already`},
@@ -353,7 +353,7 @@ models.gamma-6-luna.price.cacheWriteLong: writing to the cache for a long life c
 		}, `models.gamma-6-luna.routes[0].provider: there is no provider named "nobody"`},
 		{"a provider named sandbox", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "sandbox"}) }, `providers[5].name: "sandbox" is the built-in model's own name; choose another`},
 		{"a provider twice", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "local"}) }, `providers[5].name: there are two providers named "local"; rename one`},
-		{"an unknown sandbox mode", func(o *Options) { o.Sandbox = "maybe" }, `sandbox: "maybe" is none of auto, always, off`},
+		{"an unknown sandbox mode", func(o *Options) { o.Sandbox = "maybe" }, `sandbox: "maybe" must be auto, always or off`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			opts := served()

@@ -96,7 +96,7 @@ func (b *builder) addProviders() {
 		b.sandbox = true
 	case "off":
 	default:
-		b.problem("sandbox", "%q is none of auto, always, off", b.opts.Sandbox)
+		b.problem("sandbox", "%q must be auto, always or off", b.opts.Sandbox)
 	}
 }
 
@@ -167,7 +167,7 @@ func (b *builder) addOwn() {
 				b.problem(path, "an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128")
 				continue
 			case o.Family == "":
-				b.problem(path+".family", "a model of your own needs a family; any word will do, such as \"local\"")
+				b.problem(path+".family", "your own model needs a family; any word will do, such as \"local\"")
 				continue
 			case o.Price == nil:
 				b.problem(path+".price", "a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)")
@@ -294,7 +294,7 @@ func (b *builder) addAliases() {
 				case !isIdentifier(alias):
 					b.problem(path, "%q is not an identifier", alias)
 				case alias == Auto || isModel:
-					b.problem(path, "%q is a model of its own; an alias needs another name", alias)
+					b.problem(path, "%q is the name of a model; choose another name for the alias", alias)
 				case isAlias:
 					b.problem(path, "%q is an alias of %s already", alias, other)
 				}

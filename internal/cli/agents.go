@@ -49,7 +49,7 @@ func viewVersions() view {
 		{"Version", "version", count},
 		{"Model", "model", plain},
 		{"Drive", "driveAccess", plain},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 		{"Instructions", "instructions", flexible},
 	}}
 }
@@ -70,7 +70,7 @@ func accountCollection() collection {
 func keyCollection() collection { return collection{"/keys", "key_", "key", "keys", false} }
 
 // find resolves user input to an id. The input is an id, an external id, or a name that
-// exactly one object has; for keys, one active key.
+// exactly one object has, in the same case or else in any; for keys, one active key.
 func (p collection) find(ctx context.Context, call *client.Client, name string) (string, error) {
 	if strings.HasPrefix(name, p.prefix) {
 		return name, nil
@@ -91,7 +91,7 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 			return page.Data[0].ID, nil
 		}
 	}
-	var ids, names []string
+	var ids, alike, names []string
 	for row, err := range call.All(ctx, p.path, nil, 0) {
 		if err != nil {
 			return "", err
@@ -105,8 +105,13 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 		}
 		if n.Name == name {
 			ids = append(ids, n.ID)
+		} else if strings.EqualFold(n.Name, name) {
+			alike = append(alike, n.ID)
 		}
 		names = append(names, n.Name)
+	}
+	if len(ids) == 0 && len(alike) == 1 {
+		ids = alike
 	}
 	switch len(ids) {
 	case 0:
@@ -188,7 +193,7 @@ func agentFields() []field {
 
 // toolFlags adds the flags for the tools of an agent.
 func (e *env) toolFlags(c *cobra.Command) setter {
-	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a JSON `list`; @FILE reads a file, [] removes all")
+	own := c.Flags().String("tools", "", "the tools of your programs and of connections, as a JSON list; @FILE reads a file, [] removes all")
 	connections := c.Flags().StringArray("connection", nil, "the tools of a connection that it can call, as `NAME=TOOL,TOOL`; repeatable. Together with --tools this is the whole list")
 	return func(body map[string]any) error {
 		if *own != "" {

@@ -21,7 +21,7 @@ import (
 )
 
 // errPgDump is the error of backup and restore on PostgreSQL.
-var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/operations.md")
+var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/nodes.md")
 
 func (e *env) backup() *cobra.Command {
 	c := &cobra.Command{
@@ -34,7 +34,7 @@ protect it like the data directory. The keys that encrypt stored secrets and sea
 their names are printed. Use pg_dump to back up a store on PostgreSQL.`,
 		Example: "  stoa backup --data /var/lib/stoa /backups/stoa-$(date +%F).tar",
 	}
-	load := e.settings(c)
+	load := e.storeSettings(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := embedded(load)
 		if err != nil {
@@ -71,7 +71,7 @@ Inconsistent rows of the books are printed as by "stoa ledger verify", and the e
 is restored regardless.`,
 		Example: "  stoa restore --data /var/lib/stoa /backups/stoa-2026-11-20.tar",
 	}
-	load := e.settings(c)
+	load := e.storeSettings(c)
 	force := c.Flags().Bool("force", false, "replace the content of the data directory")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := embedded(load)

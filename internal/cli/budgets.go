@@ -75,10 +75,10 @@ changed; remove it and create another one.`,
 	settings := e.flags(c,
 		field{"scope", "scope", asChoice, "`account`, member, key, agent, embed or end_user"},
 		field{"subject", "subject", asText, "the `id` of the member, key, agent or embed, or the end user; '*' limits each one separately"},
-		field{"period", "period", asText, "`day`, week, month or total"},
+		field{"period", "period", asText, "the length of a `period`: day, week, month or total"},
 		field{"time-zone", "timeZone", asText, "the `zone` at whose midnights periods begin, such as Europe/Vienna; default: UTC"},
 		field{"limit", "limitMicro", asCredits, "what may be spent in a period, in `credits`"},
-		field{"at-cap", "atCap", asText, "`shorten` (the default: calls may write less output) or refuse"},
+		field{"at-cap", "atCap", asText, "what happens at the limit: shorten (the default: calls may write less output) or refuse"},
 	)
 	marks := c.Flags().IntSlice("notify-at", nil, "marks in `percent` of the limit at which webhooks receive budget.threshold")
 	sends(c, "notify-at", "notifyAt")

@@ -119,14 +119,18 @@ func TestAnAuthorizationThatFailsEnds(t *testing.T) {
 	}
 }
 
-// TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
+// TestTheGuideToConnectionsWorks runs the commands of the guides to connections against the
 // demo server, in their order, with the server's address and hashes instead of those of
 // the page.
 func TestTheGuideToConnectionsWorks(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/connections.md")
-	if err != nil {
-		t.Fatal(err)
+	var page string
+	for _, name := range []string{"http-tools", "connection-secrets", "connections"} {
+		text, err := os.ReadFile("../../docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page += string(text)
 	}
 	server := httptest.NewServer(httptool.Demo(mcp.Demo(false)))
 	defer server.Close()
@@ -140,13 +144,13 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		tools.PublicURL = "http://127.0.0.1:1"
 	}})
 	operations := filepath.Join(t.TempDir(), "operations.json")
-	_, block, _ := strings.Cut(string(page), "```json\n")
+	_, block, _ := strings.Cut(page, "```json\n")
 	block, _, _ = strings.Cut(block, "```")
 	if err := os.WriteFile(operations, []byte(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	hashes, ran := map[string]string{}, 0 // by those of the page
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		command, ok := strings.CutPrefix(strings.TrimSpace(line), "stoa ")
 		verb, _, _ := strings.Cut(command, " ")
 		if !ok || !slices.Contains([]string{"connections", "secrets", "agents", "sessions", "tools"}, verb) {

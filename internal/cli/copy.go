@@ -28,7 +28,7 @@ With --check nothing is changed: it prints the pending migrations, and the exit 
 This is allowed while the server runs.`,
 		Example: "  stoa migrate --data /var/lib/stoa\n  stoa migrate --check --config /etc/stoa/stoa.yaml",
 	}
-	load := e.settings(c)
+	load := e.storeSettings(c)
 	check := c.Flags().Bool("check", false, "change nothing; exit with 1 if there are pending migrations")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()

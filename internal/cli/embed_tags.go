@@ -19,7 +19,7 @@ func viewTags() view {
 		{"Enabled", "enabled", plain},
 		{"Origins", "allowedOrigins", flexible},
 		{"Refused", "refusedRequests", count},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 	}}
 }
 
@@ -42,7 +42,7 @@ func viewTag() view {
 		{"Credentials", "credentials", plain},
 		{"Preview", "previewUrl", plain},
 		{"Snippet", "snippet", plain},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 	}}
 }
 
@@ -67,7 +67,7 @@ id, or a unique name.`)
 			long: `Create a script tag and print its line of HTML, alone on standard output. Paste it into your page as it is: it
 can be used any number of times, on the pages of its --origin.`,
 			example: "  stoa embeds tags create support --origin https://www.example.com\n  stoa embeds tags create support --origin https://www.example.com --accent '#1a7f5a' --max-credits 0.5",
-			op:      "POST /api-agents/{AGENT}/embed-tags", fields: settings, extra: own, print: e.printTag("Made"),
+			op:      "POST /api-agents/{AGENT}/embed-tags", fields: settings, extra: own, print: e.printTag("Created"),
 			needs: []string{"allowedOrigins"}, missing: "an --origin is required: a page that can show it",
 		},
 		verb{
@@ -128,10 +128,14 @@ func (e *env) tagsDelete() *cobra.Command {
 		if !strings.HasPrefix(args[0], "pub_") {
 			return usagef("%q is not the id of a script tag; ids begin with pub_", args[0])
 		}
+		path += "/embed-tags/" + url.PathEscape(args[0])
+		if _, err := existing(ctx, call, path); err != nil && !*yes {
+			return err
+		}
 		if err := e.confirm(*yes, "Delete the script tag %s and end its chats?", args[0]); err != nil {
 			return err
 		}
-		if _, err := call.JSON(ctx, http.MethodDelete, path+"/embed-tags/"+url.PathEscape(args[0]), nil, nil, nil); err != nil {
+		if _, err := call.JSON(ctx, http.MethodDelete, path, nil, nil, nil); err != nil {
 			return err
 		}
 		e.say("Deleted %s.", args[0])

@@ -37,7 +37,7 @@ func viewEmbed(schema string) view {
 		{"Last message", "lastMessageAt", when},
 		{"Chat ends", "chatExpiresAt", when},
 		{"Revoked", "revokedAt", when},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 	}}
 }
 
@@ -204,11 +204,21 @@ func (e *env) embedsRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		paths := make([]string, len(kinds)-1)
+		for i, id := range args[1:] {
+			paths[i] = agentCollection().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			if *yes {
+				continue
+			}
+			if _, err := existing(c.Context(), call, paths[i]); err != nil {
+				return err
+			}
+		}
 		if err := e.confirm(*yes, "Revoke %s and end the chat?", list(args[1:], "the embed", "embeds")); err != nil {
 			return err
 		}
 		for i, id := range args[1:] {
-			path := agentCollection().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			path := paths[i]
 			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // help prints the description of a command, its usage, and an example.
@@ -38,7 +39,7 @@ func helpText(c *cobra.Command, s style, columns int) string {
 		}
 	}
 	if flags := c.LocalFlags(); flags.HasAvailableFlags() {
-		fmt.Fprintf(&b, "\n%s\n%s", s.bold("Flags"), flags.FlagUsagesWrapped(columns))
+		fmt.Fprintf(&b, "\n%s\n%s", s.bold("Flags"), typed(flags).FlagUsagesWrapped(columns))
 	}
 	if c.Example != "" {
 		fmt.Fprintf(&b, "\n%s\n%s\n", s.bold("Examples"), c.Example)
@@ -48,6 +49,29 @@ func helpText(c *cobra.Command, s style, columns int) string {
 	}
 	return b.String()
 }
+
+// typed returns the flags with the kind of their value as a word, where their help does not mark one in back quotes.
+func typed(flags *pflag.FlagSet) *pflag.FlagSet {
+	words := map[string]string{"string": "text", "int": "number", "int64": "number", "float64": "number", "strings": "list", "stringSlice": "list", "stringArray": "text"}
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	shown.SortFlags = flags.SortFlags
+	flags.VisitAll(func(f *pflag.Flag) {
+		one := *f
+		if word := words[f.Value.Type()]; word != "" && !strings.Contains(f.Usage, "`") {
+			one.Value = typedValue{f.Value, word}
+		}
+		shown.AddFlag(&one)
+	})
+	return shown
+}
+
+// A typedValue is the value of a flag with another word for its kind.
+type typedValue struct {
+	pflag.Value
+	word string
+}
+
+func (v typedValue) Type() string { return v.word }
 
 // wrap breaks paragraphs into lines of at most columns columns. Indented lines are
 // unchanged.

@@ -94,7 +94,7 @@ func keyFields() []field {
 		{"name", "name", asText, "the purpose of the key"},
 		{"scope", "scopes", asWords, "the permissions, such as responses or drive:read; default: those of the current key, without operator scopes"},
 		{"expires", "expiresAt", asTime, "the `time` when it expires: 30d, 12h, or 2026-12-31"},
-		{"requests-per-minute", "requestsPerMinute", asNumber, "an own limit, in addition to the plan's"},
+		{"requests-per-minute", "requestsPerMinute", asNumber, "a limit of the key, in addition to that of the plan"},
 		{"credits-per-day", "maxCreditsMicroPerDay", asCredits, "the daily cap (UTC), in `credits`"},
 		{"model", "models", asWords, "only this `model` or pattern, such as 'alpha-*'; repeatable; default: all"},
 		{"network", "networks", asWords, "only requests from this `block` of addresses, such as 203.0.113.0/24; repeatable; default: all"},
@@ -113,10 +113,7 @@ this to replace a lost first key. Such a key has all permissions, for the owner 
 		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
 	}
 	settings, o := e.flags(c, keyFields()...), e.output(c)
-	load := e.settings(c)
-	for _, flag := range []string{"listen", "public-url", "sandbox", "log-format", "log-level", "durability"} {
-		_ = c.Flags().MarkHidden(flag) // they exist
-	}
+	load := e.storeSettings(c)
 	account := c.Flags().String("account", "", "with --data: `id` of the account; default: the oldest, which is the owner's")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags(); f.Changed("data") || f.Changed("database") || f.Changed("config") {

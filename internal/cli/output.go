@@ -170,6 +170,10 @@ func (o *output) format(c column, row any, human, aligned bool) string {
 			return oneLine(scheduleText(v))
 		case instants:
 			return instantsText(v, text(row, "schedule.timezone"))
+		case state:
+			if v == "enabled" && text(row, "failingSince") != "" { // a webhook
+				return "failing"
+			}
 		}
 	}
 	switch v := v.(type) {

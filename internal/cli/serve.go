@@ -42,6 +42,15 @@ func (e *env) settingsBy(c *cobra.Command, read func(config.Flags, func(string) 
 	}
 }
 
+// storeSettings is like [env.settings] for a command that works on a store: the help omits the flags of the service.
+func (e *env) storeSettings(c *cobra.Command) func() (config.Config, error) {
+	load := e.settings(c)
+	for _, flag := range []string{"listen", "admin-listen", "durability", "public-url", "extensions", "sandbox", "log-format", "log-level"} {
+		_ = c.Flags().MarkHidden(flag) // they exist
+	}
+	return load
+}
+
 func (e *env) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the service", Args: noArgs,

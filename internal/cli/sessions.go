@@ -290,7 +290,7 @@ func (x sessionContext) tellAnswer(options []string) {
 // credentialFlag adds the flag for the sessions' own secrets.
 func credentialFlag(whose string) adder {
 	return func(c *cobra.Command) setter {
-		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; repeatable")
+		pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` "+whose+", by id or name; repeatable")
 		return func(body map[string]any) error {
 			if c.Flags().Changed("credential") {
 				body["credentials"] = lookup(func(ctx context.Context, call *client.Client) (any, error) { return credentials(ctx, call, *pairs) })

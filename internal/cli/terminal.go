@@ -70,7 +70,7 @@ func (s style) status(word string) string {
 		return s.paint("32", word)
 	case "queued", "running", "waiting_for_input", "paused", "in_progress", "incomplete", "pending", "replaced":
 		return s.paint("33", word)
-	case "failed", "cancelled", "revoked", "expired", "suspended", "skipped", "deleted":
+	case "failed", "failing", "unreachable", "cancelled", "revoked", "expired", "suspended", "skipped", "deleted":
 		return s.paint("31", word)
 	}
 	return word

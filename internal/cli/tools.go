@@ -44,7 +44,7 @@ func viewCall() view {
 		{"Session", "sessionId", plain},
 		{"Turn", "turn", count},
 		{"Input", "inputId", plain},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 		{"Handed out", "startedAt", when},
 		{"Finished", "finishedAt", when},
 		{"Expires", "expiresAt", when},

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -221,11 +223,23 @@ func (v verb) path(words, args []string) string {
 // remove deletes the objects of the last argument, after a confirmation.
 func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, typed, ids []string, query url.Values, yes bool) error {
 	last := len(words) - 1
-	if err := e.confirm(yes, "%s", v.ask(typed[last:])); err != nil {
-		return err
-	}
 	if err := v.resolve(ctx, call, words, ids, true); err != nil {
 		return err
+	}
+	if !yes {
+		shown := slices.Clone(typed[last:])
+		for i, id := range ids[last:] {
+			name, err := existing(ctx, call, v.path(words, append(ids[:last:last], id)))
+			if err != nil {
+				return err
+			}
+			if name != "" {
+				shown[i] = strconv.Quote(name)
+			}
+		}
+		if err := e.confirm(false, "%s", v.ask(shown)); err != nil {
+			return err
+		}
 	}
 	for _, id := range ids[last:] {
 		if _, err := call.JSON(ctx, http.MethodDelete, v.path(words, append(ids[:last:last], id)), query, nil, nil); err != nil {
@@ -240,6 +254,20 @@ func (v verb) remove(ctx context.Context, e *env, call *client.Client, words, ty
 		}
 	}
 	return nil
+}
+
+// existing returns the name or the title of the object at a path, or "". Its only error is that of an object that
+// does not exist: a key that may delete need not be able to read.
+func existing(ctx context.Context, call *client.Client, path string) (string, error) {
+	var found struct {
+		Name  string `json:"name"`
+		Title string `json:"title"`
+	}
+	_, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &found)
+	if refused := (*client.Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return "", err
+	}
+	return cmp.Or(found.Name, found.Title), nil
 }
 
 // asks returns the question before a DELETE: format with the objects, in the singular

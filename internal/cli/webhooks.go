@@ -27,7 +27,7 @@ func viewHook() view {
 		{"Failing since", "failingSince", when},
 		{"Failed deliveries", "failedDeliveries", count},
 		{"Last success", "lastSuccessAt", when},
-		{"Made", "createdAt", when},
+		{"Created", "createdAt", when},
 	}}
 }
 

@@ -230,7 +230,7 @@ func (c *checker) durations() {
 		{"retention.audit", c.Retention.Audit, MinAudit},
 	} {
 		if d.value != 0 && d.value < d.least {
-			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))
+			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them forever", d.value, d.least/(24*time.Hour))
 		}
 	}
 	if keep := c.Requests.Keep; keep != 0 && (keep < time.Hour || keep > 10*365*24*time.Hour) {

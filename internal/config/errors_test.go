@@ -145,11 +145,11 @@ func TestProblems(t *testing.T) {
 		{name: "a duration out of range", yaml: "keepAlive: 1ms\n", want: `stoa.yaml:1:12: keepAlive: 1ms is out of range; use 1s to 10m0s`},
 		{
 			name: "a retention of receipts that is too short", yaml: "retention: {receipts: 7d}\n",
-			want: `stoa.yaml:1:23: retention.receipts: 168h0m0s is too short; use 30d or more, or 0 to keep them for ever`,
+			want: `stoa.yaml:1:23: retention.receipts: 168h0m0s is too short; use 30d or more, or 0 to keep them forever`,
 		},
 		{
 			name: "a retention below zero", yaml: "retention: {events: -1h}\n",
-			want: `stoa.yaml:1:21: retention.events: -1h0m0s is too short; use 1d or more, or 0 to keep them for ever`,
+			want: `stoa.yaml:1:21: retention.events: -1h0m0s is too short; use 1d or more, or 0 to keep them forever`,
 		},
 		{
 			name: "a limit of nothing", yaml: "limits: {driveFiles: 0}\n",
@@ -250,7 +250,7 @@ func TestProblems(t *testing.T) {
 			env: []string{"K1=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
 			want: `stoa.yaml:1:41: secrets.keys[1].id: there are two keys named "a"; rename one that has encrypted nothing yet` + "\n" +
 				`stoa.yaml:1:59: secrets.keys[2].id: "file-1" is not a valid key name; use lowercase letters, digits, - and _, and do not begin with file-` + "\n" +
-				`stoa.yaml:1:77: secrets.keys[3]: the key is in a variable or in a file: set env or file, and one of them alone`,
+				`stoa.yaml:1:77: secrets.keys[3]: the key is in a variable or in a file: set either env or file`,
 		},
 		{
 			name: "a key of secrets that is none", yaml: "secrets: {keys: [{id: a, env: K1}, {id: b, env: K2}]}\n", env: []string{"K1=0011"},

@@ -107,7 +107,7 @@ func (c *checker) payments() {
 		at := fmt.Sprintf("%s.webhookSecrets[%d]", path, i)
 		switch secret := or(w.secret); {
 		case (w.Env == "") == (w.File == ""):
-			c.problem(at, "set env or file, and not both")
+			c.problem(at, "set either env or file")
 		case secret != "" && !stripeSecret.MatchString(secret):
 			c.problem(at, "this is not the signing secret of an endpoint; they begin with whsec_")
 		}

@@ -56,7 +56,7 @@ func (c *checker) secretsKeys() {
 		case seen[k.ID]:
 			c.problem(path+".id", "there are two keys named %q; rename one that has encrypted nothing yet", k.ID)
 		case (k.Env == "") == (k.File == ""):
-			c.problem(path, "the key is in a variable or in a file: set env or file, and one of them alone")
+			c.problem(path, "the key is in a variable or in a file: set either env or file")
 		}
 		seen[k.ID] = true
 		if k.Value() == "" {

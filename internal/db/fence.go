@@ -17,7 +17,7 @@ type Fence struct {
 
 // ErrFenced is in the chain of the error of a write transaction that [Config.Fence]
 // has ended. Nothing was written.
-var ErrFenced = errors.New("db: this process may not write any more")
+var ErrFenced = errors.New("db: this process must not write any more")
 
 // isFenced reports whether a fence has failed.
 func isFenced(err error) bool {

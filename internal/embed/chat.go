@@ -49,9 +49,9 @@ func problemOf(code stoa.Code, retryable bool) Problem {
 	case codeCreditLimit:
 		return Problem{"This chat has reached its limit.", false}
 	case "content_filter", stoa.CodeInvalidPrompt:
-		return Problem{"There is no answer to this. Ask in another way.", false}
+		return Problem{"This cannot be answered. Try asking in another way.", false}
 	}
-	return Problem{"There is no answer at the moment.", retryable}
+	return Problem{"No answer at the moment. Try again later.", retryable}
 }
 
 // begun returns the session of a chat; nil before its first message.

@@ -38,7 +38,7 @@ func laughs(lines int) string {
 // largest size.
 func TestLimitsOfDocumentsAreTold(t *testing.T) {
 	// Not parallel: it measures the memory that the process allocates.
-	docs, err := os.ReadFile("../../docs/connections.md")
+	docs, err := os.ReadFile("../../docs/connection-calls.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type document struct {
 	swagger   bool   // Swagger 2.0
 }
 
-var errNoServer = errors.New("the document does not name its server: give the connection a url")
+var errNoServer = errors.New("the document does not name its server: set the url of the connection")
 
 // server returns the server's address in the document: the first of its servers, or else the
 // one that all paths have.

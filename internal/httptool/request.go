@@ -78,7 +78,7 @@ func (p *plan) request(d remote.Definition, base string, arguments json.RawMessa
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(arguments, &given); err != nil {
-		return nil, errors.New("the arguments are no JSON object")
+		return nil, errors.New("the arguments are not a JSON object")
 	}
 	out := &made{headers: map[string]string{}}
 	inPath, query, members := map[string]string{}, []string{}, map[string]json.RawMessage{}
@@ -116,7 +116,7 @@ func (p *plan) request(d remote.Definition, base string, arguments json.RawMessa
 		case "header":
 			v := strings.Join(values, ",")
 			if len(v) > maxHeaderValue || !remote.HeaderValue(v) {
-				return nil, fmt.Errorf("the argument %q goes into a header: it has printable ASCII alone, no space at an end, and at most %d characters", name, maxHeaderValue)
+				return nil, fmt.Errorf("the argument %q is sent in a header: it can have only printable ASCII, no spaces at its ends, and at most %d characters", name, maxHeaderValue)
 			}
 			out.headers[to.Name] = v
 		case "path":
@@ -158,7 +158,7 @@ func checkArguments(d remote.Definition, arguments json.RawMessage) error {
 		return fmt.Errorf("the schema of the arguments cannot be used: %w", err)
 	}
 	if err := parameters.Check(string(arguments)); err != nil {
-		return fmt.Errorf("the arguments are not as the tool wants them: %w", err)
+		return fmt.Errorf("the arguments do not match the schema of the tool: %w", err)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func plainValues(raw json.RawMessage) ([]string, error) {
 	case raw[0] == '"':
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, errors.New("is no text")
+			return nil, errors.New("is not a text")
 		}
 		return []string{text}, nil
 	case raw[0] != '[':
@@ -182,7 +182,7 @@ func plainValues(raw json.RawMessage) ([]string, error) {
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, errors.New("is no list")
+		return nil, errors.New("is not a list")
 	}
 	all := []string{}
 	for _, item := range list {

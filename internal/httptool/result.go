@@ -38,7 +38,7 @@ func (p *plan) text(contentType string, body []byte, cut bool) string {
 	case isJSON:
 		note = "(The server says that this is JSON, and it cannot be read as that.)\n"
 	case p.Result.Pointer != "":
-		note = "(The reply is no JSON, so the part that is wanted was not looked for.)\n"
+		note = "(The reply is not JSON, so no part of it was selected.)\n"
 	}
 	if !isText(kind, body) {
 		if cut {

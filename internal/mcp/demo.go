@@ -26,7 +26,7 @@ func Demo(legacy bool) http.Handler {
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
 	}, notes.search)
 	sdk.AddTool(server, &sdk.Tool{
-		Name: "put_note", Title: "Write a note", Description: "Writes a note under a name, in place of the one that is there.",
+		Name: "put_note", Title: "Write a note", Description: "Writes a note under a name, and replaces an existing one.",
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
 	}, notes.put)
 	sdk.AddTool(server, &sdk.Tool{

@@ -141,7 +141,7 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	}
 	result := resultOf(x.result)
 	if asked {
-		result.Text = "(The server asked the person a question first. It was cancelled: this service asks nobody.)\n" + result.Text
+		result.Text = "(The server asked the person a question first. It was cancelled: this service does not ask people.)\n" + result.Text
 	}
 	if x.cut > 0 {
 		result.Bytes, result.Text = x.cut, remote.CutNote(x.cut)+result.Text

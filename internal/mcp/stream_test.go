@@ -239,7 +239,7 @@ func TestAQuestionIsCancelled(t *testing.T) {
 		if len(ids) != c.calls || c.calls == 2 && (ids[0] == ids[1] || !strings.Contains(sent[1], "a:{cancel}") || strings.HasSuffix(sent[1], "s1") != (c.state != "") || sent[0] != "map[]none") {
 			t.Errorf("%+v: calls %q with %q", c, ids, sent)
 		}
-		if c.end != "" && (failed != nil || !strings.HasSuffix(got.Text, "cancelled: this service asks nobody.)\ndone")) || c.end == "" && (failed == nil || failed.Class != remote.Refused || !strings.Contains(failed.Message, "question")) {
+		if c.end != "" && (failed != nil || !strings.HasSuffix(got.Text, "cancelled: this service does not ask people.)\ndone")) || c.end == "" && (failed == nil || failed.Class != remote.Refused || !strings.Contains(failed.Message, "question")) {
 			t.Errorf("%+v: %+v, %v", c, got, failed)
 		}
 	}

@@ -224,7 +224,7 @@ func answer(req *http.Request, text []byte) *http.Response {
 
 var (
 	errNotProtocol = errors.New("the server's reply is not a message of the protocol")
-	errQuestion    = errors.New("the server did not do it: it first wants the answer to a question, which this service does not give")
+	errQuestion    = errors.New("the server did not do it: it first requires the answer to a question, which this service does not answer")
 	errNoReply     = errors.New("the server's stream ended without the reply")
 )
 

@@ -320,7 +320,7 @@ func (p *parser) tools() error {
 	n := 0
 	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
 	if err == nil && n > 0 {
-		return unsupported("tools", "Tool calling is not supported on this endpoint. Leave \"tools\" out or send an empty array.")
+		return unsupported("tools", "Tool calling is switched off: the operator can enable the extension \"tools\". Leave \"tools\" out or send an empty array.")
 	}
 	return err
 }
@@ -332,14 +332,14 @@ func (p *parser) toolChoice() error {
 		return p.functionChoice()
 	}
 	if p.dec.PeekKind() == '{' {
-		return p.refuse(name, "Tool calling is not supported on this endpoint. Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
+		return p.refuse(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
 	}
 	s, err := p.text(name)
 	if err != nil {
 		return err
 	}
 	if s != "auto" && s != "none" {
-		return unsupportedValue(name, "Tool calling is not supported on this endpoint. Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
+		return unsupportedValue(name, "Tool calling is switched off: the operator can enable the extension \"tools\". Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
 	}
 	if s == "none" {
 		p.req.echo.toolChoice = `"none"`

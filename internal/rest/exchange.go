@@ -298,7 +298,7 @@ func hasToken(lists []string, token string) bool {
 
 func notFound(r *http.Request) error {
 	if r.URL.Path == Prefix+"/models" || strings.HasPrefix(r.URL.Path, Prefix+"/models/") {
-		return stoa.Errorf(stoa.CodeNotFound, "This service has no model listing endpoint. GET /api/v1/meta names the models.")
+		return stoa.Errorf(stoa.CodeNotFound, "There is no list of models at this path. GET /api/v1/meta names the models; the operator can enable the extension \"models\".")
 	}
 	return stoa.Errorf(stoa.CodeNotFound, "There is nothing at this path. GET /api/v1/openapi.json lists the paths.")
 }

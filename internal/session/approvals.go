@@ -162,9 +162,9 @@ func (t *Transition) waitsFor(in *stoa.Input) bool {
 func listed(in *stoa.Input, req AnswerRequest) (list []CallDecision, err error) {
 	switch {
 	case req.Answer+req.Choice != "" || len(req.Outputs) > 0 || req.Decision != "" && len(req.Decisions) > 0:
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes \"decisions\", or one \"decision\" for all its calls, and nothing else.", in.Kind).At("decisions")
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only \"decisions\", or one \"decision\" for all its calls.", in.Kind).At("decisions")
 	case req.Decision == "" && len(req.Decisions) == 0:
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"decisions\", or one \"decision\" for all its calls.", in.Kind).At("decisions")
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"decisions\", or one \"decision\" for all its calls.", in.Kind).At("decisions")
 	case req.Decision == "":
 		return req.Decisions, nil
 	}
@@ -220,7 +220,7 @@ func (t *Transition) deny(c *stoa.ExternalCall, decision stoa.Decision, by, comm
 	c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = decision, by, t.tx.Now, comment
 	text := "Not approved: nothing was done."
 	if decision == stoa.DecisionExpired {
-		text = "Not approved: nobody decided in time. Nothing was done."
+		text = "Not approved: there was no decision in time. Nothing was done."
 	}
 	if why != "" {
 		why = "\nWhoever decided wrote: " + why

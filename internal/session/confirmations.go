@@ -36,9 +36,9 @@ func (t *Transition) confirmation(in *stoa.Input, req AnswerRequest) (changed bo
 	case req.EmbedID == "":
 		return false, stoa.Errorf(stoa.CodeNotWaiting, "The session waits for its visitor, and only the visitor can confirm this call. To end the wait, cancel the session.").At("inputId")
 	case req.Answer+req.Choice != "" || len(req.Outputs)+len(req.Decisions) > 0:
-		return false, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes one \"decision\", and nothing else.", in.Kind).At("decision")
+		return false, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only one \"decision\".", in.Kind).At("decision")
 	case d == "":
-		return false, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"decision\".", in.Kind).At("decision")
+		return false, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"decision\".", in.Kind).At("decision")
 	case d != stoa.DecisionApprove && d != stoa.DecisionReject:
 		return false, stoa.Errorf(stoa.CodeInvalidValue, "The decision must be \"approve\" or \"reject\".").At("decision")
 	case len(in.Calls) != 1: // a newer input asks the visitor again

@@ -362,10 +362,10 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 // onlyOutputs returns an error unless a request has outputs and nothing else.
 func onlyOutputs(req AnswerRequest) error {
 	if req.Answer+req.Choice+req.Decision != "" || len(req.Decisions) > 0 {
-		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes only \"outputs\".", stoa.InputToolCall).At("outputs")
+		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q accepts only \"outputs\".", stoa.InputToolCall).At("outputs")
 	}
 	if len(req.Outputs) == 0 {
-		return stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"outputs\".", stoa.InputToolCall).At("outputs")
+		return stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires \"outputs\".", stoa.InputToolCall).At("outputs")
 	}
 	return nil
 }
@@ -373,22 +373,22 @@ func onlyOutputs(req AnswerRequest) error {
 // value returns the answer to an input, or an error if it does not fit the input's kind.
 func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	if len(req.Outputs) > 0 {
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no outputs.", in.Kind).At("outputs")
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q does not accept outputs.", in.Kind).At("outputs")
 	}
 	if len(req.Decisions) > 0 {
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no decisions.", in.Kind).At("decisions")
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q does not accept decisions.", in.Kind).At("decisions")
 	}
 	given := map[string]string{"answer": req.Answer, "choice": req.Choice, "decision": req.Decision}
 	want := map[string]string{stoa.InputQuestion: "answer", stoa.InputChoice: "choice", stoa.InputApproval: "decision"}[in.Kind]
 	for _, name := range []string{"answer", "choice", "decision"} {
 		if given[name] != "" && name != want {
-			return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes %q, not %q.", in.Kind, want, name).At(name)
+			return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q requires %q, not %q.", in.Kind, want, name).At(name)
 		}
 	}
 	value := given[want]
 	switch {
 	case value == "":
-		return "", stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes %q.", in.Kind, want).At(want)
+		return "", stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q requires %q.", in.Kind, want).At(want)
 	case in.Kind == stoa.InputChoice && !slices.Contains(in.Options, value):
 		return "", stoa.Errorf(stoa.CodeInvalidValue, "The choice must be one of the options, exactly as written: %q.", in.Options).At(want)
 	case in.Kind == stoa.InputApproval && value != "approve" && value != "reject":

@@ -26,9 +26,10 @@ func scanFinding(rows *sql.Rows) (f Finding, err error) {
 }
 
 // FailingConnections returns enabled connections of all accounts whose newest exchange
-// failed, with the code of the failure.
+// failed, with the code of the failure, and those that were never checked.
 func (tx *Tx) FailingConnections(ctx context.Context, limit int) ([]Finding, error) {
-	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' AND enabled = 1 ORDER BY account_id, id LIMIT $1`, limit)
+	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || CASE WHEN error_code = '' THEN 'never checked; refresh it' ELSE error_code END, checked_at
+		FROM connections WHERE (error_code <> '' OR checked_at = 0 AND oauth = '') AND enabled = 1 ORDER BY account_id, id LIMIT $1`, limit)
 }
 
 // UnauthorizedConnections returns enabled connections of all accounts that need an
@@ -47,7 +48,7 @@ func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []F
 	for _, r := range rows {
 		var o OAuth
 		if r.has == "" && json.Unmarshal([]byte(r.oauth), &o) == nil && o.Grant == GrantCode {
-			r.f.Detail += ": nobody has authorized it"
+			r.f.Detail += ": not authorized"
 			found = append(found, r.f)
 		}
 	}

@@ -270,7 +270,7 @@ func (tx *Tx) SetOwnCredentials(ctx context.Context, accountID, ownerID string, 
 		return err
 	}
 	if len(own) > MaxOwnCredentials {
-		return stoa.Errorf(stoa.CodeInvalidValue, "At most %d credentials are taken.", MaxOwnCredentials).At("credentials")
+		return stoa.Errorf(stoa.CodeInvalidValue, "At most %d credentials are accepted.", MaxOwnCredentials).At("credentials")
 	}
 	for connection, secret := range own {
 		if _, err := tx.Exec(ctx, `INSERT INTO own_credentials (account_id, owner_id, connection_id, secret_id) VALUES ($1, $2, $3, $4)`, accountID, ownerID, connection, secret); err != nil {

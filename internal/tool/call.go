@@ -98,7 +98,7 @@ func RefusalOf(reason string) *Refusal {
 // reasons contains the sentences for the model about refused calls.
 var reasons = map[string]string{
 	stoa.WithheldMissing:      "The tool is not there any more; nothing was done.",
-	stoa.WithheldChanged:      "The definition of the tool has changed, and nobody has approved the new one; nothing was done.",
+	stoa.WithheldChanged:      "The definition of the tool has changed, and the new one is not approved; nothing was done.",
 	stoa.WithheldUnapproved:   "The tool is not approved; nothing was done.",
 	stoa.WithheldDisabled:     "The connection of the tool is switched off; nothing was done.",
 	stoa.WithheldVisitor:      "The tool is not for visitors; nothing was done.",

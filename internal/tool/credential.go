@@ -44,7 +44,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	switch {
 	case id != "":
 	case c.PerSession == store.PerSessionRequired && own != nil:
-		return none, withheld("The connection requires a secret of the session, which has none.", nil)
+		return none, withheld("The connection requires a secret of the session, and the session does not have one.", nil)
 	case c.OAuth != nil:
 		return t.token(ctx, c, "")
 	default:

@@ -122,7 +122,7 @@ func TestACallIsApprovedInItsSession(t *testing.T) {
 			p.fits()
 			p.shot("session")
 			p.press("Approve")
-			p.says("Give the output") // now a program has to do it
+			p.says("Send the output") // now a program has to do it
 			if got := st.calls(t, path)[0].Approval.MustGet(); got.Decision != "approve" {
 				t.Errorf("%+v", got)
 			}
@@ -148,7 +148,7 @@ func TestAnExpiredCallIsResolved(t *testing.T) {
 			}
 			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
 			p.choose("#filter-outcome", "ok")
-			p.says("Nothing fits the filter")
+			p.says("No matches")
 			p.choose("#filter-outcome", "expired")
 			p.press("Resolve")
 			p.says("It is unknown whether the call was carried out.")

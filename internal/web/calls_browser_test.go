@@ -72,7 +72,7 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 		p.says("lookup_order")
 		p.fits()
 		p.type_("textarea[id^=output-]", text)
-		p.press("Give the output")
+		p.press("Send the output")
 		var s contract.Session
 		p.see(`!document.querySelector("textarea[id^=output-]")`)
 		st.c.Want(200, "GET", path+"?waitSeconds=30", nil).JSON(&s)
@@ -83,7 +83,7 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	path := begin()
 	p = signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
 	answer(path, "It was shipped on Monday.")
-	p.says("Nothing waits")
+	p.says("Nothing to do")
 	p.shot("inbox")
 	path = begin()
 	p = signIn(t, browser, st.h.URL, st.h.Key, strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/"), l)

@@ -94,7 +94,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.says("This is shown once.")
 			p.says("sk_shownonce")
 			p.shot("secret")
-			p.press("I have kept it")
+			p.press("Done")
 			p.see(`!document.querySelector("dialog")`)
 
 			p.do(chromedp.Navigate(srv.URL + "/console#/accounts"))
@@ -124,7 +124,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.type_("#account-name", "Acme")
 			p.press("Create the account")
 			p.says("This is shown once.")
-			p.press("I have kept it")
+			p.press("Done")
 			p.press("Invite a customer")
 			p.type_("#invited-account", "Acme")
 			p.fits()
@@ -174,7 +174,7 @@ func TestALinkBringsAKey(t *testing.T) {
 	_, srv := serve(t)
 	for _, l := range usual(looks()) {
 		p := open(t, browser, srv.URL, "/console#key="+goodKey, l)
-		p.says("The link you opened brought the key")
+		p.says("The link that you opened contains the key")
 		p.see(`location.hash === "" && sessionStorage.length === 0 && document.querySelector("#key").value.startsWith("sk_stub")`)
 		p.fits()
 		p.shot("link")
@@ -275,7 +275,7 @@ func TestANewAccountSeesItsNextSteps(t *testing.T) {
 	stub, srv := serve(t)
 	stub.bare = true
 	p := signIn(t, browser, srv.URL, goodKey, "", looks()[2])
-	p.says("Nothing was spent in these days")
+	p.says("Nothing was spent in this time")
 	p.fits()
 	p.shot("empty")
 	p.do(chromedp.Navigate(srv.URL + "/console#/credits"))

@@ -89,7 +89,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.offers(o.shop, "Choose a secret", annSaid, allSaid)
 			p.offers(o.notes, "None", annSaid, allSaid)
 			p.see(`document.querySelectorAll("form select").length === 2`)
-			p.see(`document.querySelector("#own-` + o.shop + `-hint").innerText === "Without a secret, its tools are withheld." && document.querySelector("#own-` + o.notes + `-hint").innerText === "Without one, the connection's own access is used."`)
+			p.see(`document.querySelector("#own-` + o.shop + `-hint").innerText === "Without a secret, its tools are withheld." && document.querySelector("#own-` + o.notes + `-hint").innerText === "Without one, the connection's secret is used."`)
 			p.fits()
 			p.shot("start")
 
@@ -137,7 +137,7 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			// A key without the scope for secrets gets a notice.
 			weak, _ := st.h.NewKey(st.h.Account.ID, "agents:read", "sessions:read", "sessions:write", "connections:read")
 			p = signIn(t, browser, st.h.URL, weak, o.agent+"/sessions", l)
-			p.says("They cannot be chosen with this key, which does not carry the scope secrets:write. Sessions may have secrets of their own for notes, shop. Without one, tools of shop are withheld.")
+			p.says("You cannot choose secrets with this key, which lacks the scope secrets:write. Sessions can have their own secrets for notes, shop. Without one, tools of shop are withheld.")
 			p.see(`!document.querySelector("form select, #start-user")`)
 			p.shot("without the scope")
 		})
@@ -232,7 +232,7 @@ func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
 			p.everywhere("another visitor")
 			p.fill("#embed-user", "user-7")
 			p.press(kind.submit)
-			p.press("I have kept it")
+			p.press("Done")
 			var list struct{ Data []struct{ ID string } }
 			st.c.Want(200, "GET", st.agent+"/"+kind.path, nil).JSON(&list)
 			var made struct{ Credentials map[string]string }

@@ -88,7 +88,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with any, guard func()) {
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
-		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be laid out"))
+		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be rendered"))
 		return
 	}
 	guard()

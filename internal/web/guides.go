@@ -22,9 +22,10 @@ import (
 // files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "model-servers", "clients", "migrate", "sandbox"}},
-	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "webhooks", "embeds"}},
+	{Name: "Agents", names: []string{"agents", "drives", "schedules", "reports", "tools", "approvals", "connections", "http-tools", "connection-secrets", "connection-calls", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "glossary", "extensions", "divergences", "billing", "budgets", "cli", "pages"}},
-	{Name: "Operate", names: []string{"operations", "alerts", "sell-access", "members", "audit", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
+	{Name: "Deploy", names: []string{"install", "configuration", "proxy", "postgresql", "nodes", "backup", "capacity", "performance", "security", "dependencies"}},
+	{Name: "Operate", names: []string{"operations", "monitoring", "alerts", "troubleshooting", "metrics", "ledger", "sell-access", "members", "audit"}},
 }
 
 type guideGroup struct {
@@ -171,6 +172,9 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 			link.Destination = []byte("/docs/" + name)
 			if fragment != "" {
 				link.Destination = []byte("/docs/" + name + "#" + fragment)
+				if isTopic(link) {
+					link.SetAttributeString("id", []byte(fragment))
+				}
 			}
 			if title := titles[name]; title != "" && plainText(link, source) == page {
 				link.RemoveChildren(link)
@@ -184,6 +188,13 @@ func redirectLinks(root ast.Node, source []byte, titles map[string]string) error
 		}
 	}
 	return err
+}
+
+// isTopic reports whether a link is all of a list item. Such a link to a section of another page has the
+// section's id, so that addresses of sections that have moved lead to it; reference.ts follows it.
+func isTopic(link *ast.Link) bool {
+	block := link.Parent()
+	return block.ChildCount() == 1 && block.Parent() != nil && block.Parent().Kind() == ast.KindListItem
 }
 
 // guideTitles returns the titles of all pages of docs.

@@ -34,7 +34,7 @@ type excerptPart struct {
 }
 
 func guidesFailed() *stoa.Error {
-	return stoa.Errorf(stoa.CodeInternal, "the guides could not be laid out")
+	return stoa.Errorf(stoa.CodeInternal, "the guides could not be rendered")
 }
 
 // A searchWord is a word of a search.
@@ -44,7 +44,7 @@ type searchWord struct {
 }
 
 // common are words that do not narrow a search.
-var common = strings.Fields("a an and are can do does for from how i in is it my of on or the to what with")
+var common = strings.Fields("a an and are can do does for how i in is it my of on or the to what with")
 
 // search returns the sections that have most of a search's words, by their weights, best first:
 // words in titles count most, then the number of occurrences. A word matches the beginnings of words.
@@ -92,16 +92,59 @@ func (g *guides) weigh(texts []string) (words []searchWord, total float64) {
 			continue
 		}
 		text = stem(text)
-		all, with := 1.0, 0.5
-		for _, section := range g.sections() {
-			if all++; wordIndex(section.lowerTitle, text) >= 0 || wordIndex(section.lowerText, text) >= 0 {
-				with++
+		all, with := g.count(text)
+		if with == 0 {
+			if similar := g.similar(text); similar != "" {
+				text = stem(similar)
+				_, with = g.count(text)
 			}
 		}
-		words = append(words, searchWord{text, math.Log(all / with)})
+		words = append(words, searchWord{text, math.Log((1 + all) / (0.5 + with))})
 		total += words[len(words)-1].weight
 	}
 	return words, total
+}
+
+// count returns the number of sections, and of those that have a word.
+func (g *guides) count(word string) (all, with float64) {
+	for _, section := range g.sections() {
+		if all++; wordIndex(section.lowerTitle, word) >= 0 || wordIndex(section.lowerText, word) >= 0 {
+			with++
+		}
+	}
+	return all, with
+}
+
+// similar returns a word of a title that differs from a misspelt one, of five letters or more, by one letter:
+// an omitted, an added, a wrong or a swapped one. It returns "" without such a word.
+func (g *guides) similar(misspelt string) string {
+	if len(misspelt) < 5 {
+		return ""
+	}
+	for _, section := range g.sections() {
+		for word := range strings.FieldsFuncSeq(section.lowerTitle, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if differsByOne(word, misspelt) || differsByOne(stem(word), misspelt) {
+				return word
+			}
+		}
+	}
+	return ""
+}
+
+// differsByOne reports whether one omitted, added, wrong or swapped letter makes b of a.
+func differsByOne(a, b string) bool {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	a, b = a[i:], b[i:]
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) == 1
+	case a[1:] == b || a == b[1:] || a[1:] == b[1:]:
+		return true
+	}
+	return len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
 }
 
 // stem returns a word without an ending of English, if four letters are left.

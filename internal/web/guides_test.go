@@ -95,16 +95,21 @@ func TestGuidesAreSearched(t *testing.T) {
 		t.Errorf("no section with the word is shown: %s", body)
 	}
 	// A word in a heading comes before one in the text.
-	if body := found("SYSTEMD"); !regexp.MustCompile(`(?s)^[^§]{0,200}href="/docs/operations#systemd"`).MatchString(body) {
+	if body := found("SYSTEMD"); !regexp.MustCompile(`(?s)^[^§]{0,200}href="/docs/install#systemd"`).MatchString(body) {
 		t.Errorf("the section systemd is not the first: %.400s", body)
 	}
 	// Not every word must be there, and words match from their beginnings.
 	for q, want := range map[string]string{
-		"add a provider key without restart": "", "alerts": "alerts", "alert": "alerts", "invoices": "sell-access", "sso": "members",
-		"rate limits of a key": "", "how do I approve a tool call": "approvals", "kubernetes": "nodes", "cors": "embeds", "monthly report in slack": "reports",
+		"add a provider key without restart": "configuration connect-a-vendor", "alerts": "alerts", "alert": "alerts",
+		"invoice": "sell-access billing", "invoices": "sell-access billing", "sso": "members", "rate limit": "configuration budgets", "rate limits of a key": "",
+		"how do I approve a tool call": "approvals", "approve": "approvals", "kubernetes": "nodes", "helm": "nodes", "cors": "embeds",
+		"monthly report in slack": "reports", "slack report": "reports", "webhook": "webhooks", "webhooks": "webhooks", "from openai": "migrate",
+		"litellm": "migrate", "backup": "backup", "restore": "backup nodes", "upgrade": "install nodes", "nginx": "proxy", "prometheus": "alerts monitoring metrics",
+		"grafana": "monitoring metrics", "ollama": "model-servers", "docker": "install", "oauth": "connection-secrets", "openapi": "http-tools", "mcp": "connections",
+		"scaling": "nodes", "client tools": "tools", "webook": "webhooks", "aproval": "approvals", "secheduled tasks": "schedules", "logs": "monitoring",
 	} {
 		body := found(q)
-		if first := regexp.MustCompile(`href="/docs/([a-z-]+)#`).FindStringSubmatch(body); first == nil || want != "" && first[1] != want {
+		if first := regexp.MustCompile(`href="/docs/([a-z-]+)#`).FindStringSubmatch(body); first == nil || want != "" && !slices.Contains(strings.Fields(want), first[1]) {
 			t.Errorf("%q leads to %v, want %s", q, first, want)
 		}
 		if m := regexp.MustCompile(`[A-Za-z]<mark>`).FindString(body); m != "" {
@@ -112,13 +117,30 @@ func TestGuidesAreSearched(t *testing.T) {
 		}
 	}
 	for _, q := range []string{"nowhere-to-be-found", "", "   ", "systemd nowhere-to-be-found"} {
-		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No section has all") {
+		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No results. Try fewer") {
 			t.Errorf("%q finds something: %.400s", q, body)
 		}
 	}
 	for _, q := range []string{`"><script>alert(1)</script>`, strings.Repeat("a ", 5000), "\xff\xfe", "İ ı ẞ"} {
 		if body := found(q); strings.Contains(body, "<script>") {
 			t.Errorf("%.40q is not escaped", q)
+		}
+	}
+}
+
+// Addresses of sections that have moved to other pages lead there.
+func TestMovedSectionsAreFound(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t)
+	for page, ids := range map[string]string{
+		"operations":  "install start stop-and-other-signals systemd upgrade behind-a-proxy sizes connections-bodies-and-memory pools-and-queues documents health metrics-traces-and-profiles logs log-keys the-request-log problems-that-need-attention when-a-vendor-fails a-wrong-clock the-ledger durability retention backup-and-restore keys-of-stored-secrets moving-a-store postgresql large-files-in-a-bucket several-nodes what-nodes-share accounts",
+		"connections": "an-api-with-an-openapi-document an-api-without-a-document a-server-that-requires-a-token a-server-that-requires-oauth secrets-of-a-session what-becomes-of-a-call results-of-a-test-call limits conformance-and-what-is-left-out",
+	} {
+		body := bodyOf(t, ask(t, h, "GET", "/docs/"+page))
+		for id := range strings.FieldsSeq(ids) {
+			if !regexp.MustCompile(`<a href="/docs/[a-z-]+#` + id + `" id="` + id + `">`).MatchString(body) {
+				t.Errorf("/docs/%s#%s leads nowhere", page, id)
+			}
 		}
 	}
 }

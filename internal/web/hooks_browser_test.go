@@ -53,8 +53,8 @@ func TestWebhooksInABrowser(t *testing.T) {
 			p.see(`document.querySelector("dialog pre").innerText.startsWith("whsec_")`)
 			p.fits()
 			p.shot("secret")
-			p.press("I have kept it")
-			p.says("Nothing was sent yet")
+			p.press("Done")
+			p.says("No deliveries yet")
 			p.says("session.completed")
 			if eval[bool](p, `document.body.innerText.includes("whsec_")`) {
 				t.Error("the secret is shown again")
@@ -78,7 +78,7 @@ func TestWebhooksInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("webhook")
 			p.choose("#filter-status", "failed")
-			p.says("Nothing fits the filter")
+			p.says("No matches")
 			p.choose("#filter-status", "")
 
 			// While it is disabled, what happens is held; then it is recovered.
@@ -105,9 +105,9 @@ func TestWebhooksInABrowser(t *testing.T) {
 			p.says("session.completed, session.failed")
 			p.press("Rotate the secret")
 			p.shot("rotate")
-			p.press("Make the new secret")
+			p.press("Create the new secret")
 			p.says("requests are signed with the former secret as well")
-			p.press("I have kept it")
+			p.press("Done")
 			p.press("Delete")
 			p.press("Delete it")
 			p.says("No webhooks yet")

@@ -49,7 +49,7 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 			p.see(`location.hash.includes("tsk_")`)
 			p.says("0 9 * * MON-FRI")
 			p.says("and 39 more instants")
-			p.says("the run before had not ended")
+			p.says("the previous run was still active")
 			p.fits()
 			p.shot("task")
 			p.press("Run now")
@@ -123,7 +123,7 @@ func TestSchedulesAreSaidInWords(t *testing.T) {
 				"0 9 1 * *":         "day 1 of each month 09:00",
 				"0 0 25 12 *":       "25 Dec 00:00",
 				"@daily":            "every day 00:00",
-				"*/7 * * * *":       "*/7 * * * *", // not in equal steps
+				"*/7 * * * *":       "*/7 * * * *", // not at an interval
 				"0 0 13 * FRI":      "0 0 13 * FRI",
 				"0 8-18/2 * * 1":    "0 8-18/2 * * 1",
 				"0 9 * * MON-FRI/2": "0 9 * * MON-FRI/2",
@@ -164,7 +164,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 			p.says("shown once")
 			p.fits()
 			p.shot("link")
-			p.press("I have kept it")
+			p.press("Done")
 			p.press("Revoke")
 			p.says("What was said stays")
 			p.press("Revoke it")
@@ -255,7 +255,7 @@ func TestTabsAreVisibleOnAPhone(t *testing.T) {
 	_, srv := serve(t)
 	const seen = `(() => { const row = document.querySelector(%[1]q).getBoundingClientRect(), part = document.querySelector(%[2]q)?.getBoundingClientRect(); return !!part && part.left >= row.left && part.right <= row.right; })()`
 	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/versions", looks()[2])
-	p.says("Go back to it")
+	p.says("Restore")
 	p.see(fmt.Sprintf(seen, ".tabs", ".tab[aria-selected=true]"))
 	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))
 	p.says("claude-opus-4-8")

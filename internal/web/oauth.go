@@ -52,7 +52,7 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 // confirmed accepts the answer to the question of that page, only from that page.
 func (s *Site) confirmed(w http.ResponseWriter, r *http.Request) {
 	if http.NewCrossOriginProtection().Check(r) != nil {
-		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization can only be confirmed on the page of this service that asks for it."))
+		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization can only be confirmed on the page of this service that requested it."))
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxAnswer)

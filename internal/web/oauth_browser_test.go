@@ -54,8 +54,8 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.fill("#access-scopes", "notes  more")
 	p.everywhere("connect")
 	p.press("Connect it")
-	p.says("Somebody has to sign in.")
-	p.says("OAuth, nobody has signed in")
+	p.says("Sign-in required.")
+	p.says("OAuth, not signed in")
 	var c contract.Connection
 	path := "/api/v1/connections/" + st.connection(t)
 	if st.c.Want(200, "GET", path, nil).JSON(&c); c.Auth.Type != "oauth" || strings.Join(c.Auth.Scopes.MustGet(), ",") != "notes,more" {
@@ -69,7 +69,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	})
 	p.press("Sign in")
 	p.see(`document.querySelector(".address strong")?.textContent === "http://10.0.0.9" && !document.querySelector("dialog a")`)
-	p.says("It is not opened here.")
+	p.says("Not opened here.")
 	p.everywhere("an address that is not opened")
 	p.close()
 	metadata.Store(func(map[string]any) {})
@@ -95,7 +95,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	back.see(`document.querySelector("q").textContent === "access_denied: <img src=x onerror=\"document.title='broken'\">" && !document.querySelector("q *") && document.referrer === "" && document.title.startsWith("Not authorized")`)
 	back.everywhere("refused")
 	leave()
-	p.says("It was not authorized.")
+	p.says("Not authorized.")
 	p.says("It says: access_denied: <img src=x")
 	p.see(`!document.querySelector("dialog .notice img")`)
 	p.everywhere("what the server said")
@@ -109,7 +109,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.says("Sign in there, and connect on the page that follows.")
 	p.everywhere("waiting")
 	p.see(`(() => { const now = Date.now; Date.now = () => now() + 660000; document.dispatchEvent(new Event("visibilitychange")); Date.now.back = now; return true; })()`)
-	p.says("The time is over.")
+	p.says("The sign-in has timed out.")
 	p.see(`(Date.now = Date.now.back, true)`)
 	p.everywhere("the time is over")
 
@@ -133,7 +133,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	back.see(`location.search === "" && document.querySelector("main a.button").getAttribute("href").endsWith("connections/` + c.ID + `")`)
 	back.everywhere("authorized")
 	leave()
-	p.says("OAuth, somebody has signed in")
+	p.says("OAuth, signed in")
 	p.says("3 to review")
 	p.see(`!document.querySelector("dialog")`)
 	p.everywhere("signed in")
@@ -141,8 +141,8 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	// Signing out asks first.
 	p.press("Sign out of it")
 	p.everywhere("sign out")
-	p.press("Forget its tokens")
-	p.says("OAuth, nobody has signed in")
+	p.press("Delete the tokens")
+	p.says("OAuth, not signed in")
 	if st.c.Want(200, "GET", path, nil).JSON(&c); c.Status != "needs_authorization" {
 		t.Errorf("%+v", c)
 	}
@@ -152,7 +152,7 @@ func TestAConnectionIsSignedInTo(t *testing.T) {
 	p.choose("#access", "client")
 	p.fill("#access-client", "demo")
 	p.fill("#access-scopes", "")
-	p.press("Store a new one")
+	p.press("New secret")
 	p.fill("#secret-origin", server.URL)
 	p.fill("#secret-value", "demo-secret")
 	p.see(`!document.querySelector("#secret-kind") && !document.querySelector("#secret-user")`)

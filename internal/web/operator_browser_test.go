@@ -226,7 +226,7 @@ func TestARequestIsFoundByItsId(t *testing.T) {
 	p.says("model_not_found")
 	p.see(`document.querySelectorAll("tbody tr").length === 1`)
 	p.do(chromedp.Navigate(srv.URL + "/console#/requests?status=3xx"))
-	p.says("No request fits these filters")
+	p.says("No matching requests")
 	p.shot("nothing")
 }
 
@@ -362,7 +362,7 @@ func TestAnAccountHasAPage(t *testing.T) {
 			p.type_("#key-name", "replacement")
 			p.press("Create the key")
 			p.says("sk_shownonce")
-			p.press("I have kept it")
+			p.press("Done")
 			p.press("Limits")
 			p.says("standard models")
 			p.fits()
@@ -475,7 +475,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 	for _, l := range usual(sizes()) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, freeKey, "playground", l)
-			p.says("This key has little left of its day")
+			p.says("This key is close to its daily limit")
 			p.says("0.01 credits")
 			p.see(`!document.body.innerText.includes("credits are left") && [...document.querySelectorAll("#model option")].some((o) => o.textContent === "gamma-6-luna: sandbox")`)
 			p.fits()

@@ -36,7 +36,7 @@ func TestPagesInABrowser(t *testing.T) {
 			p.says("Connect a vendor")
 			p.fits()
 			p.shot("guides")
-			p.do(chromedp.Navigate(srv.URL + "/docs/operations"))
+			p.do(chromedp.Navigate(srv.URL + "/docs/nodes"))
 			p.says("Behind a proxy")
 			p.see(`document.querySelectorAll(".guide .code .copy").length > 5`)
 			p.fits()
@@ -50,7 +50,7 @@ func TestPagesInABrowser(t *testing.T) {
 			p := open(t, browser, srv.URL, "/", l)
 			p.allow("404")
 			p.do(chromedp.Navigate(srv.URL + "/nowhere"))
-			p.says("There is no such page")
+			p.says("Page not found")
 			p.fits()
 		})
 		t.Run("the explorer, "+l.name, func(t *testing.T) {

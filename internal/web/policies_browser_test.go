@@ -92,7 +92,7 @@ func TestAConnectionIsSwitchedOffInTheConsole(t *testing.T) {
 			var session contract.Session
 			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "Hello"}).JSON(&session)
 			p.open(strings.TrimSuffix(settings, "/settings") + "/sessions/" + session.ID)
-			p.see(`(() => { [...document.querySelectorAll("[role=tab]")].find((b) => b.checkVisibility() && b.innerText.trim() === "Log")?.click(); return document.body.innerText.includes("its connection is switched off: switch it on, or take the tool out of the agent"); })()`)
+			p.see(`(() => { [...document.querySelectorAll("[role=tab]")].find((b) => b.checkVisibility() && b.innerText.trim() === "Log")?.click(); return document.body.innerText.includes("its connection is switched off: switch it on, or remove the tool from the agent"); })()`)
 			p.shot("session")
 			p.open("connections/" + id)
 			p.press("Switch on")

@@ -71,7 +71,7 @@ func TestSecretsInTheConsole(t *testing.T) {
 	p.fill("#secret-origin", server.URL)
 	p.choose("#secret-kind", "basic")
 	p.fill("#secret-user-name", "a:b")
-	p.says("A user has no colon.")
+	p.says("A user name cannot contain a colon.")
 	p.see(`document.querySelector("dialog footer .main").disabled`)
 	p.everywhere("a form with what is wrong")
 	p.press("Cancel")

@@ -148,7 +148,7 @@ func TestRowsAreUsedWithTheKeyboard(t *testing.T) {
 	p.see(`!document.querySelector("th.drop1").checkVisibility()`)
 	p.see(`(document.querySelector("tbody tr").focus(), document.activeElement.matches("tr"))`)
 	p.enter()
-	p.see(`document.querySelector("dialog.drawer dl")?.innerText.includes("everything but running the service")`)
+	p.see(`document.querySelector("dialog.drawer dl")?.innerText.includes("everything except running the service")`)
 }
 
 // One day that cost a hundred times as much as the others does not flatten them, and days

@@ -221,7 +221,7 @@ func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t)
 	page := ask(t, h, "GET", "/nowhere", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-	if body := bodyOf(t, page); page.StatusCode != 404 || !strings.Contains(body, "There is no such page") {
+	if body := bodyOf(t, page); page.StatusCode != 404 || !strings.Contains(body, "Page not found") {
 		t.Errorf("a browser gets %d", page.StatusCode)
 	}
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func write(out io.Writer, root, binary string) error {
 		c.Properties = []property{{"go:sum", m.Sum}}
 		parts = append(parts, c)
 	}
-	pages, err := pageParts(filepath.Join(root, "internal", "web", "ui", "vendor"))
+	pages, err := pageParts(root)
 	if err != nil {
 		return err
 	}
@@ -131,29 +131,48 @@ func goModule(root, path, version string) (component, error) {
 	return newComponent("library", path, version, "pkg:golang/"+path+"@"+version, expression), nil
 }
 
-// pageParts returns the parts in the table of the vendor directory's README.
-func pageParts(dir string) ([]component, error) {
-	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+// pageParts returns the npm packages that the bundles of the pages contain, and Scalar, whose version NOTICE has.
+func pageParts(root string) ([]component, error) {
+	text, err := os.ReadFile(filepath.Join(root, "internal", "web", "ui", "package-lock.json"))
 	if err != nil {
 		return nil, err
 	}
-	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([0-9.]+) \\| npm `([^`]+)`").FindAllStringSubmatch(string(readme), -1)
-	if len(rows) < 4 {
-		return nil, fmt.Errorf("%s/README.md has %d rows of parts; its form has changed", dir, len(rows))
+	var lock struct {
+		Packages map[string]struct {
+			Version, License string
+			Dev, Optional    bool
+		}
 	}
-	var out []component
-	for _, row := range rows {
-		folder, version, name := strings.TrimSuffix(row[1], "/"), row[2], row[3]
-		if strings.HasPrefix(folder, "../") { // a script in static/, whose licence lies in a folder of its own
-			folder = strings.TrimSuffix(filepath.Base(folder), ".js.gz")
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, err
+	}
+	notice, err := os.ReadFile(filepath.Join(root, "NOTICE"))
+	if err != nil {
+		return nil, err
+	}
+	scalar := regexp.MustCompile(`(?m)^Scalar API Reference ([0-9.]+) .* - (MIT);$`).FindSubmatch(notice)
+	if scalar == nil {
+		return nil, errors.New("NOTICE does not name the version of Scalar")
+	}
+	out := []component{npmPackage("@scalar/api-reference", string(scalar[1]), string(scalar[2]))}
+	for path, p := range lock.Packages {
+		name, isPackage := strings.CutPrefix(path, "node_modules/")
+		if !isPackage || p.Dev || p.Optional {
+			continue
 		}
-		expression, err := licenceIn(filepath.Join(dir, folder))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if p.License == "" {
+			return nil, fmt.Errorf("%s has no licence in package-lock.json", name)
 		}
-		out = append(out, newComponent("library", name, version, "pkg:npm/"+strings.Replace(name, "@", "%40", 1)+"@"+version, expression))
+		out = append(out, npmPackage(name, p.Version, strings.Trim(p.License, "()")))
+	}
+	if len(out) < 5 {
+		return nil, fmt.Errorf("package-lock.json has only %d parts of the pages", len(out)-1)
 	}
 	return out, nil
+}
+
+func npmPackage(name, version, expression string) component {
+	return newComponent("library", name, version, "pkg:npm/"+strings.Replace(name, "@", "%40", 1)+"@"+version, expression)
 }
 
 // licenceIn returns the SPDX expression of the licence files of a directory.

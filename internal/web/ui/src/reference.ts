@@ -63,6 +63,7 @@ function openTarget(): void {
   const id = decodeURIComponent(location.hash.slice(1));
   const target = id ? document.getElementById(id) : null;
   if (!target) return;
+  if (target instanceof HTMLAnchorElement) return location.replace(target.href); // a section that has moved
   for (let at: Element | null = target; at; at = at.parentElement) {
     if (at instanceof HTMLDetailsElement) at.open = true;
   }
@@ -95,5 +96,5 @@ copyButtons();
 openTarget();
 addEventListener("hashchange", openTarget);
 follow();
-// On a phone the contents would push the text far down.
-if (matchMedia("(max-width: 860px)").matches) document.querySelector(".contents")?.removeAttribute("open");
+// On a phone the contents would push the text far down; elsewhere they are beside it, and open without moving it.
+if (!matchMedia("(max-width: 860px)").matches) document.querySelector(".contents")?.setAttribute("open", "");

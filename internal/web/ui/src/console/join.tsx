@@ -44,7 +44,7 @@ function Join() {
   const offer = useLoad(() => call<Offer>("POST", "/console/join", { token, look: true }), []);
   if (offer.problem?.code === "invitation_ended") {
     return (
-      <Frame title="This link has ended">
+      <Frame title="This link has expired">
         <p>{offer.problem.message}</p>
         <ToConsole />
       </Frame>
@@ -107,7 +107,7 @@ render(
     <Join />
   ) : (
     <Frame title="This link is incomplete">
-      <p>Open the whole link again, as you received it. After a reload of this page, too.</p>
+      <p>Open the complete link again, exactly as you received it.</p>
       <ToConsole />
     </Frame>
   ),

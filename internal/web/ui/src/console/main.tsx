@@ -167,7 +167,7 @@ const spends = new Set(["", "playground", "agents", "sessions", "credits"]);
 function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () => Promise<void> }) {
   const { path, asked, leave } = usePath();
   const at = pageAt(path);
-  const title = at?.page.title ?? "No such page";
+  const title = at?.page.title ?? "Page not found";
   const may = (page: Page) => !page.scope || mayWith(me.key.scopes, page.scope);
   const listed = pages.filter((p) => operations.has(p.needs) && may(p));
   const [sheet, setSheet] = useState(false); // the rail of a phone is open
@@ -256,7 +256,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
             </>
           }
         >
-          <p>What you changed on this page is not saved and will be lost.</p>
+          <p>Your changes on this page are not saved and will be lost.</p>
         </Dialog>
       )}
       {keyboard.shown === "palette" && <Palette pages={listed} onClose={keyboard.close} />}
@@ -269,7 +269,7 @@ function Frame({ me, who, onSignOut }: { me: Me; who: SignedIn; onSignOut: () =>
         <Boundary>
           <InboxContext.Provider value={inbox}>
             <NoticesContext.Provider value={notices.data ?? (notices.problem && { data: [] })}>
-              {!at ? <Lost what="page" why="The console has no page at this address." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
+              {!at ? <Lost what="page" why="This address does not exist in the console." to="" back="overview" /> : may(at.page) ? <at.page.show rest={at.rest} /> : <MissingScope {...at.page} />}
             </NoticesContext.Provider>
           </InboxContext.Provider>
         </Boundary>

@@ -15,7 +15,7 @@ export function SignIn({ said, offered, providers, onSignedIn }: { said?: string
     const given = key.trim();
     setProblem(undefined);
     if (!given) {
-      setWrong("Paste a key; it begins with sk_.");
+      setWrong("Enter an API key. It begins with sk_.");
       return;
     }
     setWrong(undefined);
@@ -24,7 +24,7 @@ export function SignIn({ said, offered, providers, onSignedIn }: { said?: string
       onSignedIn(await signIn(given));
     } catch (error) {
       const p = asProblem(error);
-      if (p.status === 401) setWrong("This key is not valid. Check that it is whole, or ask the operator of this service for another.");
+      if (p.status === 401) setWrong("Invalid key. Check that you pasted all of it, or ask the operator of this service for a new one.");
       else setProblem(p);
     } finally {
       setBusy(false);
@@ -45,7 +45,7 @@ export function SignIn({ said, offered, providers, onSignedIn }: { said?: string
           {providers.length > 0 && <h2>Or with a key</h2>}
           {offered && (
             <p>
-              The link you opened brought the key <code>{`${offered.slice(0, 4)}…${offered.slice(-4)}`}</code>. Sign in with it if you know where the link is from.
+              The link that you opened contains the key <code>{`${offered.slice(0, 4)}…${offered.slice(-4)}`}</code>. Sign in with it only if you trust the source of the link.
             </p>
           )}
           <Field id="key" label="API key" hint="It goes to this service only, and is not stored in this browser." problem={wrong}>

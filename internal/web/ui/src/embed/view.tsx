@@ -45,12 +45,12 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
           <>
             {state.offline && (
               <Notice meaning="waiting">
-                <p>{say("There is no connection. The chat goes on by itself when it is back.")}</p>
+                <p>{say("You are offline. The chat continues when the connection is back.")}</p>
               </Notice>
             )}
             {idle && chat.status === "failed" && (
               <Notice meaning="failed">
-                <p>{say(chat.error?.message ?? "There is no answer.")}</p>
+                <p>{say(chat.error?.message ?? "No answer.")}</p>
                 {chat.error?.retryable && !chat.remaining.limitReached && (
                   <p class="row">
                     <Button small icon="again" onClick={() => void visit.retry()}>

@@ -218,7 +218,7 @@ export class Visit {
   private showProblem(error: unknown): void {
     if (this.endsChat(error)) return;
     const problem = error as Problem;
-    this.set({ notice: problem.offline ? "The message was not sent: there is no connection. Send it again when there is." : problem.message });
+    this.set({ notice: problem.offline ? "Not sent: you are offline. Send it again later." : problem.message });
     this.failed(problem.code, problem.message);
     if (problem.code === "embed_limit_reached" && !problem.retryable && this.state.chat) {
       this.setChat({ remaining: { messages: 0, limitReached: true } });

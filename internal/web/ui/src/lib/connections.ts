@@ -35,7 +35,7 @@ export function pointers(schema: unknown, at = "", depth = 0): string[] {
 export type OnUnknown = NonNullable<ConnectionTool["onUnknown"]>;
 
 // onUnknownWords describe the effect on a turn if the outcome of a call is unknown.
-export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model is told, or who approves", fail: "the turn fails" };
+export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model is told, or the approver", fail: "the turn fails" };
 
 // idArguments returns the arguments of a tool that can carry the id of a call.
 export function idArguments(t: ConnectionTool): string[] {
@@ -44,7 +44,7 @@ export function idArguments(t: ConnectionTool): string[] {
 }
 
 // perSessionWords describe whether sessions supply their own secrets.
-export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
+export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "can use their own secrets", required: "must use their own secrets" };
 
 // sessionWords describe how long a session at a stateful server lasts.
 export const sessionWords: Record<Connection["sessions"], string> = { turn: "end with the turn, or when it waits", session: "last as long as the agent's session, at most 30 minutes without a call" };

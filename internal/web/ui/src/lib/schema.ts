@@ -58,7 +58,7 @@ export function problemIn(field: SchemaField, text: string): string | undefined 
     try {
       JSON.parse(text);
     } catch (error) {
-      return `This is no JSON: ${(error as Error).message}`;
+      return `Invalid JSON: ${(error as Error).message}`;
     }
   }
   return undefined;

@@ -18,7 +18,7 @@ export async function unzip(archive: Blob): Promise<Packed[]> {
   const tail = await view(archive, Math.max(0, archive.size - endSize - 0xffff), archive.size);
   let end = tail.byteLength - endSize;
   while (end >= 0 && !(tail.getUint32(end, true) === 0x06054b50 && end + endSize + tail.getUint16(end + 20, true) === tail.byteLength)) end--;
-  if (end < 0) throw new Error("This is no zip archive, or it is not whole.");
+  if (end < 0) throw new Error("Not a zip archive, or incomplete.");
   const count = tail.getUint16(end + 10, true);
   const at = tail.getUint32(end + 16, true);
   const length = tail.getUint32(end + 12, true);
@@ -57,7 +57,7 @@ interface Entry {
 
 async function unpack(archive: Blob, e: Entry): Promise<Blob> {
   if (e.flags & 1) throw new Error("It is encrypted.");
-  if (e.method !== 0 && e.method !== 8) throw new Error("It is packed in a way that is not known here.");
+  if (e.method !== 0 && e.method !== 8) throw new Error("Unsupported compression method.");
   if (e.bytes > mostBytes) throw new Error("It has more than 128 MB.");
   const head = await view(archive, e.at, e.at + 30);
   if (head.byteLength < 30 || head.getUint32(0, true) !== 0x04034b50) throw new Error("The archive is damaged.");

@@ -53,7 +53,7 @@ function All() {
       filters={[{ name: "low", label: "Credits left", choices: lows, param: (low) => (Number(low) > 0 ? { unspentBelowMicro: toMicro(low) } : {}) }]}
       sort={{ name: "order", label: "Order", choices: orders, param: orderOf }}
       empty={{ title: "No accounts" }}
-      nothing="No account fits these filters"
+      nothing="No matching accounts"
       onPick={(a) => go("accounts/" + a.id)}
       aside={may("operator:billing") && <InviteCustomer />}
       create={may("operator") && { title: "Create account", dialog: (ends) => <Make {...ends} /> }}
@@ -117,7 +117,7 @@ function Make({ onClose, onNext }: Ends) {
       <TextField id="account-name" label="Name" maxLength={200} value={name} onChange={setName} autofocus />
       <TextField id="account-email" label="Email" placeholder="none" type="email" value={email} onChange={setEmail} />
       <PlanField value={plan} onChange={setPlan} />
-      <TextField id="account-grant" label="Credits to begin with" placeholder="none" type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
+      <TextField id="account-grant" label="Starting credits" placeholder="none" type="number" min="0.000001" step="any" value={grant} onChange={setGrant} />
     </FormDialog>
   );
 }
@@ -294,7 +294,7 @@ function Withdraw({ id, onDone, onClose }: { id: string } & Pick<Ends, "onDone" 
     });
   return (
     <FormDialog id="withdraw" title="Withdraw credits" submit="Withdraw" ready={Number(amount) > 0 && !!reference.trim()} action={action} onSubmit={submit} onClose={onClose}>
-      <TextField id="withdraw-amount" label="Credits" hint="What is not available is owed: later grants pay it first." type="number" min="0.000001" step="any" value={amount} onChange={setAmount} />
+      <TextField id="withdraw-amount" label="Credits" hint="Credits that are already spent are owed; later grants pay them first." type="number" min="0.000001" step="any" value={amount} onChange={setAmount} />
       <TextField id="withdraw-reference" label="Reference" hint="Such as the id of a refund. It counts once." maxLength={128} value={reference} onChange={setReference} />
       <TextField id="withdraw-reason" label="Reason" hint="The account's ledger shows it." maxLength={500} value={reason} onChange={setReason} />
     </FormDialog>
@@ -336,18 +336,18 @@ function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void 
   const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
   return (
     <div class="body pad stack">
-      {may("operator:billing") && <PlanField hint="Holds from the next call on." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
+      {may("operator:billing") && <PlanField hint="Applies from the next call." value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />}
       {plan && (
         <Facts
           of={[
             ["Models", plan.gatedModels ? "all models" : "standard models"],
-            ["Requests a minute", <>{most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all</>],
-            ["Calls at once", <>{most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all</>],
-            ["Sessions at once", most(plan.activeSessions)],
+            ["Requests per minute", <>{most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all</>],
+            ["Concurrent calls", <>{most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all</>],
+            ["Concurrent sessions", most(plan.activeSessions)],
           ]}
         />
       )}
-      <p class="small muted">Keys may have closer limits of their own; they are under Keys.</p>
+      <p class="small muted">Keys can have lower limits; see Keys.</p>
       {a.id !== me.id && may("operator") && (
         <div class="row">
           {a.suspended ? (

@@ -64,7 +64,7 @@ function Rows({ filter, onPick }: { filter: Filter; onPick: (e: AuditEntry) => v
         { title: "Action", keep: 1, show: (e) => <button type="button" class="link breaks" onClick={() => onPick(e)}>{e.action}</button> },
         { title: "Object", grows: true, show: (e) => <code class="breaks">{e.object}</code> },
       ]}
-      empty={<Empty title={narrowed ? "No change fits these filters" : "No changes yet"} />}
+      empty={<Empty title={narrowed ? "No matching changes" : "No changes yet"} />}
     />
   );
 }

@@ -68,7 +68,7 @@ export function Budgets() {
           show: (b) => (b.spentMicro === null ? <span class="muted">by subject</span> : <Used spent={b.spentMicro} held={b.heldMicro ?? 0} limit={b.limitMicro} />),
         },
         { title: "Limit", number: true, show: (b) => <Amount of={b.limitMicro} as="column" /> },
-        { title: "Begins again", show: (b) => (b.resetsAt ? <time dateTime={b.resetsAt}>{local(b.resetsAt)}</time> : <span class="muted">never</span>) },
+        { title: "Resets", show: (b) => (b.resetsAt ? <time dateTime={b.resetsAt}>{local(b.resetsAt)}</time> : <span class="muted">never</span>) },
       ]}
       actions={[
         { title: "Subjects", kind: "quiet", when: (b) => b.subject === "*", dialog: (ends, b) => <Subjects of={b} onClose={ends.onClose} /> },
@@ -106,7 +106,7 @@ function Subjects({ of, onClose }: { of: Budget; onClose: () => void }) {
         path={`/budgets/${of.id}/windows`}
         limit={50}
         label="Subjects"
-        empty={{ title: "No call has counted in this period" }}
+        empty={{ title: "No calls in this period" }}
         columns={[
           { title: "Subject", show: (w) => <span class="breaks">{w.subjectName ?? w.subject}</span> },
           { title: "Used", show: (w) => <Used spent={w.spentMicro} held={w.heldMicro} limit={w.limitMicro} /> },
@@ -162,7 +162,7 @@ function BudgetForm({ of, onDone, onClose }: { of?: Budget } & Ends) {
       <TextField id="budget-limit" label="Limit, in credits" type="number" min="0.000001" step="any" value={limit} onChange={setLimit} />
       <SelectField id="budget-cap" label="At the limit" options={caps} value={atCap} onChange={setAtCap} />
       <TextField id="budget-marks" label="Notices" hint="Percent of the limit at which webhooks receive budget.threshold, such as 80, 100." value={marks} onChange={setMarks} />
-      {of && <Notice>A lower limit immediately binds what calls in progress have not reserved.</Notice>}
+      {of && <Notice>A lower limit applies immediately, except to credits that running calls have reserved.</Notice>}
     </FormDialog>
   );
 }
@@ -171,7 +171,7 @@ function Remove({ of, ...ends }: { of: Budget } & Ends) {
   const { api } = useSession();
   return (
     <ConfirmAction title="Delete the budget?" action="Delete the budget" work={() => api.remove("/budgets/" + of.id)} said="The budget is deleted" {...ends}>
-      <p>It limits no call any more, and what its subjects have spent in the current period is forgotten.</p>
+      <p>Calls are no longer limited, and the spend of the current period is lost.</p>
     </ConfirmAction>
   );
 }

@@ -48,7 +48,7 @@ export function ToolCalls() {
     path: "/inputs",
     limit: 20,
     label: "Waiting for a program",
-    empty: { title: "Nothing waits", text: "Calls of tools that your programs carry out are shown here until their outputs are given." },
+    empty: { title: "Nothing to do", text: "Tool calls for your programs stay here until they have an output." },
     columns: [{ title: "Calls", tall: true, show: (input) => <OpenCalls calls={input.calls} claimedUntil={input.claimedUntil} busy={busy} give={writes ? (output) => void give(input, output) : undefined} /> }, asker],
   });
   const doubtful = (c: AgentToolCall) => inDoubt(c) && !c.resolution;
@@ -60,7 +60,7 @@ export function ToolCalls() {
     filters: [...(may("agents:read") ? [{ name: "agentId", label: "Agent", source: sources.agents, fixed: [{ id: "", title: "All" }] }] : []), { name: "outcome", label: "Outcome", choices: [{ id: "", title: "All" }, ...outcomes.map((o) => ({ id: o, title: o }))] }],
     onPick: setShown,
     empty: { title: "No calls yet", text: "An agent gets tools in its settings." },
-    nothing: "Nothing fits the filter",
+    nothing: "No matches",
     columns: [
       {
         title: "Tool",
@@ -90,7 +90,7 @@ export function ToolCalls() {
     if (await run(() => api.raw("POST", `/api-agents/${input.agentId}/sessions/${input.sessionId}/input`, { body, headers: { "Idempotency-Key": onceKey() } }))) toast(said);
     reload(); // another user may have answered
   };
-  const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output is given");
+  const give = (input: OpenInput, output: GivenOutput) => answer(input, { outputs: [output] }, "The output was sent");
   const decide = (input: OpenInput, decisions: ToolDecision[]) => answer(input, { decisions }, decisions[0]!.decision === "approve" ? "Approved" : "Rejected");
   return (
     <>

@@ -84,14 +84,14 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
         />
       ),
       signOut: (ends) => (
-        <ConfirmAction title={`Sign out of "${c.name}"?`} action="Forget its tokens" work={() => api.raw("POST", path + "/deauthorize")} onClose={ends.onClose} onDone={() => changed(ends, "Signed out")}>
-          <p>The service forgets its tokens, and the tools are withheld until somebody signs in again. What was decided about the tools stays. The authorization server is not told: whoever signed in can take the permission back there, too.</p>
+        <ConfirmAction title={`Sign out of "${c.name}"?`} action="Delete the tokens" work={() => api.raw("POST", path + "/deauthorize")} onClose={ends.onClose} onDone={() => changed(ends, "Signed out")}>
+          <p>The stored tokens are deleted, and agents cannot use the tools until someone signs in again. Reviews are kept. The authorization server is not notified; you can revoke the access there, too.</p>
         </ConfirmAction>
       ),
       switchOff: (ends) => <SwitchOff path={path} of={c} onClose={ends.onClose} onDone={() => changed(ends, `The connection "${c.name}" is switched off`)} />,
       delete: ({ onClose }) => (
         <ConfirmAction title={`Delete "${c.name}"?`} action="Delete it" work={() => api.remove(path)} onClose={onClose} onDone={() => (toast(`The connection "${c.name}" is deleted`), go("connections"))}>
-          <p>Its tools and what was decided about them are gone with it. Its secret stays. This cannot be undone.</p>
+          <p>Its tools and their reviews are deleted. Its secret is kept. This cannot be undone.</p>
         </ConfirmAction>
       ),
     },
@@ -110,7 +110,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       {!c.enabled && (
         <Notice meaning="waiting">
           <p>
-            <b>The connection is switched off.</b> Its tools are withheld from agents, and its server is not asked.
+            <b>The connection is switched off.</b> Agents cannot use its tools, and its server is not contacted.
           </p>
           {writes && (
             <div class="row">
@@ -124,9 +124,9 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       {c.status === "unchecked" && writes && (
         <Notice meaning="info">
           <p>
-            <b>The server has not been asked since its address or its secret changed.</b> Ask it which tools it has.
+            <b>The server was not checked since its address or secret changed.</b> Refresh to list its tools.
           </p>
-          <div class="row">{ask("Ask the server")}</div>
+          <div class="row">{ask("Refresh tools")}</div>
         </Notice>
       )}
       {c.status === "needs_authorization" && (
@@ -142,7 +142,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
                 </Button>
               ) : (
                 <Button small kind="main" onClick={() => open(way === "client" ? "access" : "secret")}>
-                  {way === "none" ? "Give it a secret" : way === "secret" ? "Give it another" : "Change its access"}
+                  {way === "none" ? "Set a secret" : way === "secret" ? "Change the secret" : "Change its access"}
                 </Button>
               )}
               {way === "none" && (
@@ -158,7 +158,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       {c.status === "unreachable" && (
         <Notice meaning="failed">
           <p>
-            <b>The server could not be asked.</b> {c.lastError?.message}
+            <b>The server could not be reached.</b> {c.lastError?.message}
           </p>
           {writes && <div class="row">{ask("Ask again")}</div>}
         </Notice>
@@ -221,7 +221,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
             c.sessions !== "turn" && ["Sessions at the server", sessionWords[c.sessions]],
             !!c.filter && ["Operations", [...(c.filter.tags ?? []), ...(c.filter.paths ?? []), c.filter.search].filter(Boolean).join(", "), "breaks"],
             Object.keys(c.headers).length > 0 && ["Headers", Object.entries(c.headers).map(([name, value]) => <div>{`${name}: ${value}`}</div>), "mono breaks"],
-            ["Changes", c.onChange === "block" ? "withhold a tool until it is reviewed" : "go on with what was approved"],
+            ["Changes", c.onChange === "block" ? "withhold the tool until it is reviewed" : "keep using the approved definition"],
             ["Limits", `${duration(c.limits.timeoutSeconds * 1000)} a call, ${size(c.limits.maxResultBytes)} a reply, ${c.limits.maxConcurrent} at a time, ${c.limits.callsPerMinute} a minute`],
             ["Asked", c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"],
             ["Id", <Id of={c.id} />],
@@ -229,7 +229,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
         />
         {c.instructions && (
           <details class="note small">
-            <summary>What the server says of itself; no model reads it</summary>
+            <summary>The server's description of itself; models do not see it</summary>
             <p class="pre breaks">
               <EscapedText text={c.instructions} />
             </p>
@@ -252,7 +252,7 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
   return (
     <Notice meaning={any ? "waiting" : "ok"}>
       <p>
-        <b>{any ? "The server says something new." : "Nothing has changed."}</b> {d.unchanged > 0 && `${of(d.unchanged, "tool")} ${d.unchanged === 1 ? "is" : "are"} as before.`}
+        <b>{any ? "The server has changed." : "Nothing has changed."}</b> {d.unchanged > 0 && `${of(d.unchanged, "tool")} ${d.unchanged === 1 ? "is" : "are"} as before.`}
       </p>
       {parts.map(
         ([word, names]) =>
@@ -268,10 +268,10 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
 
 // wants returns the missing authorization of a connection.
 const wants: Record<Way, string> = {
-  none: "The server wants a secret.",
-  secret: "The server refuses the secret.",
-  oauth: "Somebody has to sign in.",
-  client: "The server refuses the client.",
+  none: "The server requires a secret.",
+  secret: "The server rejected the secret.",
+  oauth: "Sign-in required.",
+  client: "The server rejected the client.",
 };
 
 // Carried shows the credentials of a connection's requests.
@@ -281,7 +281,7 @@ function Carried({ of: { auth, status } }: { of: Connection }) {
   if (way === "secret") return <SecretName id={auth.secretId!} />;
   return (
     <div class="breaks">
-      {way === "client" ? "OAuth, as a client" : status === "needs_authorization" ? "OAuth, nobody has signed in" : "OAuth, somebody has signed in"}
+      {way === "client" ? "OAuth, as a client" : status === "needs_authorization" ? "OAuth, not signed in" : "OAuth, signed in"}
       {auth.clientId && (
         <div class="small muted">
           client <code>{auth.clientId}</code>
@@ -309,7 +309,7 @@ function SecretName({ id }: { id: string }) {
   return (
     <>
       <a href="#/connections/secrets">{s?.name ?? id}</a> {s?.hint && <code>…{s.hint}</code>} {s?.unreadable && <Badge meaning="failed">unreadable</Badge>}
-      {s?.unreadable && <div class="small muted">The service has not the key that it was encrypted with. Replace its value.</div>}
+      {s?.unreadable && <div class="small muted">The encryption key of this secret is missing. Replace the value.</div>}
     </>
   );
 }
@@ -327,10 +327,10 @@ function headersIn(text: string): Record<string, string> | undefined {
 }
 
 const limits = [
-  { name: "timeoutSeconds", title: "Seconds of a call", min: 1, max: 300 },
-  { name: "maxResultBytes", title: "Bytes of a reply", min: 1024, max: 4194304 },
-  { name: "maxConcurrent", title: "Calls at a time", min: 1, max: 32 },
-  { name: "callsPerMinute", title: "Calls a minute", min: 1, max: 600 },
+  { name: "timeoutSeconds", title: "Timeout of a call, in seconds", min: 1, max: 300 },
+  { name: "maxResultBytes", title: "Maximum reply size, in bytes", min: 1024, max: 4194304 },
+  { name: "maxConcurrent", title: "Concurrent calls", min: 1, max: 32 },
+  { name: "callsPerMinute", title: "Calls per minute", min: 1, max: 600 },
 ] as const;
 
 function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
@@ -357,19 +357,19 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
   return (
     <FormDialog id="change-connection" title={`Change "${c.name}"`} wide submit="Save" ready={place.ready && !!headers} action={action} onSubmit={submit} onClose={onClose}>
       {place.fields}
-      {place.body.url && approved > 0 && <Notice meaning="waiting">With another address all tools have to be reviewed again.</Notice>}
-      <AreaField id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They can be read here: no secrets." problem={headers ? undefined : "A line has no colon."} code rows={3} spellcheck={false} value={text} onChange={setText} />
+      {place.body.url && approved > 0 && <Notice meaning="waiting">If you change the address, all tools must be reviewed again.</Notice>}
+      <AreaField id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They are visible here, so do not enter secrets." problem={headers ? undefined : "A line has no colon."} code rows={3} spellcheck={false} value={text} onChange={setText} />
       <SelectField
         id="connection-on-change"
         label="When the definition of an approved tool changes"
         options={[
           ["block", "withhold it until it is reviewed"],
-          ["keep", "go on with the definition that was approved"],
+          ["keep", "keep using the approved definition"],
         ]}
         value={onChange}
         onChange={setOnChange}
       />
-      <SelectField id="connection-per-session" label="Secrets of sessions" hint="With those each of your users acts with access of their own." options={Object.entries(perSessionWords) as [Connection["credentialsPerSession"], string][]} value={perSession} onChange={setPerSession} />
+      <SelectField id="connection-per-session" label="Secrets of sessions" hint="Each of your users acts with their own access." options={Object.entries(perSessionWords) as [Connection["credentialsPerSession"], string][]} value={perSession} onChange={setPerSession} />
       {c.kind === "mcp" && <SelectField id="connection-sessions" label="Sessions at the server" hint="A server with state, such as a browser or a shell, loses it when its session ends." options={Object.entries(sessionWords) as [Connection["sessions"], string][]} value={sessions} onChange={setSessions} />}
       <fieldset class="plainset">
         <legend>Limits</legend>
@@ -400,7 +400,7 @@ function ChangeAccess({ path, of: { data: c, etag }, first, onDone, onClose }: {
   return (
     <FormDialog id="change-access" title={`The access of "${c.name}"`} submit="Use it" ready={access.ready && access.changed} action={action} onSubmit={() => void use(access.auth)} onClose={onClose}>
       {access.fields}
-      {approved > 0 && <Notice meaning="waiting">With another access all tools have to be reviewed again.</Notice>}
+      {approved > 0 && <Notice meaning="waiting">If you change this, all tools must be reviewed again.</Notice>}
     </FormDialog>
   );
 }
@@ -426,11 +426,11 @@ function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connect
   const work = () => api.patch<Connection>(path, { enabled: false } satisfies UpdateConnection);
   return (
     <ConfirmAction title={`Switch "${c.name}" off?`} action="Switch it off" waits={users.loading} work={work} onClose={onClose} onDone={onDone}>
-      <p>Its tools are withheld, calls that are planned are not made, and its server is not asked until it is switched on again. What was decided about its tools stays. Calls in progress are not cancelled.</p>
+      <p>Agents cannot use its tools, planned calls are not made, and its server is not contacted until you switch it on again. Reviews are kept. Calls in progress are not cancelled.</p>
       <States of={users}>
         {(agents) =>
           !may("agents:read") ? (
-            <p class="muted">Your key does not show which agents use it.</p>
+            <p class="muted">Your key cannot see which agents use it.</p>
           ) : agents.length === 0 ? (
             <p>No agent uses it.</p>
           ) : (

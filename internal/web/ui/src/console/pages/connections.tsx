@@ -49,7 +49,7 @@ function Servers() {
     limit: 20,
     label: "Connections",
     search: { name: "q", label: "Name or address" },
-    nothing: "No such connections",
+    nothing: "No matching connections",
     onPick: (c) => go("connections/" + c.id),
     create: may("connections:write") && { title: "Connect a server", dialog: ({ onClose }) => <Add onClose={onClose} /> },
     empty: {
@@ -109,7 +109,7 @@ function Add({ onClose }: { onClose: () => void }) {
     <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && access.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <SelectField id="connection-kind" label="What it is" options={Object.entries(kindWords) as [Kind, string][]} value={kind} onChange={setKind} />
       {place.fields}
-      <TextField id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={wrong} maxLength={24} value={name} onChange={setName} />
+      <TextField id="connection-name" label="Name" hint="A lower-case letter, then up to 23 lower-case letters and digits. It is part of the tools' names and cannot be changed later." problem={wrong} maxLength={24} value={name} onChange={setName} />
       {access.fields}
       <SpaceField id="connection-space" hint="Agents of this space can use its tools." none="The default space" value={spaceId} onChange={setSpaceId} />
     </FormDialog>

@@ -128,8 +128,8 @@ function Receipts() {
           label="Receipts"
           onPick={setOpen}
           empty={
-            <Empty title={narrowed ? "No receipt fits these filters" : "No receipts yet"}>
-              <p>{narrowed ? "Choose a longer time, or clear the filters. Calls that failed cost nothing and are in the request log." : "Each call that is charged leaves one: which model answered, how many tokens, how many credits."}</p>
+            <Empty title={narrowed ? "No matching receipts" : "No receipts yet"}>
+              <p>{narrowed ? "Choose a longer time, or clear the filters. Calls that failed cost nothing and are in the request log." : "Each charged call has a receipt with its model, tokens and credits."}</p>
               {!narrowed && (
                 <a class="button" href="#/playground">
                   Try a model
@@ -173,14 +173,14 @@ const marks: Record<string, string> = { caller: "by the request", stoa: "by this
 const adjustments: Record<string, string> = {
   tool_choice_auto: "The model cannot be made to call a tool, so it decided itself.",
   strict_dropped: "A function with “strict” was sent without: the model cannot be held to its schema.",
-  schema_rewritten: "A schema was rewritten into what the provider takes.",
-  format_in_words: "The format of the reply was asked for in words.",
-  reasoning_unread: "Reasoning that was sent back could not be opened and was left out.",
-  reasoning_left_out: "Reasoning that was sent back was left out: another provider or model made it.",
-  media_estimated: "Images and files were counted as the most that they take.",
-  calls_dropped: "Tool calls that the request did not allow were left out.",
-  invalid_arguments: "The arguments of a tool call are no JSON object.",
-  invalid_json: "A format was asked for, and the text is no JSON.",
+  schema_rewritten: "A schema was rewritten for the provider.",
+  format_in_words: "The reply format was requested in the prompt.",
+  reasoning_unread: "Returned reasoning could not be decrypted and was omitted.",
+  reasoning_left_out: "Returned reasoning was omitted because another provider or model created it.",
+  media_estimated: "Images and files were counted at their maximum size.",
+  calls_dropped: "Tool calls that the request did not allow were omitted.",
+  invalid_arguments: "The arguments of a tool call are not a JSON object.",
+  invalid_json: "A JSON format was requested, but the reply is not JSON.",
   reply_cut: "A limit of this service ended the reply, or the client read it too slowly.",
   stop_cut_here: "The provider has no stop sequences: the text was cut here, and all of its output was charged.",
   cache_marks_changed: "A mark of the request for the provider’s cache was dropped, moved or given a shorter life.",
@@ -243,8 +243,8 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
       />
       {r.adjustments?.map((a) => <Notice>{adjustments[a] ?? a}</Notice>)}
       {r.ignored && <Notice>These members of the request had no effect: {r.ignored.join(", ")}.</Notice>}
-      {r.estimated && <Notice>The provider did not tell the tokens, so they were counted here.</Notice>}
-      {r.capped && <Notice>The price was lowered to that of the model that was asked for.</Notice>}
+      {r.estimated && <Notice>The provider did not report tokens, so they were counted here.</Notice>}
+      {r.capped && <Notice>Charged at the lower price of the requested model.</Notice>}
       {r.clamped && (
         <Notice meaning="waiting">
           The account could not cover all of it; <Amount of={r.writtenOffMicro} /> credits were given up.

@@ -133,7 +133,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           {(list) =>
             list.data.length + list.commonPrefixes.length === 0 ? (
               <Empty title={prefix ? "This folder is empty" : "No files yet"}>
-                <p>What the agent knows lies in its drive. {writes && "Drop files or folders here, or write one."}</p>
+                <p>What the agent knows lies in its drive. {writes && "Drop files or folders here, or create a file."}</p>
               </Empty>
             ) : (
               <>
@@ -220,11 +220,11 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
               <>
                 {list.data.length === 0 && !list.cut && (
                   <Empty title="Nothing found">
-                    <p>No text in this drive has these words.</p>
+                    <p>No results.</p>
                   </Empty>
                 )}
                 <ul class="hits">
-                  {list.cut && <li class="small muted">The search took too long and was ended. There may be better passages: use rarer or more words.</li>}
+                  {list.cut && <li class="small muted">The search was stopped because it took too long. Try more specific words.</li>}
                   {list.data.map((h) => (
                     <li>
                       <button type="button" class="link" onClick={() => onOpen(h.path)}>
@@ -508,7 +508,7 @@ function NewFile({ root, prefix, onClose, onMade }: { root: string; prefix: stri
   const where = problem?.param === "path" || problem?.code === "precondition_failed";
   return (
     <FormDialog id="new-file" title="Write a file" wide submit="Write the file" ready={!!path.trim() && !path.endsWith("/")} action={action} shown={where} onSubmit={submit} onClose={onClose}>
-        <TextField id="path" label="Path" hint="Folders separated by /; they need no creation." problem={where ? (problem!.status === 412 ? "There is a file at this path already." : problem!.message) : undefined} code spellcheck={false} value={path} onChange={setPath} autofocus />
+        <TextField id="path" label="Path" hint="Separate folders by /. They are created automatically." problem={where ? (problem!.status === 412 ? "This path already has a file." : problem!.message) : undefined} code spellcheck={false} value={path} onChange={setPath} autofocus />
         <AreaField id="content" label="Content" code rows={12} spellcheck={false} value={content} onChange={setContent} />
     </FormDialog>
   );

@@ -26,7 +26,7 @@ export function Keys() {
     label: "Keys",
     query: { unrevoked: all ? undefined : "true" },
     search: { name: "q", label: "Name or id" },
-    nothing: "No such keys",
+    nothing: "No matching keys",
     empty: { title: all ? "No keys" : "No keys in use" },
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
@@ -128,8 +128,8 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "schedules:write": "change schedules",
   "embeds:write": "embed chats",
   "approvals:write": "approve calls of tools",
-  "webhooks:read": "read webhooks and what was sent to them",
-  "webhooks:write": "make and change webhooks",
+  "webhooks:read": "read webhooks and their deliveries",
+  "webhooks:write": "create and change webhooks",
   "connections:read": "read connections",
   "connections:write": "connect servers, review and try their tools",
   "secrets:write": "store secrets",
@@ -140,7 +140,7 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "operator:read": "read the service and all accounts",
   "operator:billing": "grant credits, change plans, invite to all accounts",
   operator: "run the service",
-  "*": "everything but running the service",
+  "*": "everything except running the service",
 };
 
 const offered = Object.keys(scopeWords).filter((scope) => scope !== "operator" && scope !== "*") as Scope[];
@@ -149,7 +149,7 @@ const presets: { id: string; title: string; scopes: Scope[] }[] = [
   { id: "call", title: "Call models", scopes: ["responses"] },
   { id: "run", title: "Run agents", scopes: ["agents:read", "sessions:read", "sessions:write", "drive:read"] },
   { id: "usage", title: "Read usage", scopes: ["usage:read"] },
-  { id: "all", title: "Everything but running the service", scopes: ["*"] },
+  { id: "all", title: "Everything except running the service", scopes: ["*"] },
   { id: "custom", title: "Choose scopes", scopes: [] },
 ];
 
@@ -176,8 +176,8 @@ function useLimits(k?: Key) {
         <TextField id="key-expires" label="Expires" hint={`Leave empty for no expiry. Time zone: ${Intl.DateTimeFormat().resolvedOptions().timeZone}`} type="datetime-local" value={expires} onChange={setExpires} />
         <TextField id="key-rate" label="Requests per minute" placeholder="limit of the plan" type="number" min={1} step={1} value={perMinute} onChange={setPerMinute} />
         <TextField id="key-day" label="Credits per day" hint="Days are those of UTC." placeholder="no cap" type="number" min="0.000001" step="any" value={perDay} onChange={setPerDay} />
-        <TextField id="key-models" label="Models" hint="Ids or patterns such as alpha-*, with commas between." placeholder="all" code value={models} onChange={setModels} />
-        <TextField id="key-networks" label="Networks" hint="Blocks such as 203.0.113.0/24, with commas between." placeholder="all" code value={networks} onChange={setNetworks} />
+        <TextField id="key-models" label="Models" hint="Ids or patterns such as alpha-*, separated by commas." placeholder="all" code value={models} onChange={setModels} />
+        <TextField id="key-networks" label="Networks" hint="Address ranges such as 203.0.113.0/24, separated by commas." placeholder="all" code value={networks} onChange={setNetworks} />
         <label class="check">
           <input type="checkbox" checked={endUser} onChange={(e) => setEndUser(e.currentTarget.checked)} /> Refuse calls that name no end user
         </label>
@@ -256,7 +256,7 @@ function Edit({ of, onDone, onClose }: { of: Key } & Ends) {
 }
 
 const overlaps: [number, string][] = [
-  [0, "stops at once"],
+  [0, "stops immediately"],
   [3600, "lives for another hour"],
   [86_400, "lives for another day"],
   [604_800, "lives for another week"],

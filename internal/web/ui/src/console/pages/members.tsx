@@ -37,8 +37,8 @@ export function Members() {
         limit={50}
         label="Members"
         search={{ name: "q", label: "Name or email" }}
-        nothing="No such members"
-        empty={{ title: "No members", text: "Programs and people with a key need no membership. Invite people to give each of them a role and a sign-in of their own." }}
+        nothing="No matching members"
+        empty={{ title: "No members", text: "Invite people to give each their own sign-in and role. Programs, and people with a key, do not need to be members." }}
         create={
           changes && {
             title: "Invite",
@@ -162,7 +162,7 @@ function ChangeRole({ of: m, onDone, onClose }: { of: Member } & Ends) {
       <RoleFields role={role} operatorRole={operatorRole} onRole={setRole} onOperatorRole={setOperatorRole} />
       <p class="small muted">
         Keys that {nameOf(m)} created lose the scopes that the new role lacks.
-        {m.source === "group" && " From now on the role does not follow the groups of the identity provider."}
+        {m.source === "group" && " The role no longer follows the groups of the identity provider."}
       </p>
     </FormDialog>
   );
@@ -201,7 +201,7 @@ function Remove({ of: m, ...ends }: { of: Member } & Ends) {
         </label>
         <label class="check">
           <input type="radio" name="keys" checked={keys === "keep"} onChange={() => setKeys("keep")} />
-          <span>Keep them: they belong to the account from now on</span>
+          <span>Keep them: they then belong to the account</span>
         </label>
       </fieldset>
       {m.id === who.person?.id && <Notice meaning="waiting">It is your own membership: you lose access to this account.</Notice>}

@@ -38,7 +38,7 @@ export function Overview() {
               <Spend />
             ) : (
               <section class="panel">
-                <Empty title="What was spent is not shown">
+                <Empty title="Spend is not available">
                   <NoScope scope="usage:read" />
                 </Empty>
               </section>
@@ -180,7 +180,7 @@ function Waiting() {
       {!notices || (reads && !asked.data && asked.loading) ? (
         <Skeleton lines={4} />
       ) : nothing ? (
-        <Empty title="Nothing waits">
+        <Empty title="Nothing to do">
           <p>Approvals, questions of agents, and what fails are shown here.</p>
         </Empty>
       ) : (
@@ -344,7 +344,7 @@ function Latest() {
         {(list) =>
           list.data.length === 0 ? (
             <Empty title="No calls yet">
-              <p>Each call that was charged leaves a receipt here.</p>
+              <p>Receipts of charged calls appear here.</p>
             </Empty>
           ) : (
             <Table

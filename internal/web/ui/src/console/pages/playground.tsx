@@ -223,8 +223,8 @@ function Bench({ meta }: { meta: Meta }) {
   const prompt: Prompt = { settings, text: draft.trim() || latest?.question || "" };
   const share = async () => {
     const link = linkOf(prompt);
-    if (!link) toast("This prompt is too long for a link. Save it under a name in place of that.", "failed");
-    else toast((await copyText(link)) ? "The link is copied. It holds the prompt itself, so it is for those who may read it." : "The browser does not allow copying here");
+    if (!link) toast("This prompt is too long for a link. Save it under a name instead.", "failed");
+    else toast((await copyText(link)) ? "Link copied. It contains the whole prompt, so share it only with people who may read it." : "The browser does not allow copying here");
   };
   const example = callOf(settings, settings.model, [...history(rounds.slice(0, -1), 0), ...asked({ question: draft.trim() || latest?.question || "Why is the sky blue?", images })]);
 
@@ -261,7 +261,7 @@ function Bench({ meta }: { meta: Meta }) {
         <section class="talk" aria-label="Conversation">
           {rounds.length === 0 && (
             <div class="hello muted">
-              <p>Ask something. The whole conversation travels with each call, and each reply shows what it cost.</p>
+              <p>Ask something. Each call sends the whole conversation, and each reply shows its cost.</p>
               <div class="stack examples">
                 {examples.map((text) => (
                   <Button
@@ -399,8 +399,8 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
           </Notice>
         )}
         <AreaField id="instructions" label="Instructions" hint="The system prompt of each call." rows={4} value={settings.instructions} onChange={(text) => onChange({ instructions: text })} />
-        <TextField id="tokens" label="Max output tokens" hint="Empty for the model's own." type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
-        <TextField id="temperature" label="Temperature" hint="0 to 2; empty for the model's own. Some models take none." type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
+        <TextField id="tokens" label="Max output tokens" hint="Leave empty for the model's default." type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
+        <TextField id="temperature" label="Temperature" hint="0 to 2. Leave empty for the model's default. Not supported by all models." type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
         <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
           <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
             <option value="">the model's own</option>
@@ -473,7 +473,7 @@ function Edit({ question, last, onSend, onCancel }: { question: string; last: bo
       </label>
       <textarea id="edited" ref={at} class="input" rows={3} value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={(e) => e.key === "Escape" && onCancel()} />
       <div class="row">
-        {!last && <span class="small muted">What comes after it goes.</span>}
+        {!last && <span class="small muted">Later messages are removed.</span>}
         <div class="row push">
           <Button small onClick={onCancel}>
             Cancel
@@ -495,7 +495,7 @@ function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Sid
   const copy = async () => toast((await copyText(reply!.text)) ? "Copied" : "The browser does not allow copying here", "ok");
   return (
       <div class="turn assistant">
-        {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy && !reply?.calls.length ? <span class="reply streaming" aria-label="Waiting for the first words" role="img" /> : null}
+        {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy && !reply?.calls.length ? <span class="reply streaming" aria-label="Waiting for the first token" role="img" /> : null}
         {reply && reply.calls.length > 0 && <Calls calls={reply.calls} onResults={busy || problem ? undefined : onResults} />}
         {reply && !reply.text && !reply.calls.length && !busy && !problem && <p class="muted">{side.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
         {problem && <Failure problem={problem} retry={again} />}
@@ -515,7 +515,7 @@ function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Sid
                 <Amount of={receipt.creditsMicro} /> credits
               </span>
             ) : (
-              guess !== undefined && <span title="By the price list; the receipt says what it did cost">about {credits(guess)} credits</span>
+              guess !== undefined && <span title="Estimated from the price list; the receipt has the exact cost">about {credits(guess)} credits</span>
             )}
             {reply.took !== undefined && (
               <span>

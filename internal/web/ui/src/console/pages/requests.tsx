@@ -30,7 +30,7 @@ const statuses: Choice[] = [
   { id: "401", title: "401 key" },
   { id: "404", title: "404 not found" },
   { id: "429", title: "429 limit or credits" },
-  { id: "499", title: "499 client left" },
+  { id: "499", title: "499 client disconnected" },
 ];
 const slowness: Choice[] = [
   { id: "", title: "Any" },
@@ -248,8 +248,8 @@ function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Recor
             ) : last?.hasMore ? (
               searching
             ) : (
-              <Empty title={narrowed ? "No request fits these filters" : "No requests yet"}>
-                <p>{narrowed ? "Choose a longer time, or clear the filters." : "Each call with one of the account's keys appears here, also one that was refused or failed."}</p>
+              <Empty title={narrowed ? "No matching requests" : "No requests yet"}>
+                <p>{narrowed ? "Choose a longer time, or clear the filters." : "All calls with the account's keys appear here, including failed and rejected ones."}</p>
                 {!narrowed && (
                   <p class="row">
                     {may("operator:read") && (
@@ -284,7 +284,7 @@ function One({ id, columns, onPick }: Shown & { id: string }) {
   const found = useLoad((signal) => api.get<Request>("/requests/" + encodeURIComponent(id), undefined, signal), [api, id]);
   return (
     <>
-      <p class="pad small muted">A request id is found without the other filters.</p>
+      <p class="pad small muted">A request id ignores the other filters.</p>
       <States of={found}>{(r) => (r.id === id ? <Table label="Requests" rows={[r]} columns={columns} onPick={onPick} /> : null)}</States>
     </>
   );
@@ -303,10 +303,10 @@ function Outcome({ of: r }: { of: Request }) {
 function Details({ of: r, operates, onClose }: { of: Request; operates: boolean; onClose: () => void }) {
   const remarks = [
     r.stream && "streamed",
-    r.replayed && "answered with the stored reply of an earlier request, nothing charged again",
-    r.disconnected && "the client left before the end",
+    r.replayed && "replayed from an earlier request; not charged again",
+    r.disconnected && "the client disconnected before the end",
     r.estimated && "tokens counted here, not by the provider",
-    r.clamped && "the account could not cover all of it",
+    r.clamped && "the account's credits did not cover all of it",
   ].filter(Boolean);
   return (
     <Dialog title="Request" drawer onClose={onClose}>

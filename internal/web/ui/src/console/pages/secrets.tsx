@@ -20,8 +20,8 @@ export function Secrets({ head }: { head: ComponentChildren }) {
         limit={20}
         label="Secrets"
         search={{ name: "q", label: "Name or address" }}
-        nothing="No such secrets"
-        empty={{ title: "No secrets", text: "A secret is a value that requests to one server carry, such as a token. Nothing shows it again." }}
+        nothing="No matching secrets"
+        empty={{ title: "No secrets", text: "A secret is a value, such as a token, that is sent with requests to one server. It is never shown again." }}
         create={writes && { title: "Store a secret", look: "small", dialog: ({ onClose, onDone }) => <SecretForm onClose={onClose} onDone={() => onDone("The secret is stored")} /> }}
         columns={[
           {
@@ -69,11 +69,11 @@ export function Secrets({ head }: { head: ComponentChildren }) {
             when: () => writes,
             dialog: (ends, s) => (
               <ConfirmAction title={`Delete "${s.name}"?`} action="Delete it" work={() => api.remove("/secrets/" + s.id)} said="The secret is deleted" {...ends}>
-                <p>The value is wiped. This cannot be undone. Sessions and schedules that were given it lose their tools of its connections.</p>
+                <p>The value is deleted for good. Sessions and schedules that use it lose the tools of its connections.</p>
                 {s.usedBy.length > 0 && (
                   <Notice meaning="waiting">
                     <p>
-                      <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} />.
+                      <b>It is in use and cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} />.
                     </p>
                   </Notice>
                 )}
@@ -125,7 +125,7 @@ function sentAs(s: Secret): string {
     case "query":
       return `as the parameter ${s.parameterName}`;
     case "token":
-      return "to a token endpoint alone, of an OAuth client";
+      return "only to the token endpoint, by an OAuth client";
     default:
       return `as ${s.headerName}`;
   }

@@ -153,7 +153,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
                 </div>
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
-                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first words" />}
+                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first token" />}
                   {m.status === "completed" && m.text && m.kind !== "comment" && <Below agentId={agentId} message={m} events={said.findLast((x) => x.role === "assistant" && x.turn === m.turn) === said[i] ? events : []} />}
                 </div>
               ),
@@ -198,7 +198,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
       {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
       {repeating && (
         <Confirm
-          title="Do the turn again?"
+          title="Retry the turn?"
           action="Do it again"
           busy={busy}
           onClose={() => setRepeating(false)}
@@ -207,7 +207,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
             setRepeating(false);
           }}
         >
-          <p>It has called tools of your programs, which may have changed something. The agent is told what was done, and may call them again.</p>
+          <p>It has called your tools, which may have had effects. The agent knows which calls were made, and may call them again.</p>
         </Confirm>
       )}
       {deleting && (
@@ -223,7 +223,7 @@ export function SessionView({ agentId, version, id }: { agentId: string; version
             } else setDeleting(false);
           }}
         >
-          <p>Its messages and events are lost; a turn that runs is cancelled. Receipts stay.</p>
+          <p>Its messages and events are deleted, and a running turn is cancelled. Receipts are kept.</p>
         </Confirm>
       )}
     </>

@@ -94,14 +94,14 @@ export function AllSessions({ rest }: { rest: string }) {
           label="Sessions"
           empty={
             query.size ? (
-              <Empty title="No such sessions">
-                <p>None fits the filters.</p>
+              <Empty title="No matching sessions">
+                <p>Nothing matches the filters.</p>
                 <Button onClick={() => go("sessions")}>Clear the filters</Button>
               </Empty>
             ) : (
               <Empty title="No sessions yet">
                 <p>
-                  A session is a conversation with an agent. <a href="#/agents">Start one from an agent.</a>
+                  A session is a conversation with an agent. <a href="#/agents">Start one on the page of an agent.</a>
                 </p>
               </Empty>
             )
@@ -181,7 +181,7 @@ function Start({ agentId }: { agentId: string }) {
       />
       {own.fields}
       {own.forUsers && (
-        <TextField id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone." maxLength={128} value={user} onChange={setUser} />
+        <TextField id="start-user" label="End user" hint="Your own name for them; optional. A secret of an end user is used in their sessions only." maxLength={128} value={user} onChange={setUser} />
       )}
       <div class="row">
         <label class="check small muted">

@@ -17,15 +17,15 @@ import { Status } from "../parts/status";
 import { TaskForm, TaskState } from "./tasks";
 
 const skips: Record<string, string> = {
-  missed: "the service was away; another run makes up for it, or none",
-  catch_up_window: "too long ago to be made up for",
-  overlap: "the run before had not ended",
+  missed: "the service was down",
+  catch_up_window: "missed too long ago",
+  overlap: "the previous run was still active",
   queue_full: "too many runs were queued",
   paused: "the task was paused",
   account_suspended: "the account was suspended",
   could_not_start: "the session could not start",
 };
-const triggers: Record<TaskRun["trigger"], string> = { schedule: "by the clock", catch_up: "made up for", manual: "on demand" };
+const triggers: Record<TaskRun["trigger"], string> = { schedule: "at set times", catch_up: "made up for", manual: "on demand" };
 
 const again = 3000; // polling interval of a run in milliseconds
 
@@ -159,7 +159,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                   } else setDeleting(false);
                 }}
               >
-                <p>Its history goes with it and nothing of it starts any more. Its sessions stay, and one that runs goes on.</p>
+                <p>Its history is deleted and it no longer runs. Its sessions are kept, and a running one continues.</p>
               </Confirm>
             )}
           </>
@@ -178,8 +178,8 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
           of={history}
           label="History"
           empty={
-            <Empty title="Nothing has run yet">
-              <p>Every instant of the schedule leaves a line here, run or skipped.</p>
+            <Empty title="No runs yet">
+              <p>Each run, also a skipped one, appears here.</p>
             </Empty>
           }
           columns={[
@@ -202,7 +202,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                 <>
                   <Status of={r.status} />
                   {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
-                  {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the run before" : "waits for a place in the queue"}</div>}
+                  {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the previous run" : "waits for a place in the queue"}</div>}
                 </>
               ),
             },

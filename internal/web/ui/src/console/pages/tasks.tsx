@@ -33,7 +33,7 @@ export function TasksView({ agentId }: { agentId: string }) {
       limit={20}
       label="Scheduled tasks"
       create={may("schedules:write") && { title: "Schedule a task", dialog: ({ onClose }) => <TaskForm agentId={agentId} onClose={onClose} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} /> }}
-      empty={{ title: "No scheduled tasks yet", text: "A task starts a session with the agent by the clock: a report each morning, a check each hour." }}
+      empty={{ title: "No scheduled tasks yet", text: "A task starts a session on a schedule: a report each morning, a check each hour." }}
       columns={[
         { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
         { title: "When", keep: 1, show: (t) => <When of={t.schedule} /> },
@@ -48,7 +48,7 @@ export function TasksView({ agentId }: { agentId: string }) {
   );
 }
 
-const missed: [Task["missedRunPolicy"], string][] = [["run_latest", "make up for the latest"], ["run_all", "make up for all"], ["skip", "skip them"]];
+const missed: [Task["missedRunPolicy"], string][] = [["run_latest", "run the latest one"], ["run_all", "run all of them"], ["skip", "skip them"]];
 const overlap: [Task["overlapPolicy"], string][] = [["skip", "skip the new run"], ["queue", "queue the new run"], ["allow", "run both"]];
 
 // A TaskForm creates a task, or changes the given one.
@@ -87,16 +87,16 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
       onClose={onClose}
     >
       <TextField id="task-name" label="Name" maxLength={200} value={now.name} onChange={(name) => change({ name })} autofocus />
-      <AreaField id="task-message" label="Message" hint="What the agent is told at every run." rows={3} value={now.message} onChange={(message) => change({ message })} />
+      <AreaField id="task-message" label="Message" hint="The message to the agent at each run." rows={3} value={now.message} onChange={(message) => change({ message })} />
       <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
       {own.fields}
       <details>
         <summary>More choices</summary>
         <div class="stack more-choices">
-          <SelectField id="task-missed" label="Runs that were missed while the service was away" options={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
-          <SelectField id="task-overlap" label="While the run before goes on" options={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
+          <SelectField id="task-missed" label="Runs missed while the service was down" options={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
+          <SelectField id="task-overlap" label="While the previous run is active" options={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
           <label class="check">
-            <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> go on in one session, in place of a new one each time
+            <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> continue one session instead of starting a new one each time
           </label>
         </div>
       </details>

@@ -197,7 +197,7 @@ export function Usage() {
             const bars: Bar[] = a.bars.map((b, i) => ({ day: b.name, parts: Object.fromEntries(a.cells.filter((c) => c.bar === i).map((c) => [c.group === "all" ? metric.title : nameOf(c.group), c.value])) }));
             if (rows.length === 0) {
               return (
-                <Empty title="Nothing was used in this time">
+                <Empty title="No usage in this time">
                   <p>Choose a longer time, or try a model.</p>
                   <a class="button" href="#/playground">
                     Try a model

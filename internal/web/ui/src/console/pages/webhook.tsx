@@ -44,7 +44,7 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
       rotate: ({ onClose, onNext }) => <Rotate path={path} onClose={onClose} onDone={(now) => onNext((ends) => <HookSecret of={now} onClose={ends.onClose} />)} />,
       delete: ({ onClose }) => (
         <ConfirmAction title="Delete the webhook?" action="Delete it" work={() => api.remove(path)} onClose={onClose} onDone={() => (toast("The webhook is deleted"), go("webhooks"))}>
-          <p>Nothing more is sent to it. Its deliveries, also those that were held, are gone with it. This cannot be undone.</p>
+          <p>It receives no more events, and all its deliveries, also pending ones, are deleted. This cannot be undone.</p>
         </ConfirmAction>
       ),
       recover: ({ onClose, onDone }) => (
@@ -132,12 +132,12 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
           of={[
             ["State", <HookState of={w} />],
             w.scope === "service" && ["Scope", "alerts of the service"],
-            ["Events", w.events.includes("*") ? "all, those that come later too" : w.events.join(", "), "breaks"],
+            ["Events", w.events.includes("*") ? "all, including future types" : w.events.join(", "), "breaks"],
             w.scope !== "service" && (w.events.includes("*") || w.events.includes("credits.low")) && ["Credits are low", <>below {credits(w.creditsLowMicro)} credits</>],
             w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id, i) => <>{i > 0 && ", "}<PickedName source={sources.spaces} id={id} /></>), "breaks"],
             w.description && ["Description", w.description, "breaks"],
             ["Last success", w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"],
-            w.failedDeliveries > 0 && ["Given up since", of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")],
+            w.failedDeliveries > 0 && ["Failed deliveries", of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")],
             ["Id", <Id of={w.id} />],
           ]}
         />
@@ -182,8 +182,8 @@ function Deliveries({ hook, onRecover, onShow }: { hook: Webhook; onRecover: () 
       { name: "type", label: "Event", choices: [{ id: "", title: "All" }, ...types] },
     ],
     onPick: (d) => onShow(d.id),
-    empty: { title: "Nothing was sent yet", text: "What happens from now on is shown here, with what became of it." },
-    nothing: "Nothing fits the filter",
+    empty: { title: "No deliveries yet", text: "New deliveries and their outcomes appear here." },
+    nothing: "No matches",
     columns: [
       { title: "Event", show: (d) => <span class="breaks">{d.type}</span> },
       { title: "State", keep: 2, show: (d) => <Badge meaning={deliveryMeanings[d.status] ?? "none"}>{d.status}</Badge> },
@@ -312,7 +312,7 @@ function DeliveryDialog({ path, sends, onClose }: { path: string; sends: boolean
 }
 
 const overlaps: [number, string][] = [
-  [0, "ends at once"],
+  [0, "ends immediately"],
   [3600, "signs for another hour"],
   [86_400, "signs for another day"],
   [604_800, "signs for another week"],
@@ -324,9 +324,9 @@ function Rotate({ path, onDone, onClose }: { path: string; onDone: (w: WebhookWi
   const action = useAction();
   const submit = () => action.run(async (once) => onDone(await api.create<WebhookWithSecret>(path + "/rotate-secret", { overlapSeconds: overlap }, once)));
   return (
-    <FormDialog id="rotate-webhook" title="Rotate the secret" submit="Make the new secret" action={action} onSubmit={submit} onClose={onClose}>
-      <p>While both sign, the program behind the address can change over: a request is right if one of the two fits.</p>
-      <SelectField id="overlap" label="The former secret" options={overlaps} value={overlap} onChange={setOverlap} />
+    <FormDialog id="rotate-webhook" title="Rotate the secret" submit="Create the new secret" action={action} onSubmit={submit} onClose={onClose}>
+      <p>While both secrets sign, you can switch your program to the new one: accept requests that match either signature.</p>
+      <SelectField id="overlap" label="The old secret" options={overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   );
 }
@@ -344,7 +344,7 @@ function Recover({ path, onDone, onClose }: { path: string; onDone: (sent: numbe
     });
   return (
     <FormDialog id="recover-webhook" title="Recover what was missed" submit="Send it again" ready={!!since} action={action} onSubmit={submit} onClose={onClose}>
-      <p>What failed or was held, of events of that time, is sent again under the ids that it had.</p>
+      <p>Failed and held events of that time are sent again with their original ids.</p>
       <TextField id="recover-since" label="Since" hint="In the time zone of this browser." type="datetime-local" value={since} onChange={setSince} autofocus />
       <TextField id="recover-until" label="Until" hint="Empty: now." type="datetime-local" value={until} onChange={setUntil} />
     </FormDialog>

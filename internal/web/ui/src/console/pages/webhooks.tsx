@@ -24,7 +24,7 @@ function All() {
       limit={20}
       label="Webhooks"
       search={{ name: "q", label: "Address or description" }}
-      nothing="No such webhooks"
+      nothing="No matching webhooks"
       onPick={(w) => go("webhooks/" + w.id)}
       create={may("webhooks:write") && { title: "Add a webhook", dialog: ({ onClose, onNext }) => <WebhookForm onClose={onClose} onDone={(w) => onNext(shown(w as WebhookWithSecret))} /> }}
       empty={{
@@ -41,7 +41,7 @@ function All() {
           show: (w) => (
             <>
               <a class="breaks" href={"#/webhooks/" + w.id}>
-                {w.url ?? "none: events are read"}
+                {w.url ?? "none: events are polled"}
               </a>
               {w.description && <div class="small muted clamp">{w.description}</div>}
             </>

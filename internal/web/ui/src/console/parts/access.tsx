@@ -96,7 +96,7 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
     may("secrets:write") && (
       <div>
         <Button small icon="plus" onClick={() => setMaking(use)}>
-          Store a new one
+          New secret
         </Button>
       </div>
     );
@@ -114,14 +114,14 @@ export function useAccess({ origin, name, was, first, onStored }: { origin: stri
       )}
       {oauth && (
         <>
-          <TextField id="access-scopes" label="Scopes" hint="With spaces between them. Empty: those that the server asks for." maxLength={4000} spellcheck={false} value={scopes} onChange={setScopes} />
-          <TextField id="access-client" label="Client id" hint={way === "client" ? "Of the client that you registered with the authorization server." : "Only if you registered a client with the authorization server. Empty: the service introduces itself."} maxLength={1024} spellcheck={false} value={clientId} onChange={setClientId} />
+          <TextField id="access-scopes" label="Scopes" hint="Separated by spaces. Leave empty for those that the server requests." maxLength={4000} spellcheck={false} value={scopes} onChange={setScopes} />
+          <TextField id="access-client" label="Client id" hint={way === "client" ? "Of the client that you registered with the authorization server." : "Only if you registered a client with the authorization server. Leave empty to register automatically."} maxLength={1024} spellcheck={false} value={clientId} onChange={setClientId} />
           {(way === "client" || clientId.trim()) && (
             <>
               {pick(
                 "access-client-secret",
                 "Client secret",
-                "A secret that is sent to the token endpoint alone.",
+                "Sent to the token endpoint only.",
                 all.filter((s) => s.kind === "token"),
                 clientSecretId,
                 setClientSecretId,

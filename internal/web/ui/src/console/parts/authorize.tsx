@@ -114,7 +114,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
     return (
       <Notice meaning="failed">
         <p>
-          <b>It was not authorized.</b>
+          <b>Not authorized.</b>
         </p>
         <p class="breaks">{failed}</p>
         {again}
@@ -125,7 +125,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
     return (
       <Notice meaning="waiting">
         <p>
-          <b>The time is over.</b> Nobody has authorized the connection by {moment(start.expiresAt)}.
+          <b>The sign-in has timed out.</b> Nobody has authorized the connection by {moment(start.expiresAt)}.
         </p>
         {again}
       </Notice>
@@ -134,7 +134,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
   const safe = opens(start.authorizeUrl);
   return (
     <>
-      <p>This address opens in a new tab. Sign in there only if you know where it leads: agents will act with your access.</p>
+      <p>Opens in a new tab. Sign in only if you trust this address: agents will act with your access.</p>
       <Address of={start.authorizeUrl} />
       {start.tokenOrigin && start.tokenOrigin !== start.signInOrigin && <p class="small breaks">The access token comes from {start.tokenOrigin}.</p>}
       {safe ? (
@@ -147,7 +147,7 @@ function Waiting({ path, start, onDone, onAgain }: { path: string; start: Author
       ) : (
         <Notice meaning="failed">
           <p>
-            <b>It is not opened here.</b> It is not https, and not on this machine.
+            <b>Not opened here.</b> It is not https, and not on this machine.
           </p>
         </Notice>
       )}

@@ -97,7 +97,7 @@ function Text({ text, label }: { text: string; label: string }) {
           <Button small onClick={() => setAll(!all)}>
             {all ? "Fold" : `Show all ${size(new Blob([text]).size)}`}
           </Button>
-          {!all && <span class="small muted">This is the beginning.</span>}
+          {!all && <span class="small muted">Only the beginning is shown.</span>}
         </div>
       )}
     </>
@@ -119,7 +119,7 @@ export function Outcome({ of: c }: { of: AgentToolCall }) {
 // inDoubt reports whether the outcome of a call is unknown.
 export const inDoubt = (c: AgentToolCall): boolean => c.outcome === "unknown" || c.outcome === "expired";
 
-const decisions: Record<NonNullable<AgentToolCall["approval"]>["decision"], string> = { approve: "approved", reject: "rejected", expired: "nobody decided in time", remembered: "approved for the session before" };
+const decisions: Record<NonNullable<AgentToolCall["approval"]>["decision"], string> = { approve: "approved", reject: "rejected", expired: "no decision in time", remembered: "approved for the session before" };
 
 // CallFacts shows the details of a call.
 export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
@@ -173,7 +173,7 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
       )}
       {c.lateOutput !== null && (
         <>
-          <h3>Came too late</h3>
+          <h3>Too late</h3>
           <pre class="io" tabIndex={0} aria-label="Late output">
             <EscapedText text={visible(c.lateOutput)} />
           </pre>
@@ -261,10 +261,10 @@ function Resolve({ of: c, onDone, onClose }: { of: AgentToolCall; onDone: () => 
       onDone();
     });
   return (
-    <FormDialog id="resolve" title={`What came of ${c.tool}?`} submit="Note it" ready={!!outcome} action={action} onSubmit={submit} onClose={onClose}>
-      <p>It changes no turn; later turns of the session are told.</p>
+    <FormDialog id="resolve" title={`What happened to ${c.tool}?`} submit="Note it" ready={!!outcome} action={action} onSubmit={submit} onClose={onClose}>
+      <p>It does not change the turn; later turns of the session receive it.</p>
       <fieldset class="plainset">
-        <legend>I have looked</legend>
+        <legend>I have checked</legend>
         <label class="check">
           <input type="radio" name="outcome" checked={outcome === "done"} onChange={() => setOutcome("done")} /> It was done
         </label>

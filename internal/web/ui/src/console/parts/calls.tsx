@@ -43,14 +43,14 @@ function OpenCall({ call: c, busy, give }: { call: PendingToolCall; busy: boolea
       <Arguments callId={c.callId} of={c.tool} />
       {give && c.status !== "done" && (
         <>
-          <AreaField id={id} label="Output" hint="What the model is told, as data." rows={2} maxLength={262144} value={output} onChange={setOutput} />
+          <AreaField id={id} label="Output" hint="The result for the model, as data." rows={2} maxLength={262144} value={output} onChange={setOutput} />
           <div class="row">
             <label class="check">
               <input type="checkbox" checked={failed} onChange={(e) => setFailed(e.currentTarget.checked)} /> It failed
             </label>
             <div class="push">
               <Button kind="main" type="submit" disabled={busy || !output}>
-                Give the output
+                Send the output
               </Button>
             </div>
           </div>

@@ -64,8 +64,8 @@ const kinds: [Parameter["kind"], string][] = [
 
 const effects: [NonNullable<AgentTool["effects"]>, string][] = [
   ["read", "it only reads"],
-  ["idempotent", "it changes something; twice is as once"],
-  ["once", "it must not happen twice"],
+  ["idempotent", "it changes something; repeating it has no further effect"],
+  ["once", "it must not be repeated"],
 ];
 
 function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: string[]; onClose: () => void; onDone: (t: AgentTool) => void }) {
@@ -91,7 +91,7 @@ function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: strin
       onSubmit={() => onDone({ ...of, type: "client", name, description: description.trim(), effects: effect, approval, parameters: schema! })}
       onClose={onClose}
     >
-      <TextField id="tool-name" label="Name" hint="As the model calls it, such as lookup_order." code maxLength={64} problem={problem} value={name} onChange={setName} autofocus />
+      <TextField id="tool-name" label="Name" hint="The name that the model uses, such as lookup_order." code maxLength={64} problem={problem} value={name} onChange={setName} autofocus />
       <AreaField id="tool-description" label="Description" hint="What it does, and when the model should call it." rows={3} value={description} onChange={setDescription} />
       <SelectField id="tool-effects" label="Effects" options={effects} value={effect} onChange={setEffect} />
       <SelectField
@@ -105,7 +105,7 @@ function ToolForm({ of, taken, onClose, onDone }: { of?: AgentTool; taken: strin
         onChange={setApproval}
       />
       {list === undefined ? (
-        <AreaField id="tool-json" label="Parameters" hint="A JSON Schema that the form has no fields for." code rows={10} spellcheck={false} problem={schema ? undefined : "This is not a JSON object."} value={json} onChange={setJSON} />
+        <AreaField id="tool-json" label="Parameters" hint="A JSON Schema that this form cannot edit." code rows={10} spellcheck={false} problem={schema ? undefined : "This is not a JSON object."} value={json} onChange={setJSON} />
       ) : (
         <fieldset class="stack plain">
           <legend>{list.length === 0 ? "No parameters" : plural(list.length, "parameter")}</legend>

@@ -60,19 +60,19 @@ export function useConnectionFields(kind: Kind, was?: Connection): ConnectionFie
           {asText ? (
             <AreaField id="connection-document" label="Document" hint={was ? "Empty: the one that is there stays." : "OpenAPI 3.0 or 3.1, JSON or YAML."} code rows={6} spellcheck={false} value={document} onChange={setDocument} />
           ) : (
-            <TextField id="connection-document-url" label="Address of the document" hint="OpenAPI 3.0 or 3.1, JSON or YAML. It is read anew at each refresh." type="url" maxLength={2048} value={documentUrl} onChange={setDocumentURL} autofocus />
+            <TextField id="connection-document-url" label="Address of the document" hint="OpenAPI 3.0 or 3.1, JSON or YAML. It is read again at each refresh." type="url" maxLength={2048} value={documentUrl} onChange={setDocumentURL} autofocus />
           )}
           <div>
             <Button small kind="quiet" onClick={() => setAsText(!asText)}>
-              {asText ? "Give its address" : "Paste the document"}
+              {asText ? "Enter its address" : "Paste the document"}
             </Button>
           </div>
         </>
       )}
-      <TextField id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "What the paths of the requests stand behind, such as https://api.example.com/v1." : "Where requests go. Empty: the first server of the document."} type="url" maxLength={2048} value={url} onChange={setURL} />
+      <TextField id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "The base URL of the requests, such as https://api.example.com/v1." : "The base URL of the requests. Leave empty for the first server of the document."} type="url" maxLength={2048} value={url} onChange={setURL} />
       {kind === "http" && (
         <>
-          <AreaField id="connection-operations" label="Requests" hint="A JSON list, a tool each." problem={operations && !list ? "This is not a JSON list." : undefined} code rows={operations ? 12 : 3} spellcheck={false} value={operations} onChange={setOperations} />
+          <AreaField id="connection-operations" label="Requests" hint="A JSON list with one tool per entry." problem={operations && !list ? "This is not a JSON list." : undefined} code rows={operations ? 12 : 3} spellcheck={false} value={operations} onChange={setOperations} />
           {!operations && (
             <div>
               <Button small kind="quiet" onClick={() => setOperations(example)}>

@@ -2,7 +2,7 @@ import type { Connection } from "../../lib/contract";
 import { Badge, type Meaning } from "./basic";
 
 const states: Record<string, [Meaning, string]> = {
-  unchecked: ["none", "not asked yet"],
+  unchecked: ["none", "not checked yet"],
   ready: ["ok", "ready"],
   review_needed: ["warning", "review needed"],
   needs_authorization: ["failed", "needs authorization"],

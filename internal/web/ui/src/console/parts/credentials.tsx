@@ -111,10 +111,10 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
     const other = value && !offered.some((s) => s.id === value);
     const required = c?.credentialsPerSession === "required";
     let hint: string | undefined;
-    if (!c) hint = "There is no such connection any more.";
-    else if (c.credentialsPerSession === "off") hint = "The connection takes no secrets of sessions any more.";
-    else if (!used.has(id)) hint = "The agent has no tools of it.";
-    else if (!value) hint = (required ? "Without a secret, its tools are withheld." : "Without one, the connection's own access is used.") + (offered.length === 0 ? ` There is none for ${originOf(c.url) || "its address"}: store one among the connections.` : "");
+    if (!c) hint = "This connection no longer exists.";
+    else if (c.credentialsPerSession === "off") hint = "The connection no longer accepts secrets of sessions.";
+    else if (!used.has(id)) hint = "The agent has no tools of this connection.";
+    else if (!value) hint = (required ? "Without a secret, its tools are withheld." : "Without one, the connection's secret is used.") + (offered.length === 0 ? ` There is none for ${originOf(c.url) || "its address"}: add one on the page Connections.` : "");
     const wrong = about(id);
     return (
       <Field key={id} id={"own-" + id} label={"Secret for " + (c?.name ?? id)} hint={hint} problem={wrong}>
@@ -155,7 +155,7 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
           ids.map(row)
         ) : (
           <p class="small muted">
-            They cannot be chosen with this key, which does not carry the scope <code>secrets:write</code>.{takes.length > 0 && ` Sessions may have secrets of their own for ${named(takes)}.`}
+            You cannot choose secrets with this key, which lacks the scope <code>secrets:write</code>.{takes.length > 0 && ` Sessions can have their own secrets for ${named(takes)}.`}
             {needing.length > 0 && ` Without one, tools of ${named(needing)} are withheld.`}
           </p>
         )}

@@ -20,7 +20,7 @@ export function CreditNotices({ path }: { path: string }) {
       {available <= 0 ? (
         <Notice meaning="failed">
           <p>
-            <b>No credits are left.</b> Calls are refused with <code>insufficient_quota</code> until there are. <TopUp />
+            <b>Out of credits.</b> Calls are refused with <code>insufficient_quota</code> until you add credits. <TopUp />
           </p>
         </Notice>
       ) : (
@@ -28,7 +28,7 @@ export function CreditNotices({ path }: { path: string }) {
         isLow(available, sums.grantedMicro) && (
           <Notice meaning="waiting">
             <p>
-              <b>Few credits are left</b>: <Amount of={available} /> of <Amount of={sums.grantedMicro} />. <TopUp />
+              <b>Credits are low</b>: <Amount of={available} /> of <Amount of={sums.grantedMicro} />. <TopUp />
             </p>
           </Notice>
         )
@@ -36,7 +36,7 @@ export function CreditNotices({ path }: { path: string }) {
       {available > 0 && cap !== null && ofDay !== undefined && (ofDay === 0 || isLow(ofDay, cap)) && (
         <Notice meaning={ofDay === 0 ? "failed" : "waiting"}>
           <p>
-            <b>{ofDay === 0 ? "This key has spent its day." : "This key has little left of its day"}</b>
+            <b>{ofDay === 0 ? "This key has reached its daily limit." : "This key is close to its daily limit"}</b>
             {ofDay > 0 && (
               <>
                 : <Amount of={ofDay} /> credits.
@@ -55,12 +55,12 @@ function TopUp() {
   const { api, me, may } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   if (may("operator:billing")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
-  if (!meta.data?.contact) return <>Ask whoever runs this service to top up the account.</>;
+  if (!meta.data?.contact) return <>Ask the operator of this service to top up the account.</>;
   return <Ask of={meta.data.contact} />;
 }
 
 function Ask({ of: c }: { of: Contact }) {
-  if (c.url === null && c.email === null) return <>Ask whoever runs this service to top up the account.</>;
+  if (c.url === null && c.email === null) return <>Ask the operator of this service to top up the account.</>;
   return (
     <>
       {c.url !== null && (

@@ -14,10 +14,10 @@ type Status = DriveFile["textStatus"];
 // text by its nature, needs neither.
 const words: Partial<Record<Status, [Meaning, string, string]>> = {
   partial: ["info", "Partly read", "Only the beginning of this document is read: it exceeds a limit."],
-  pending: ["waiting", "Not read yet", "The text of this file is read soon. The agent cannot find it yet."],
+  pending: ["waiting", "Not read yet", "The text will be read soon. Until then the agent cannot find it."],
   empty: ["info", "No text", "This document contains no text, such as scanned pages. The agent cannot find it by its words."],
   encrypted: ["failed", "Encrypted", "This document needs a password, so the agent cannot read it."],
-  broken: ["failed", "Damaged", "This file is damaged, or it is not what its type says. The agent cannot read it."],
+  broken: ["failed", "Damaged", "This file is damaged or has the wrong type. The agent cannot read it."],
   timeout: ["failed", "Too large to read", "Reading this file exceeds a limit of time, memory or space. The agent cannot read it."],
   unsupported: ["info", "Not readable", "Documents of this kind are not read. The agent cannot find them by their words."],
   unknown_encoding: ["failed", "Unknown encoding", "The encoding of this text is unknown. Select it, so that the agent can read the text."],
@@ -67,7 +67,7 @@ export function TextStatus({ of, root, writes, onRead }: { of: DriveFile; root: 
   const again = () =>
     action.run(async () => {
       const reply = await api.raw("POST", root + "/files/reread", { body: { path: of.path, textEncoding: encoding || undefined } });
-      toast(reply.status === 202 ? "The file is read soon" : "The file was read again");
+      toast(reply.status === 202 ? "The file will be read soon" : "The file was read again");
       onRead();
     });
   if (!word && !isDocument(of)) return null;

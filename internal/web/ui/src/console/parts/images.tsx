@@ -17,7 +17,7 @@ export async function imagesOf(files: Iterable<File>, have: number): Promise<{ i
   const images: Image[] = [];
   let refused: string | undefined;
   for (const file of files) {
-    if (!kinds.includes(file.type)) refused = `${file.name} is no PNG, JPEG, WebP or GIF.`;
+    if (!kinds.includes(file.type)) refused = `${file.name} is not a PNG, JPEG, WebP or GIF.`;
     else if (file.size > largest) refused = `${file.name} is larger than 3.75 MB.`;
     else if (have + images.length >= most) refused = `A message has at most ${most} images.`;
     else images.push({ name: file.name, url: await dataURL(file) });

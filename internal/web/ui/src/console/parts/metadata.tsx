@@ -21,7 +21,7 @@ export function MetadataFields({ rows, onChange }: { rows: Row[]; onChange: (row
   return (
     <fieldset class="plainset stack">
       <legend>Metadata</legend>
-      <p class="small muted">Your own texts about it; the agent does not see them.</p>
+      <p class="small muted">Your own labels; the agent does not see them.</p>
       {rows.map(([name, value], i) => (
         <div class="metadata" key={i}>
           <input class="input" aria-label={`Name ${i + 1}`} placeholder="Name" maxLength={64} value={name} onInput={(e) => onChange(rows.with(i, [e.currentTarget.value, value]))} />

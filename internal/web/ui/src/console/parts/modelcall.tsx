@@ -51,10 +51,10 @@ function Opened({ path, id, agentId, version }: { path: string; id: string; agen
   return (
     <div class="stack modelcall">
       <p class="small muted">
-        Instructions and settings: {version === undefined ? "those of the draft" : may("agents:read") ? <a href={`#/agents/${agentId}/versions`}>version {version} of the agent</a> : `version ${version} of the agent`}. What earlier steps and turns added was sent before it.
+        Instructions and settings: {version === undefined ? "the draft" : may("agents:read") ? <a href={`#/agents/${agentId}/versions`}>version {version} of the agent</a> : `version ${version} of the agent`}. What earlier steps and turns added was sent before it.
       </p>
       {s.input.map((i) => (
-        <Said key={i.callId ?? ""} title={i.role === "user" ? "Message of the user" : `Result of ${i.name}`} text={i.text} note={i.truncated ? "only its beginning" : i.isError ? "failed" : undefined} />
+        <Said key={i.callId ?? ""} title={i.role === "user" ? "Message of the user" : `Result of ${i.name}`} text={i.text} note={i.truncated ? "beginning only" : i.isError ? "failed" : undefined} />
       ))}
       {s.text && <Said title="Reply" text={s.text} />}
       {s.calls.map((c) => (

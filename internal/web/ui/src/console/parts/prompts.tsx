@@ -102,7 +102,7 @@ export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt
   const save = () => {
     const one = { ...now, name: name.trim() };
     if (JSON.stringify(one).length > longestPrompt) setWrong("It is too long to be saved.");
-    else if (!known && all.length >= mostSaved) setWrong(`There are ${mostSaved} already: delete one first.`);
+    else if (!known && all.length >= mostSaved) setWrong(`You can save ${mostSaved} prompts: delete one first.`);
     else if (write([one, ...all.filter((p) => p.name !== one.name)])) setName("");
   };
   return (
@@ -114,7 +114,7 @@ export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt
           if (name.trim()) save();
         }}
       >
-        <TextField id="prompt-name" label="Save this prompt as" hint="Model, settings, instructions and message, in this browser alone." problem={wrong} maxLength={longestName} value={name} onChange={setName} />
+        <TextField id="prompt-name" label="Save this prompt as" hint="Model, settings, instructions and message; stored in this browser only." problem={wrong} maxLength={longestName} value={name} onChange={setName} />
         <div>
           <Button kind="main" type="submit" disabled={!name.trim()}>
             {known ? "Replace" : "Save the prompt"}
@@ -122,7 +122,7 @@ export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt
         </div>
       </form>
       {all.length === 0 ? (
-        <p class="muted small">None is saved yet.</p>
+        <p class="muted small">No saved prompts yet.</p>
       ) : (
         <ul class="prompts">
           {all.map((p) => (

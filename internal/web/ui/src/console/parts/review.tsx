@@ -82,7 +82,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
           {problem.code === "tool_changed" ? (
             <Notice meaning="waiting">
               <p>
-                <b>Nothing was decided.</b> The server has changed a definition since you read it. It is shown as it is now: look at it and decide again.
+                <b>Nothing was saved.</b> The server changed a definition since you read it. Review the new one, then decide again.
               </p>
             </Notice>
           ) : (
@@ -92,7 +92,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
       )}
       {tools.length === 0 ? (
         <Empty title="No tools are known">
-          <p>{connection.lastCheckedAt && !connection.lastError ? "The server has none." : "They are shown once the server has answered."}</p>
+          <p>{connection.lastCheckedAt && !connection.lastError ? "The server has no tools." : "They appear when the server has answered."}</p>
         </Empty>
       ) : (
         <ul class="tools">
@@ -159,7 +159,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             {approvalWords[t.approval]}, {effectsWords[t.effects]}
             {t.visitors === "yes" && ", also for visitors"}
             {t.visitors === "confirm" && ", also for visitors who confirm it"}
-            {t.onUnknown === "fail" && ", the turn fails when nobody knows"}
+            {t.onUnknown === "fail" && ", the turn fails if the outcome is unknown"}
             {t.idempotencyArgument && (
               <>
                 , id in <code>{t.idempotencyArgument}</code>
@@ -186,7 +186,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
       )}
       {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<EscapedText text={t.description} />}</p> : <p class="muted">It has no description.</p>}
       <details class="small">
-        <summary>Arguments{t.annotations && ", and what the server says of its behaviour"}</summary>
+        <summary>Arguments{t.annotations && ", and the server's annotations"}</summary>
         <pre class="io" tabIndex={0} aria-label={`Arguments of ${t.name}`}>
           <EscapedText text={pretty(t.inputSchema)} />
         </pre>
@@ -201,7 +201,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           </pre>
         )}
         <p class="muted breaks">
-          Models know it as <code>{t.modelName}</code>; it takes about {of(t.definitionTokens, "token")} of each prompt. Definition <code>{t.sha256.slice(0, 12)}</code>.
+          Name for models <code>{t.modelName}</code>; it takes about {of(t.definitionTokens, "token")} of each prompt. Definition <code>{t.sha256.slice(0, 12)}</code>.
         </p>
       </details>
       {props.onChoose && (props.chosen || waits(t)) && (
@@ -232,7 +232,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           </label>
           {policy.effects !== "read" && idArguments(t).length > 0 && (
             <label class="filter" for={id + "-argument"}>
-              <span class="small muted">Argument that carries the id of the call</span>
+              <span class="small muted">Argument for the id of the call</span>
               <select id={id + "-argument"} class="input" value={policy.idempotencyArgument ?? ""} onChange={(e) => props.onPolicy({ ...policy, idempotencyArgument: e.currentTarget.value || null })}>
                 <option value="">none</option>
                 {idArguments(t).map((name) => (
@@ -268,7 +268,7 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
   const choose = (pointer: string, on: boolean) => onPolicy({ ...policy, publicFields: known.filter((p) => (p === pointer ? on : policy.publicFields.includes(p))) });
   return (
     <div class="stack policy">
-      <TextField id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Empty: the tool's title." : "Such as: Cancel an order. The tool has no title."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
+      <TextField id={id + "-title"} label="Question to visitors" hint={t.title ? "Empty: the tool's title." : "Such as: Cancel an order. The tool has no title."} maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onChange={(text) => onPolicy({ ...policy, visitorTitle: text })} />
       {known.length > 0 ? (
         <fieldset class="stack">
           <legend class="small muted">Arguments that visitors see, at most {maxPublic}. They see no others, and no result.</legend>
@@ -282,9 +282,9 @@ function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionT
           ))}
         </fieldset>
       ) : (
-        <p class="small muted">It has no arguments that can be shown: visitors see what they are asked, and nothing else.</p>
+        <p class="small muted">No arguments can be shown: visitors see the question only.</p>
       )}
-      {policy.approval === "always" && <p class="small muted">People of the account are asked as well, after the visitor.</p>}
+      {policy.approval === "always" && <p class="small muted">After the visitor, a person of the account must approve, too.</p>}
     </div>
   );
 }
@@ -296,7 +296,7 @@ function Changed({ of: t }: { of: ConnectionTool }) {
   const now = text(t.description, t.inputSchema);
   return (
     <div>
-      <p class="small muted">{was === now ? "Description and arguments are as they were approved; its title, its result or its annotations differ." : "What differs from the definition that was approved:"}</p>
+      <p class="small muted">{was === now ? "Description and arguments are as they were approved; its title, its result or its annotations differ." : "Changes since the approved definition:"}</p>
       {was !== now && <Diff was={was} now={now} data />}
     </div>
   );

@@ -143,8 +143,8 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
         id="schedule-type"
         label="When"
         options={[
-          ["cron", "by the clock"],
-          ["interval", "in equal steps"],
+          ["cron", "at set times"],
+          ["interval", "at an interval"],
           ["once", "once"],
         ]}
         value={value.type}
@@ -170,7 +170,7 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
         </div>
       )}
       {value.type === "once" && (
-        <TextField id="schedule-at" label="At" hint="By this device's clock." type="datetime-local" value={value.at} onChange={(text) => change({ at: text })} />
+        <TextField id="schedule-at" label="At" hint="In the time zone of this device." type="datetime-local" value={value.at} onChange={(text) => change({ at: text })} />
       )}
       <Runs agentId={agentId} schedule={scheduleOf(value)} />
     </>
@@ -210,7 +210,7 @@ function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
       ) : (
         <div class={found.of === asked ? "" : "muted"}>
           <b>It will run</b> <When of={schedule!} />
-          {found.preview!.runs.length === 0 && <p class="muted">never: no instant is left</p>}
+          {found.preview!.runs.length === 0 && <p class="muted">never: the schedule has ended</p>}
           <ul class="instants">
             {found.preview!.runs.map((r) => (
               <li>

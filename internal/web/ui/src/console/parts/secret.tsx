@@ -20,7 +20,7 @@ export function Secret({ title, text, onClose, children }: { title: string; text
           <Button kind="main" icon="copy" onClick={copy}>
             {said}
           </Button>
-          <Button onClick={onClose}>I have kept it</Button>
+          <Button onClick={onClose}>Done</Button>
         </>
       }
     >
@@ -38,7 +38,7 @@ export function Secret({ title, text, onClose, children }: { title: string; text
 export function KeySecret({ of, onClose }: { of: { name: string; secret: string }; onClose: () => void }) {
   return (
     <Secret title={`The key "${of.name}"`} text={of.secret} onClose={onClose}>
-      The service keeps only a fingerprint of it. Copy it now to where it will be used.
+      Copy it now: the service stores only a hash of it.
     </Secret>
   );
 }

@@ -33,17 +33,17 @@ function useValue(kind: Kind, action: Action) {
   const [user, setUser] = useState("");
   const [expires, setExpires] = useState("");
   const basic = kind === "basic";
-  const colon = basic && user.includes(":") ? "A user has no colon." : undefined;
+  const colon = basic && user.includes(":") ? "A user name cannot contain a colon." : undefined;
   const fields = (
     <>
       {basic && (
         <TextField id="secret-user-name" label="User" problem={colon} maxLength={4096} autocomplete="off" spellcheck={false} value={user} onChange={setUser} />
       )}
-      <TextField id="secret-value" label={basic ? "Password" : "Value"} hint="Printable ASCII characters. Nobody sees it again." problem={wrong(action, "value")} type="password" maxLength={basic ? 4096 : 8192} autocomplete="off" spellcheck={false} value={text} onChange={setText} />
+      <TextField id="secret-value" label={basic ? "Password" : "Value"} hint="Printable ASCII characters. It is never shown again." problem={wrong(action, "value")} type="password" maxLength={basic ? 4096 : 8192} autocomplete="off" spellcheck={false} value={text} onChange={setText} />
     </>
   );
   const expiry = (
-    <TextField id="secret-expires" label="Expires" hint="It is not sent after this time. Empty: it does not expire. In the time zone of this browser." problem={wrong(action, "expiresAt")} type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onChange={setExpires} />
+    <TextField id="secret-expires" label="Expires" hint="After this time it is not sent. Leave empty for no expiry. In the time zone of this browser." problem={wrong(action, "expiresAt")} type="datetime-local" min={inputTime(new Date().toISOString())} value={expires} onChange={setExpires} />
   );
   return {
     fields,
@@ -81,11 +81,11 @@ export function SecretForm(props: { use?: SecretUse; origin?: string; name?: str
   const about = ["value", "expiresAt", "origin", param].some((p) => wrong(action, p));
   return (
     <FormDialog id="secret-form" title="Store a secret" submit="Store it" ready={!!name.trim() && !!origin.trim() && value.ready && (!named || !!called.trim())} action={action} shown={about} onSubmit={submit} onClose={props.onClose}>
-      <TextField id="secret-name" label="Name" hint="So that you know it later." maxLength={200} value={name} onChange={setName} autofocus />
+      <TextField id="secret-name" label="Name" hint="A name to recognise it by." maxLength={200} value={name} onChange={setName} autofocus />
       <TextField
         id="secret-origin"
         label="Goes to"
-        hint={props.use === "client" ? "Scheme and host of the authorization server's token endpoint. It is sent nowhere else, ever." : "Scheme and host, such as https://mcp.example.com. It is sent nowhere else, ever."}
+        hint={props.use === "client" ? "Scheme and host of the authorization server's token endpoint. It is never sent anywhere else." : "Scheme and host, such as https://mcp.example.com. It is never sent anywhere else."}
         problem={wrong(action, "origin")}
         maxLength={512}
         readOnly={!!props.origin}
@@ -109,9 +109,9 @@ export function SecretForm(props: { use?: SecretUse; origin?: string; name?: str
       )}
       {value.fields}
       {value.expiry}
-      <SpaceField id="secret-space" hint="Connections of this space alone may use it." none="All spaces" value={spaceId} onChange={setSpaceId} />
+      <SpaceField id="secret-space" hint="Only connections of this space can use it." none="All spaces" value={spaceId} onChange={setSpaceId} />
       {(!props.use || props.use === "session") && kind !== "token" && (
-        <TextField id="secret-user" label="End user" hint="It is sent in the sessions of this user alone, which choose it. Empty: it is for all." maxLength={128} readOnly={!!props.user} value={user} onChange={setUser} />
+        <TextField id="secret-user" label="End user" hint="Only for sessions of this user. Leave empty for all." maxLength={128} readOnly={!!props.user} value={user} onChange={setUser} />
       )}
     </FormDialog>
   );

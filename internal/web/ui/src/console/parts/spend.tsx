@@ -33,8 +33,8 @@ export function Spend({ account }: { account?: string }) {
         {(report) => {
           if (report.data.length === 0) {
             return (
-              <Empty title="Nothing was spent in these days">
-                <p>Each call to a model shows here, by the day and the model that answered.</p>
+              <Empty title="Nothing was spent in this time">
+                <p>Spend by day and model appears here.</p>
                 {!account && (
                   <a class="button" href="#/playground">
                     Try a model

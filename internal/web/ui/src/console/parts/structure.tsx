@@ -20,7 +20,7 @@ interface Read<T> {
 
 // arrayIn parses the JSON of tools; an empty text is allowed.
 export function arrayIn(text: string): Read<unknown[]> {
-  return readJSON(text, (v) => (Array.isArray(v) ? v : undefined), "This has to be a JSON array of tools.");
+  return readJSON(text, (v) => (Array.isArray(v) ? v : undefined), "Must be a JSON array of tools.");
 }
 
 // objectIn reads the JSON of a schema.
@@ -34,7 +34,7 @@ function readJSON<T>(text: string, take: (v: unknown) => T | undefined, otherwis
     const value = take(JSON.parse(text));
     return value === undefined ? { problem: otherwise } : { value };
   } catch (error) {
-    return { problem: `This is no JSON: ${(error as Error).message}` };
+    return { problem: `Invalid JSON: ${(error as Error).message}` };
   }
 }
 
@@ -67,8 +67,8 @@ export function Structure({ meta, settings, onChange }: { meta: Meta; settings: 
   const on = (extension: string) => meta.extensions?.includes(extension) ?? false;
   return (
     <>
-      {on("tools") && <JSONField id="tools" label="Tools" hint="Functions that the model may call, as JSON. You type in what they give." example={exampleTools} value={settings.tools} problem={arrayIn(settings.tools).problem} onChange={(tools) => onChange({ tools })} />}
-      {on("formats") && <JSONField id="schema" label="JSON schema" hint="The reply has to fit it; empty for plain text." example={exampleSchema} value={settings.schema} problem={objectIn(settings.schema).problem} onChange={(schema) => onChange({ schema })} />}
+      {on("tools") && <JSONField id="tools" label="Tools" hint="Functions that the model may call, as JSON. You enter their results." example={exampleTools} value={settings.tools} problem={arrayIn(settings.tools).problem} onChange={(tools) => onChange({ tools })} />}
+      {on("formats") && <JSONField id="schema" label="JSON schema" hint="The reply must match it. Leave empty for plain text." example={exampleSchema} value={settings.schema} problem={objectIn(settings.schema).problem} onChange={(schema) => onChange({ schema })} />}
     </>
   );
 }

@@ -110,7 +110,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
       </header>
       <div class="try-scroll" ref={scroll} tabIndex={0} role="group" aria-label="Conversation">
         {said.length === 0 ? (
-          <p class="muted small">Talk with the agent as the settings stand here, saved or not. It has its real drive{draft.driveAccess === "read_write" && " and may write to it"}, and costs like any session.</p>
+          <p class="muted small">Try the settings as they are here, saved or not. The agent uses its real drive{draft.driveAccess === "read_write" && " and may write to it"}, and costs like any session.</p>
         ) : (
           <div class="chat">
             {said.map((m) =>
@@ -121,7 +121,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
                 </div>
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
-                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first words" />}
+                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first token" />}
                 </div>
               ),
             )}
@@ -163,7 +163,7 @@ export function TestChat({ agentId, draft, agent }: { agentId: string; draft: Re
             <a href={`#/agents/${agentId}/sessions/${session.id}`}>Open the session</a>
           </p>
         )}
-        {changed && <p class="small">The settings have changed: the next message begins a new conversation.</p>}
+        {changed && <p class="small">The settings have changed: the next message starts a new conversation.</p>}
         {pending && !changed && (
           <div class="stack">
             <b>{pending.prompt}</b>

@@ -11,9 +11,9 @@ import { FormDialog, useAction } from "./form";
 
 const outcomes: Record<ConnectionToolTest["outcome"], [Meaning, string]> = {
   ok: ["ok", "The tool answered."],
-  error: ["failed", "The tool answered that it failed."],
-  not_sent: ["failed", "The server was not asked: nothing happened."],
-  refused: ["failed", "The server refused the call: nothing happened."],
+  error: ["failed", "The tool reported an error."],
+  not_sent: ["failed", "The server was not contacted: nothing was done."],
+  refused: ["failed", "The server rejected the call: nothing was done."],
   unknown: ["warning", "It is unknown whether the call was carried out. Check before you call it again."],
 };
 
@@ -39,13 +39,13 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
     <FormDialog id="trial" title={`Test "${t.name}"`} wide submit={action.busy ? "Calling" : "Call it"} ready={!bad && (!risky || confirm)} action={action} onSubmit={submit} onClose={onClose}>
       {json === undefined ? (
         <>
-          {fields!.length === 0 && <p class="muted">It takes no arguments.</p>}
+          {fields!.length === 0 && <p class="muted">It has no arguments.</p>}
           {fields!.map((f) => (
             <Argument key={f.name} of={f} text={texts[f.name] ?? ""} onChange={(text) => setTexts({ ...texts, [f.name]: text })} />
           ))}
         </>
       ) : (
-        <AreaField id="trial-json" label="Arguments" hint="A JSON object." problem={bad ? "This is no JSON object." : undefined} code rows={8} spellcheck={false} value={json} onChange={setJSON} />
+        <AreaField id="trial-json" label="Arguments" hint="A JSON object." problem={bad ? "Not a JSON object." : undefined} code rows={8} spellcheck={false} value={json} onChange={setJSON} />
       )}
       {fields && (
         <div>
@@ -60,7 +60,7 @@ export function Trial({ path, of: t, onClose }: { path: string; of: ConnectionTo
             <b>This is a real call: {t.effects === "idempotent" ? "it changes something" : effectsWords.once}.</b>
           </p>
           <label class="check">
-            <input type="checkbox" checked={confirm} onChange={(e) => setConfirm(e.currentTarget.checked)} /> Have it do what it does
+            <input type="checkbox" checked={confirm} onChange={(e) => setConfirm(e.currentTarget.checked)} /> Run the tool
           </label>
         </Notice>
       )}

@@ -14,7 +14,7 @@ import { useManySpaces } from "./space";
 export function HookSecret({ of: w, onClose }: { of: WebhookWithSecret; onClose: () => void }) {
   return (
     <Secret title="The secret of the webhook" text={w.secret} onClose={onClose}>
-      {w.url?.startsWith("mailto:") ? "Mail is not signed, so the secret has no use." : "Every request is signed with it. Give it to the program behind the address, which checks the signatures."}
+      {w.url?.startsWith("mailto:") ? "Mail is not signed, so you do not need the secret." : "Every request is signed with it. Your program uses it to check the signatures."}
       {w.previousEndsAt && <> Until {moment(w.previousEndsAt)} requests are signed with the former secret as well.</>}
     </Secret>
   );
@@ -26,7 +26,7 @@ const reasons: Record<string, string> = {
   failures: "nothing arrived for three days",
   gone: "the address answered 410, gone",
   scope_removed: "its key may no longer receive the alerts of the service",
-  recipient_removed: "the address of mail no longer belongs to a member",
+  recipient_removed: "the email address no longer belongs to a member",
 };
 
 // whyDisabled contains the reasons as texts.
@@ -116,7 +116,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
   return (
     <FormDialog id="webhook-form" title={was ? "Change the webhook" : "Add a webhook"} submit={was ? "Save" : "Add it"} ready={all || events.length > 0} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <TextField id="webhook-url" label="Address" hint="Https and public, such as https://example.com/hooks/stoa, or mailto: and the address of a member. Empty: events are kept to be read." problem={wrong} type="url" maxLength={2048} value={url} onChange={setURL} autofocus />
-      <TextField id="webhook-description" label="Description" hint="What it is for; may be empty." maxLength={1000} value={description} onChange={setDescription} />
+      <TextField id="webhook-description" label="Description" hint="Optional." maxLength={1000} value={description} onChange={setDescription} />
       {!was && may("operator") && (
         <label class="check">
           <input
@@ -134,7 +134,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
       <fieldset class="plainset">
         <legend>Events</legend>
         <label class="check">
-          <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> All, those that come later too
+          <input type="checkbox" checked={all} onChange={(e) => setAll(e.currentTarget.checked)} /> All, including future types
         </label>
         {!all &&
           Object.entries(ofService ? alertWords : eventWords).map(([type, words]) => (
@@ -149,7 +149,7 @@ export function WebhookForm({ of: was, etag, onDone, onClose }: { of?: Webhook; 
       {!ofService && (many || inSpaces.length > 0) && (
         <fieldset class="plainset">
           <legend>Spaces</legend>
-          <p class="small muted">None chosen: all of them.</p>
+          <p class="small muted">Select none for all of them.</p>
           <PickerList id="webhook-spaces" label="Space" source={sources.spaces} value={inSpaces} onChange={setInSpaces} most={mostSpaces} />
         </fieldset>
       )}

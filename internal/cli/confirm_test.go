@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+)
+
+// A command that asks before it deletes checks first that the object exists, and names it.
+func TestConfirmationsLookFirst(t *testing.T) {
+	t.Parallel()
+	h := apitest.Start(t, apitest.Config{})
+	out, errOut, code := run(t, h, "", "keys", "create", "--name", "Website", "--scope", "responses", "--json")
+	if code != exitDone {
+		t.Fatal(out, errOut)
+	}
+	_, id, _ := strings.Cut(out, `"id":`)
+	id = strings.Split(id, `"`)[1]
+	run(t, h, "", "agents", "create", "--name", "Support", "--instructions", "Help.")
+	for args, want := range map[string]string{
+		"keys revoke nokey":                                         `there is no key "nokey"`,
+		"keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra":                `There is no key "key_01k`,
+		"keys revoke website":                                       `"Revoke key \"Website\"? Anything`,
+		"keys revoke " + id:                                         `"Revoke key \"Website\"? Anything`,
+		"agents delete suport":                                      `there is no agent "suport"; "stoa agents list" shows them; did you mean Support?`,
+		"agents delete SUPPORT":                                     `"Delete the agent \"Support\" with its drive`,
+		"webhooks remove whk_01k9zqd3m8w5x7y2c4b6n8p0ra":            "no such webhook",
+		"embeds tags delete support pub_01k9zqd3m8w5x7y2c4b6n8p0ra": "no such script tag",
+	} {
+		out, errOut, code := run(t, h, "", strings.Fields(args)...)
+		if code == exitDone || out != "" || !strings.Contains(errOut, want) {
+			t.Errorf("%s: %d %s %s", args, code, out, errOut)
+		}
+	}
+}
+
+// The help names the kind of a value, not the type of a flag or one of the values.
+func TestHelpNamesKindsOfValues(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/cli.md") // the help of all commands; a test compares them
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^ +(-\w, )?--[a-z-]+ (string|strings|int|float|yes|off|tell_model|day|shorten|http)\b.*`).FindAllString(string(page), -1) {
+		t.Error(line)
+	}
+}
