@@ -1587,7 +1587,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`, `alerts`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `providers`, `models`, `documents`, `mail`, `alerts`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -1598,7 +1598,7 @@ type DiagnosisItem struct {
 	AccountID nullable.Nullable[string] `json:"accountId"`
 	Detail    string                    `json:"detail"`
 
-	// ID The id of the connection, the secret, the delivery or the session.
+	// ID The id of the connection, the secret, the delivery or the session, or the name of the provider or the model.
 	ID    nullable.Nullable[string] `json:"id"`
 	Since nullable.Nullable[Time]   `json:"since"`
 }
@@ -3649,6 +3649,9 @@ type PricesPreviewRow struct {
 
 // Provider defines model for Provider.
 type Provider struct {
+	// Disabled No new call is sent to it; its settings stay.
+	Disabled bool `json:"disabled"`
+
 	// Failures Includes timeouts, but not errors of the caller.
 	Failures int64 `json:"failures"`
 

@@ -2243,6 +2243,7 @@ export interface PricesPreviewRow {
 }
 
 export interface Provider {
+  disabled: boolean;
   failures: number;
   inFlight: number;
   lastFailure: ProviderFailure | null;
