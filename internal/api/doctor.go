@@ -10,6 +10,7 @@ import (
 	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // Limits of a diagnosis, and thresholds for attention.
@@ -18,7 +19,6 @@ const (
 	diagnosisRows    = 1_000  // that are counted
 	diagnosisSecrets = 10_000 // of each kind that are opened
 	lateDelivery     = 5 * time.Minute
-	failingWebhook   = 5 * time.Minute // without a success
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
 	warmTimeout      = time.Second
@@ -141,7 +141,7 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	var n, pending int
 	var oldest time.Time
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-failingWebhook), diagnosisRows); err != nil {
+		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-webhook.FailingAfter), diagnosisRows); err != nil {
 			return err
 		}
 		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {

@@ -56,7 +56,7 @@ func (s *Server) listNotices(ctx context.Context, in rest.Request[rest.None, res
 			}
 		}
 		if key.Has("webhooks:read") {
-			failing, err := tx.FailingWebhooks(ctx, accountID, tx.Now.Add(-failingWebhook), store.MaxWebhooks)
+			failing, err := tx.FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
 			if err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ const (
 	CreditsExhausted  = "credits.exhausted"
 	KeyExpiring       = "key.expiring"
 	KeyPauseSoon      = "key.pause_soon"
+	WebhookFailing    = "webhook.failing"
 	WebhookDisabled   = "webhook.disabled"
 	CallUnknown       = "tool_call.unknown"
 	ReviewNeeded      = "connection.review_needed"

@@ -73,6 +73,7 @@ const eventWords: Record<Exclude<EventType, keyof typeof alertWords>, string> = 
   "budget.threshold": "budget reached a mark",
   "key.expiring": "key expires soon",
   "key.pause_soon": "key of an absent member pauses soon",
+  "webhook.failing": "webhook does not work",
   "webhook.disabled": "webhook disabled",
   "connection.review_needed": "approved tool changed",
   "connection.needs_authorization": "server rejects its secret",
