@@ -6340,6 +6340,9 @@ type DuplicateAgentParams struct {
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6364,6 +6367,9 @@ type RefreshEmbedSessionParams struct {
 
 // ListEmbedTagsParams defines parameters for ListEmbedTags.
 type ListEmbedTagsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6394,6 +6400,9 @@ type UpdateEmbedTagParams struct {
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6421,6 +6430,9 @@ type RollbackAgentParams struct {
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6688,6 +6700,9 @@ type ExportAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6882,6 +6897,9 @@ type ListInputsParams struct {
 type ListInvitationsParams struct {
 	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
@@ -7270,6 +7288,9 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 

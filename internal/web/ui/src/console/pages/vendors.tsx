@@ -143,7 +143,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
             { title: "Keys", keep: 1, show: (s) => <Keys of={s} /> },
             { title: "State", keep: 2, show: (s) => (s.value.disabled ? <Badge>disabled</Badge> : <span class="muted">enabled</span>) },
           ])}
-        {tab === "family" && table("Routes of families", rows, [{ title: "Providers", grows: true, tall: true, keep: 1, show: (s) => <Routes of={s.value.routes as Route[]} /> }])}
+        {tab === "family" && table("Routes of families", rows, [{ title: "Providers", tall: true, keep: 4, show: (s) => <Routes of={s.value.routes as Route[]} /> }])}
         {tab === "model" &&
           table("Prices of models", rows, [
             price("Input", "input"),
