@@ -111,11 +111,19 @@ func TestListsOfAnAgentAreSearched(t *testing.T) {
 	invited := make("/api/v1/members", object{"role": "viewer", "name": "Émile"})
 	make("/api/v1/members", object{"role": "member", "name": "Other"})
 	for _, s := range []struct{ path, text, want string }{
-		{agent + "/scheduled-tasks", "TÄGLICH", task}, {agent + "/scheduled-tasks", "umbrella", task}, {"/api/v1/spaces/" + space + "/scheduled-tasks", "täg", task},
-		{agent + "/embed-urls", "ann", link}, {agent + "/embed-urls", "SHOP.example", link}, {agent + "/embed-sessions", "ann", token},
-		{agent + "/embed-tags", "shop", tag}, {agent + "/embed-tags", tag, tag},
-		{"/api/v1/budgets", "museum", budget}, {"/api/v1/budgets", "nightly", ofKey}, {"/api/v1/budgets", agentID, budget},
-		{"/api/v1/invitations", "émile", invited}, {"/api/v1/invitations", "viewer", invited},
+		{agent + "/scheduled-tasks", "TÄGLICH", task},
+		{agent + "/scheduled-tasks", "umbrella", task},
+		{"/api/v1/spaces/" + space + "/scheduled-tasks", "täg", task},
+		{agent + "/embed-urls", "ann", link},
+		{agent + "/embed-urls", "SHOP.example", link},
+		{agent + "/embed-sessions", "ann", token},
+		{agent + "/embed-tags", "shop", tag},
+		{agent + "/embed-tags", tag, tag},
+		{"/api/v1/budgets", "museum", budget},
+		{"/api/v1/budgets", "nightly", ofKey},
+		{"/api/v1/budgets", agentID, budget},
+		{"/api/v1/invitations", "émile", invited},
+		{"/api/v1/invitations", "viewer", invited},
 	} {
 		if got := ids(s.path + "?q=" + url.QueryEscape(s.text)); !slices.Equal(got, []string{s.want}) {
 			t.Errorf("%s with %q: %q, want %q", s.path, s.text, got, s.want)

@@ -143,7 +143,7 @@ type failingData struct {
 }
 
 // failing announces webhooks whose attempts have failed for [FailingAfter] to the other webhooks of
-// the account, once for each time that they fail without a success in between. So two webhooks that
+// the account with the same scope, once for each time that they fail without a success in between. So two webhooks that
 // fail announce each other once.
 func (d *Dispatcher) failing(ctx context.Context) error {
 	after := [2]string{}
@@ -163,7 +163,7 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 				data.LastSuccessAt = store.EventTime(w.LastSuccessAt)
 			}
 			name := notice(WebhookFailing, w.ID) + " " + strconv.FormatInt(w.FailingSince.UnixMicro(), 10)
-			if err := d.once(ctx, name, Event{AccountID: w.AccountID, Type: WebhookFailing, except: w.ID, Data: data}); err != nil {
+			if err := d.once(ctx, name, Event{AccountID: w.AccountID, Type: WebhookFailing, except: w.ID, service: w.Service, Data: data}); err != nil {
 				return err
 			}
 		}

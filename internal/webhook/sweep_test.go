@@ -397,4 +397,15 @@ func TestAFailingWebhookIsAnnouncedOnce(t *testing.T) {
 	if n := len(b.all(b.account.ID, watch)); n != 3 {
 		t.Errorf("%d announcements", n)
 	}
+	// A webhook for alerts of the service is announced to the others of its kind only.
+	alerts, _ := b.hook(stoa.Webhook{Events: []string{NodeLost}, Service: true})
+	oncall, _ := b.hook(stoa.Webhook{Events: []string{"*"}, Service: true})
+	attempt(alerts.ID, false)
+	b.add(FailingAfter)
+	if list := got(oncall.ID); len(list) != 1 || list[0].WebhookID != alerts.ID {
+		t.Errorf("to the other one for alerts: %+v", list)
+	}
+	if n := len(b.all(b.account.ID, watch)); n != 3 {
+		t.Errorf("%d announcements with those for alerts", n)
+	}
 }

@@ -73,7 +73,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         <h2>{p.name}</h2>
         <span class="small muted">{p.wire}</span>
         <span class="push row tight">
-          {p.disabled ? <Badge>disabled</Badge> : p.requests === 0 ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+          {p.disabled ? <Badge>disabled</Badge> : p.requests === 0 && !lately?.day.calls ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
           {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
