@@ -159,7 +159,7 @@ func (d *Dispatcher) failing(ctx context.Context) error {
 		for _, w := range list {
 			after = [2]string{w.AccountID, w.ID}
 			data := failingData{AccountID: w.AccountID, WebhookID: w.ID, FailingSince: store.EventTime(w.FailingSince)}
-			if w.LastSuccessAt.UnixMicro() > 0 {
+			if !w.LastSuccessAt.IsZero() {
 				data.LastSuccessAt = store.EventTime(w.LastSuccessAt)
 			}
 			name := notice(WebhookFailing, w.ID) + " " + strconv.FormatInt(w.FailingSince.UnixMicro(), 10)

@@ -1,11 +1,11 @@
 // For operators: the managed settings, with the draft of changes and the versions that were applied.
-import { useState } from "preact/hooks";
 import type { ConfigPrice, ConfigVersion } from "../../lib/contract";
 import { credits, of } from "../../lib/format";
 import { Badge, Button, Id, Notice, Time } from "../parts/basic";
 import { States, useLoad } from "../parts/load";
 import { Menu } from "../parts/menu";
 import { useDialogs } from "../parts/resource";
+import { useFilter } from "../parts/router";
 import { useSession } from "../parts/session";
 import { type All, type Kind, readSettings, type Route, type Setting, settingsOf } from "../parts/settings";
 import { type Column, Table } from "../parts/table";
@@ -33,7 +33,9 @@ const forms = { provider: ProviderForm, family: FamilyForm, model: ModelForm, al
 
 function Settings({ of: all, reload }: { of: All; reload: () => void }) {
   const { may } = useSession();
-  const [tab, setTab] = useState<Kind | "history">("provider");
+  const [filter, change] = useFilter();
+  const shown = tabs.find((t) => t.id === filter.settings) ?? tabs[0]!;
+  const tab = shown.id;
   const writes = may("operator");
   const dialogs = useDialogs<"form" | "remove" | "switch" | "review" | "drop" | "restore", { kind: Kind; of?: Setting } | ConfigVersion | undefined>(
     {
@@ -56,7 +58,8 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
   const actions: Column<Setting> = {
     title: "",
     show: (s) => {
-      if (!writes || s.fixed) return null;
+      if (!writes || (s.fixed && !s.draft)) return null;
+      if (s.fixed) return <Menu label={"Actions for " + s.name} items={[{ title: "Remove the managed one", danger: true, onClick: () => dialogs.open("remove", { kind: s.kind, of: s }) }]} />;
       if (!s.draft)
         return (
           s.change !== "removed" && (
@@ -86,7 +89,6 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
       return p ? credits(p[rate] ?? p.input ?? 0) : <span class="muted">–</span>;
     },
   });
-  const shown = tabs.find((t) => t.id === tab)!;
   const rows = tab === "history" ? [] : tab === "family" ? families(all) : settingsOf(all, tab);
   const auto = settingsOf(all, "auto")[0];
   return (
@@ -133,7 +135,7 @@ function Settings({ of: all, reload }: { of: All; reload: () => void }) {
             </div>
           )}
         </header>
-        <Tabs label="Settings" active={tab} onChange={(id) => setTab(id as Kind | "history")} tabs={tabs} />
+        <Tabs label="Settings" active={tab} onChange={(id) => change({ settings: id })} tabs={tabs} />
         {tab === "provider" && rows.length === 0 && <p class="pad">No vendor is connected. The built-in sandbox answers.</p>}
         {tab === "provider" &&
           rows.length > 0 &&
@@ -237,13 +239,16 @@ function shared(routes: Route[], i: number): number {
 }
 
 function Source({ of: s }: { of: Setting }) {
-  return (
-    <span class="row tight">
-      {s.item?.where ? <span class="breaks small">set in {s.item.where.replace(/:\d+$/, "")}</span> : <span class="small muted">{s.draft || s.item?.source === "managed" ? "managed here" : s.item ? "shipped" : ""}</span>}
-      {s.change && <Badge meaning="waiting">{s.change === "new" ? "new in the draft" : `${s.change} in the draft`}</Badge>}
-      {s.problems.length > 0 && <Badge meaning="failed">{of(s.problems.length, "problem")}</Badge>}
-    </span>
-  );
+  if (s.item?.where)
+    return (
+      <span class="breaks small">
+        set in {s.item.where.replace(/:\d+$/, "")}
+        {s.draft && "; the managed one has no effect"}
+      </span>
+    );
+  if (s.problems.length > 0) return <Badge meaning="failed">{of(s.problems.length, "problem")} in the draft</Badge>;
+  if (s.change) return <Badge meaning="waiting">{s.change} in the draft</Badge>;
+  return <span class="small muted">{s.draft || s.item?.source === "managed" ? "managed here" : s.item ? "shipped" : ""}</span>;
 }
 
 function History({ of: all, restore }: { of: All; restore?: (v: ConfigVersion) => void }) {
