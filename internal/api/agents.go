@@ -114,13 +114,19 @@ func contractCompactAt(n int) nullable.Nullable[int] {
 func (s *Server) listAgents(ctx context.Context, in rest.Request[contract.ListAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewSortedPager(q.Limit, q.Cursor, string(q.Sort), string(q.Order), "agents", accountID, q.SpaceID, q.ExternalID, q.Q)
-	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q})
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID, Text: q.Q}, nil)
 }
 
-// agentPage returns a page of agents with the names of their spaces.
-func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter) (rest.Reply[rest.Page[contract.Agent]], error) {
+// agentPage returns a page of agents with the names of their spaces. before, unless nil, runs first in the
+// transaction that reads them.
+func (s *Server) agentPage(ctx context.Context, p rest.Pager, accountID string, f store.AgentFilter, before func(*store.Tx) error) (rest.Reply[rest.Page[contract.Agent]], error) {
 	n := namesOf(accountID)
 	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Agent, store.Cursor, error) {
+		if before != nil {
+			if err := before(tx); err != nil {
+				return nil, store.Cursor{}, err
+			}
+		}
 		list, next, err := tx.Agents(ctx, accountID, f, p.Page)
 		for _, a := range list {
 			n.add(store.NamedSpaces, a.SpaceID)

@@ -120,7 +120,7 @@ func TestTheDoctorSeesAlerts(t *testing.T) {
 				t.Errorf("%+v", check)
 			}
 		case "webhooks":
-			if found++; check.Status != "attention" || !strings.Contains(check.Summary, "1 webhook does not work") || orNone(check.Items[0].ID) != w.ID {
+			if found++; check.Status != "attention" || !strings.Contains(check.Summary, "1 webhook does not work") || orNone(check.Items[0].ID) != w.ID || check.Items[0].Detail != "it never worked" {
 				t.Errorf("%+v", check)
 			}
 		}

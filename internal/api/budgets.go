@@ -102,10 +102,10 @@ func contractBudget(b stoa.Budget, use billing.BudgetUse) contract.Budget {
 // listBudgets serves GET /api/v1/budgets.
 func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListBudgetsParams, rest.None]) (rest.Reply[rest.Page[contract.Budget]], error) {
 	accountID := in.Caller.Account.ID
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID)
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "budgets", accountID, in.Params.Q)
 	n := namesOf(accountID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, bool, error) {
-		all, more, err := tx.Budgets(ctx, accountID, p.Page)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]shownBudget, store.Cursor, error) {
+		all, next, err := tx.Budgets(ctx, accountID, in.Params.Q, p.Page)
 		shown := make([]shownBudget, len(all))
 		for i, b := range all {
 			if err != nil {
@@ -115,11 +115,11 @@ func (s *Server) listBudgets(ctx context.Context, in rest.Request[contract.ListB
 			shown[i].shown, err = s.showBudget(ctx, tx, b)
 			n.add(namedSubjects[b.Scope], b.Subject)
 		}
-		return shown, more, n.read(ctx, tx, err)
+		return shown, next, n.read(ctx, tx, err)
 	}, func(b shownBudget) contract.Budget {
 		b.shown.SubjectName = n.of(namedSubjects[b.row.Scope], b.row.Subject)
 		return b.shown
-	}, func(b shownBudget) rest.Place { return rest.Place{At: b.row.CreatedAt, ID: b.row.ID} })
+	})
 }
 
 // namedSubjects are the scopes of budgets whose subjects are ids of objects with names.

@@ -45,7 +45,7 @@ func (s *Server) getConfig(ctx context.Context, _ rest.Request[rest.None, rest.N
 		add(i.Kind, singular[i.Kind], i.Name, i.Where, i.Value)
 	}
 	for _, m := range s.Catalog.Load().Models() {
-		value := map[string]any{"family": m.Family, "gated": m.Gated, "contextTokens": m.ContextTokens, "price": contractRates(&m.Price).MustGet()}
+		value := map[string]any{"family": m.Family, "gated": m.Gated, "contextTokens": m.ContextTokens, "maxOutput": m.MaxOutput, "defaultOutput": m.DefaultOutput, "aliases": m.Aliases, "price": contractRates(&m.Price).MustGet()}
 		routes := []map[string]any{}
 		for _, r := range m.Routes {
 			routes = append(routes, map[string]any{"provider": r.Provider, "model": r.Model})

@@ -323,3 +323,36 @@ func TestAProviderHasSeveralKeys(t *testing.T) {
 	c.Want(200, "PUT", configPath+"/draft", object{"settings": settings})
 	c.WantError(stoa.CodeInvalidValue, "POST", configPath+"/draft/apply", nil) // two keys with one id
 }
+
+// A provider that is disabled keeps its settings and gets no call.
+func TestAProviderIsDisabled(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	c := h.Client(t)
+	p := managedVendor(t, "claude", "a-key")
+	settings := object{"providers": []object{p}, "families": object{"alpha": []object{{"provider": "claude"}}}}
+	applied(t, c, settings)
+	p["apiKey"], p["disabled"] = config.Masked, true
+	applied(t, c, settings)
+	c.WantError(stoa.CodeModelUnavailable, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "hi"})
+	var list contract.ProviderList
+	c.Want(200, "GET", "/api/v1/providers", nil).JSON(&list)
+	if list.Data[0].Name != "claude" || !list.Data[0].Disabled || len(list.Data[0].Models) != 0 {
+		t.Errorf("the providers are %+v", list.Data)
+	}
+	var tried contract.ProviderTest
+	c.Want(200, "POST", "/api/v1/providers/claude/test", nil).JSON(&tried)
+	if tried.Ok || tried.Attempts != 0 || !strings.Contains(tried.Text, "disabled") {
+		t.Errorf("the test is %+v", tried)
+	}
+	var d contract.Diagnosis
+	c.Want(200, "GET", "/api/v1/doctor", nil).JSON(&d)
+	for _, check := range d.Checks {
+		if check.Name == "providers" && (check.Status != "attention" || check.Count == 0 || check.Items[0].ID.MustGet() != "claude") {
+			t.Errorf("the doctor has %+v", check)
+		}
+	}
+	delete(p, "disabled")
+	applied(t, c, settings)
+	c.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "hi"})
+}

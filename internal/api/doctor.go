@@ -11,6 +11,7 @@ import (
 	"stoa/internal/rest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // Limits of a diagnosis, and thresholds for attention.
@@ -19,7 +20,6 @@ const (
 	diagnosisRows    = 1_000  // that are counted
 	diagnosisSecrets = 10_000 // of each kind that are opened
 	lateDelivery     = 5 * time.Minute
-	failingWebhook   = 5 * time.Minute // without a success
 	clockSkew        = 2 * time.Second
 	leastDisk        = 1 << 30 // bytes
 	warmTimeout      = time.Second
@@ -55,6 +55,7 @@ func (s *Server) getDiagnosis(ctx context.Context, _ rest.Request[rest.None, res
 		{"clock", s.checkClock},
 		{"disk", s.checkDisk},
 		{"files", s.checkFiles},
+		{"providers", s.checkProviders},
 		{"models", s.checkModels},
 		{"documents", s.checkDocuments},
 		{"mail", s.checkMail},
@@ -141,7 +142,7 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	var n, pending int
 	var oldest time.Time
 	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
-		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-failingWebhook), diagnosisRows); err != nil {
+		if failing, err = tx.FailingWebhooks(ctx, "", tx.Now.Add(-webhook.FailingAfter), diagnosisRows); err != nil {
 			return err
 		}
 		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
@@ -237,6 +238,28 @@ func (s *Server) checkFiles(context.Context) (check, error) {
 	}
 	summary := fmt.Sprintf("The process can open %d files, and may need about %d.", m.OpenFiles, m.NeedsOf)
 	return attentionIf(m.OpenFiles < m.NeedsOf, summary+" Raise the limit (LimitNOFILE, ulimit -n), or lower limits.connections.", summary), nil
+}
+
+func (s *Server) checkProviders(context.Context) (check, error) {
+	var off []string
+	if s.Pool != nil {
+		for _, p := range s.Pool().Providers {
+			if p.Disabled {
+				off = append(off, p.Name)
+			}
+		}
+	}
+	stopped := s.Catalog.Load().Stopped()
+	c := attentionIf(len(stopped) > 0, fmt.Sprintf("All providers of %d models are disabled, so these models answer 503: enable a provider, or add a route to another one.", len(stopped)),
+		fmt.Sprintf("No model lacks a provider because of a disabled one (%d are disabled).", len(off)))
+	c.count = len(stopped)
+	for _, name := range off[:min(len(off), diagnosisItems)] {
+		c.items = append(c.items, store.Finding{ID: name, Detail: "It is disabled."})
+	}
+	for _, id := range stopped[:min(len(stopped), diagnosisItems)] {
+		c.items = append(c.items, store.Finding{ID: id, Detail: "All its providers are disabled."})
+	}
+	return c, nil
 }
 
 func (s *Server) checkModels(context.Context) (check, error) {

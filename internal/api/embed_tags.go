@@ -40,13 +40,12 @@ type listEmbedTagsParams struct {
 // listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
 func (s *Server) listEmbedTags(ctx context.Context, in rest.Request[listEmbedTagsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedTag]], error) {
 	q, accountID := in.Params, in.Caller.Account.ID
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID, q.Q)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[contract.EmbedTag]]{}, p.Err
 	}
-	list, more, err := s.embeds.Tags(ctx, accountID, q.ID, p.Page)
-	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPage(p, list, more, s.contractTag,
-		func(t embed.StoredTag) rest.Place { return rest.Place{At: t.CreatedAt, ID: t.ID} })}, err
+	list, next, err := s.embeds.Tags(ctx, accountID, q.ID, q.Q, p.Page)
+	return rest.Reply[rest.Page[contract.EmbedTag]]{Body: rest.NewPageTo(p, list, next, s.contractTag)}, err
 }
 
 // getEmbedTag serves GET …/embed-tags/{tagId}.

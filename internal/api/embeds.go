@@ -78,7 +78,7 @@ type listEmbedURLsParams struct {
 // listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
 func (s *Server) listEmbedURLs(ctx context.Context, in rest.Request[listEmbedURLsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedURL]], error) {
 	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Limit, q.Cursor, q.Order, contractEmbedURL)
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
 
 type listEmbedSessionsParams struct {
@@ -89,19 +89,17 @@ type listEmbedSessionsParams struct {
 // listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
 func (s *Server) listEmbedSessions(ctx context.Context, in rest.Request[listEmbedSessionsParams, rest.None]) (rest.Reply[rest.Page[contract.EmbedSession]], error) {
 	q := in.Params
-	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Limit, q.Cursor, q.Order, contractEmbedSession)
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Q, q.Limit, q.Cursor, q.Order, contractEmbedSession)
 }
 
-func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
-	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
+func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, text string, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (rest.Reply[rest.Page[Item]], error) {
+	p := rest.NewPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind), text)
 	if p.Err != nil {
 		return rest.Reply[rest.Page[Item]]{}, p.Err
 	}
 	now := time.Now()
-	list, more, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, p.Page)
-	return rest.Reply[rest.Page[Item]]{Body: rest.NewPage(p, list, more,
-		func(e embed.Stored) Item { return item(e, now) },
-		func(e embed.Stored) rest.Place { return rest.Place{At: e.CreatedAt, ID: e.ID} })}, err
+	list, next, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, text, p.Page)
+	return rest.Reply[rest.Page[Item]]{Body: rest.NewPageTo(p, list, next, func(e embed.Stored) Item { return item(e, now) })}, err
 }
 
 // getEmbedURL serves GET …/embed-urls/{embedId}.

@@ -137,10 +137,10 @@ func (s *Server) listInvitations(ctx context.Context, in rest.Request[contract.L
 	if err != nil {
 		return rest.Reply[rest.Page[contract.Invitation]]{}, err
 	}
-	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, bool, error) {
-		return tx.Invitations(ctx, accountID, p.Page)
-	}, contractInvitation, func(i stoa.Invitation) rest.Place { return rest.Place{At: i.CreatedAt, ID: i.ID} })
+	p := rest.NewPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "invitations", accountID, in.Params.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.Invitation, store.Cursor, error) {
+		return tx.Invitations(ctx, accountID, in.Params.Q, p.Page)
+	}, contractInvitation)
 }
 
 // revokeInvitation serves DELETE /api/v1/invitations/{id}.

@@ -20,8 +20,6 @@ const (
 	maxNotice        = 300 // characters
 )
 
-const webhookFailing = "webhook.failing" // type of the notice of a webhook that does not work
-
 // listNotices serves GET /api/v1/notices.
 func (s *Server) listNotices(ctx context.Context, in rest.Request[rest.None, rest.None]) (rest.Reply[contract.NoticeList], error) {
 	out := contract.NoticeList{Data: []contract.Notice{}}
@@ -56,7 +54,7 @@ func (s *Server) listNotices(ctx context.Context, in rest.Request[rest.None, res
 			}
 		}
 		if key.Has("webhooks:read") {
-			failing, err := tx.FailingWebhooks(ctx, accountID, tx.Now.Add(-failingWebhook), store.MaxWebhooks)
+			failing, err := tx.FailingWebhooks(ctx, accountID, tx.Now.Add(-webhook.FailingAfter), store.MaxWebhooks)
 			if err != nil {
 				return err
 			}
@@ -69,7 +67,7 @@ func (s *Server) listNotices(ctx context.Context, in rest.Request[rest.None, res
 				if w.Disabled != "" {
 					message = "A webhook was disabled because it failed"
 				}
-				add(webhookFailing, scopeAccount, f.ID, message+": "+cmp.Or(w.Description, w.URL, w.ID), "webhooks/"+f.ID, f.Since)
+				add(webhook.WebhookFailing, scopeAccount, f.ID, message+": "+cmp.Or(w.Description, w.URL, w.ID), "webhooks/"+f.ID, f.Since)
 			}
 		}
 		if !key.Has(stoa.ScopeAccountRead) {

@@ -37,7 +37,7 @@ func (s *Server) listProviders(context.Context, rest.Request[rest.None, rest.Non
 // contractProvider sums the counts of the provider's models.
 func contractProvider(p upstream.ProviderStats, models []string) contract.Provider {
 	c := contract.Provider{
-		Name: p.Name, Wire: p.Wire, Models: append([]string{}, models...), InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
+		Name: p.Name, Wire: p.Wire, Disabled: p.Disabled, Models: append([]string{}, models...), InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
 		LastFailure: nullable.NewNullNullable[contract.ProviderFailure](), Routes: []contract.ProviderRoute{},
 	}
 	var latest upstream.RouteStats

@@ -164,6 +164,9 @@ func (s *Server) tryProvider(ctx context.Context, accountID string, cat *catalog
 	}
 	model, route, found := cheapest(cat, name)
 	if !found {
+		if cat.Disabled(name) {
+			out.Text = "This provider is disabled, so nothing was sent. Enable it to test it."
+		}
 		return out, nil
 	}
 	t, err := s.Try(ctx, accountID, model, route)

@@ -72,6 +72,71 @@ func TestListsAreSearched(t *testing.T) {
 	c.Want(200, "GET", "/api/v1/api-agents?q=e&limit=1&cursor="+*list.NextCursor, nil)
 }
 
+// TestListsOfAnAgentAreSearched searches the schedules and the embeds of an agent, the budgets and the invitations.
+func TestListsOfAnAgentAreSearched(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Idle: true})
+	c := h.Client(t)
+	ids := func(path string) (list []string) {
+		t.Helper()
+		var p page[foundObject]
+		c.Want(200, "GET", path, nil).JSON(&p)
+		for _, one := range p.Data {
+			list = append(list, one.ID)
+		}
+		return list
+	}
+	make := func(path string, body object) (id string) {
+		t.Helper()
+		var made foundObject
+		c.Want(201, "POST", path, body).JSON(&made)
+		return made.ID
+	}
+	space := make("/api/v1/spaces", object{"name": "Space"})
+	agentID := make("/api/v1/api-agents", object{"spaceId": space, "name": "Museum guide", "instructions": "i"})
+	agent := "/api/v1/api-agents/" + agentID
+	daily := object{"type": "interval", "everySeconds": 86400}
+	task := make(agent+"/scheduled-tasks", object{"name": "Täglich", "message": "Count the umbrellas", "schedule": daily})
+	make(agent+"/scheduled-tasks", object{"name": "Other", "message": "m", "schedule": daily})
+	link := make(agent+"/embed-urls", object{"allowedOrigins": []string{"https://shop.example"}, "externalUserId": "Ann"})
+	make(agent+"/embed-urls", object{"allowedOrigins": []string{"https://other.example"}})
+	token := make(agent+"/embed-sessions", object{"allowedOrigins": []string{"https://shop.example"}, "externalUserId": "Ann"})
+	make(agent+"/embed-sessions", object{"allowedOrigins": []string{"https://other.example"}})
+	tag := make(agent+"/embed-tags", object{"allowedOrigins": []string{"https://shop.example"}})
+	make(agent+"/embed-tags", object{"allowedOrigins": []string{"https://other.example"}})
+	budget := make("/api/v1/budgets", object{"scope": "agent", "subject": agentID, "period": "total", "limitMicro": 5_000_000})
+	make("/api/v1/budgets", object{"scope": "account", "period": "total", "limitMicro": 5_000_000})
+	key := make("/api/v1/keys", object{"name": "Nightly jobs"})
+	ofKey := make("/api/v1/budgets", object{"scope": "key", "subject": key, "period": "total", "limitMicro": 5_000_000})
+	invited := make("/api/v1/members", object{"role": "viewer", "name": "Émile"})
+	make("/api/v1/members", object{"role": "member", "name": "Other"})
+	for _, s := range []struct{ path, text, want string }{
+		{agent + "/scheduled-tasks", "TÄGLICH", task},
+		{agent + "/scheduled-tasks", "umbrella", task},
+		{"/api/v1/spaces/" + space + "/scheduled-tasks", "täg", task},
+		{agent + "/embed-urls", "ann", link},
+		{agent + "/embed-urls", "SHOP.example", link},
+		{agent + "/embed-sessions", "ann", token},
+		{agent + "/embed-tags", "shop", tag},
+		{agent + "/embed-tags", tag, tag},
+		{"/api/v1/budgets", "museum", budget},
+		{"/api/v1/budgets", "nightly", ofKey},
+		{"/api/v1/budgets", agentID, budget},
+		{"/api/v1/invitations", "émile", invited},
+		{"/api/v1/invitations", "viewer", invited},
+	} {
+		if got := ids(s.path + "?q=" + url.QueryEscape(s.text)); !slices.Equal(got, []string{s.want}) {
+			t.Errorf("%s with %q: %q, want %q", s.path, s.text, got, s.want)
+		}
+		if got := ids(s.path + "?q=nothing"); len(got) != 0 {
+			t.Errorf("%s with another text: %q", s.path, got)
+		}
+		if all := ids(s.path); len(all) < 2 {
+			t.Errorf("%s without a text: %q", s.path, all)
+		}
+	}
+}
+
 func TestRepliesNameWhatTheyReferTo(t *testing.T) {
 	t.Parallel()
 	h := start(t, apitest.Config{})

@@ -123,13 +123,10 @@ type listSpaceAgentsParams struct {
 func (s *Server) listSpaceAgents(ctx context.Context, in rest.Request[listSpaceAgentsParams, rest.None]) (rest.Reply[rest.Page[contract.Agent]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
 	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
-	if p.Err != nil {
-		return rest.Reply[rest.Page[contract.Agent]]{}, p.Err
-	}
-	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) { return tx.Space(ctx, accountID, q.ID) }); err != nil {
-		return rest.Reply[rest.Page[contract.Agent]]{}, err
-	}
-	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID})
+	return s.agentPage(ctx, p, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, func(tx *store.Tx) error {
+		_, err := tx.Space(ctx, accountID, q.ID)
+		return err
+	})
 }
 
 func contractSpace(s stoa.Space) contract.Space {

@@ -126,16 +126,14 @@ type listScheduledTasksParams struct {
 // listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
 func (s *Server) listScheduledTasks(ctx context.Context, in rest.Request[listScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID, q.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
 		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
-			return nil, false, err
+			return nil, store.Cursor{}, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID}, p.Page)
-	}, s.contractTask, placeOfTask)
+		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID, Text: q.Q}, p.Page)
+	}, s.contractTask)
 }
-
-func placeOfTask(t stoa.ScheduledTask) rest.Place { return rest.Place{At: t.CreatedAt, ID: t.ID} }
 
 type listSpaceScheduledTasksParams struct {
 	byID
@@ -145,13 +143,13 @@ type listSpaceScheduledTasksParams struct {
 // listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
 func (s *Server) listSpaceScheduledTasks(ctx context.Context, in rest.Request[listSpaceScheduledTasksParams, rest.None]) (rest.Reply[rest.Page[contract.ScheduledTask]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
-	return rest.ReadPage(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+	p := rest.NewPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID, q.Q)
+	return rest.ReadPageTo(ctx, s.Store, p, func(tx *store.Tx) ([]stoa.ScheduledTask, store.Cursor, error) {
 		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
-			return nil, false, err
+			return nil, store.Cursor{}, err
 		}
-		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID}, p.Page)
-	}, s.contractTask, placeOfTask)
+		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID, Text: q.Q}, p.Page)
+	}, s.contractTask)
 }
 
 // task returns a task of an existing agent.

@@ -118,7 +118,7 @@ func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook
 		return stoa.Errorf(stoa.CodeInvalidValue, `"*" means all events: send it alone.`).At("events")
 	}
 	for i, kind := range w.Events {
-		if kind != "*" && webhook.OfService(kind) != w.Service {
+		if kind != "*" && !webhook.InScope(kind, w.Service) {
 			return stoa.Errorf(stoa.CodeInvalidValue, "%s is not an event of a webhook with this scope: alerts of the service need the scope %q, other events %q.", kind, scopeService, scopeAccount).At(fmt.Sprintf("events[%d]", i))
 		}
 	}

@@ -81,6 +81,7 @@ type Catalog struct {
 	handle    func(ref string) any
 	discover  []string // providers whose servers list their models, in order
 	unread    []string // of these, without a list; see [Catalog.WithListings]
+	stopped   []string // models with routes to disabled providers only
 
 	priceVersion string // of the shipped prices
 }
@@ -149,6 +150,15 @@ func (c *Catalog) Model(id string) (stoa.Model, bool) {
 // InDollars reports whether a credit of the model's price is a US dollar, as in the shipped
 // prices. Operators may define their own prices in another unit.
 func (c *Catalog) InDollars(m stoa.Model) bool { return m.Price.Version == c.priceVersion }
+
+// Disabled reports whether a provider is disabled; ref may have the id of a key.
+func (c *Catalog) Disabled(ref string) bool {
+	name, _, _ := strings.Cut(ref, "#")
+	return c.providers[name].Disabled
+}
+
+// Stopped returns the identifiers of the models whose providers are all disabled.
+func (c *Catalog) Stopped() []string { return c.stopped }
 
 // Offered returns the identifiers that a plan may request and that a provider serves:
 // "auto" first, then by name.
@@ -243,6 +253,9 @@ func (c *Catalog) describe(routes []stoa.Route) string {
 		text := r.Provider + " (" + c.providers[r.Provider].Wire
 		if r.Model != "" {
 			text += ", " + r.Model
+		}
+		if c.providers[r.Provider].Disabled {
+			text += ", disabled"
 		}
 		names = append(names, text+")")
 	}

@@ -544,3 +544,40 @@ func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
 		}
 	}
 }
+
+// A disabled provider keeps its routes in the settings, gets no call, and changes no price.
+func TestADisabledProviderServesNothing(t *testing.T) {
+	t.Parallel()
+	opts := served()
+	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama"}}
+	before := build(t, opts)
+	opts.Providers[0].Disabled, opts.Providers[3].Disabled = true, true
+	opts.Providers[4].Discover.On, opts.Providers[4].Disabled = true, false
+	c := build(t, opts)
+	m := find(t, c, "alpha-haiku-4-5")
+	if len(m.Routes) != 1 || m.Routes[0].Provider != "local" || m.Price != find(t, before, "alpha-haiku-4-5").Price {
+		t.Errorf("with another provider: %+v", m)
+	}
+	if _, err := c.Resolve("delta-v4-pro", pro, nil); stoa.CodeOf(err) != stoa.CodeModelUnavailable {
+		t.Errorf("without another provider: %v", err)
+	}
+	if got := c.Stopped(); !slices.Contains(got, "delta-v4-pro") || slices.Contains(got, "alpha-haiku-4-5") {
+		t.Errorf("stopped: %q", got)
+	}
+	if !c.Disabled("anthropic#eu") || c.Disabled("local") {
+		t.Error("the wrong provider is disabled")
+	}
+	if got := strings.Join(c.Serving(), "\n"); !strings.Contains(got, "anthropic (messages, disabled)") {
+		t.Errorf("serving: %s", got)
+	}
+	opts.Providers[4].Disabled = true
+	if got := build(t, opts).Discovering(); len(got) != 0 {
+		t.Errorf("the lists of %v are read", got)
+	}
+	for i := range opts.Providers {
+		opts.Providers[i].Disabled = true
+	}
+	if got := len(build(t, opts).Offered(pro)); got != 0 {
+		t.Errorf("with all providers disabled, %d models are offered", got)
+	}
+}

@@ -52,6 +52,7 @@ func New(opts Options) (*Catalog, error) {
 	b.addRules(s.AliasSets)
 	b.addRoutes()
 	b.addCacheWrites()
+	b.dropDisabled()
 	b.addAuto(s.Auto)
 	if len(b.problems) > 0 {
 		return nil, errors.Join(b.problems...)
@@ -85,7 +86,9 @@ func (b *builder) addProviders() {
 		}
 		b.providers[p.Name] = p
 		if p.Discover.On {
-			b.discover = append(b.discover, p.Name)
+			if !p.Disabled {
+				b.discover = append(b.discover, p.Name)
+			}
 			b.price(p.Discover.Price, fmt.Sprintf("providers[%d].price", i))
 		}
 	}
@@ -262,6 +265,19 @@ func (b *builder) addCacheWrites() {
 		if p.Version == "" {
 			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteLong, p.Output))
 			p.Version = "own-" + hex.EncodeToString(sum[:4])
+		}
+	}
+}
+
+// dropDisabled removes the routes to disabled providers. Prices that depend on the routes of a model
+// were set before, so that they stay the same.
+func (b *builder) dropDisabled() {
+	for i := range b.models {
+		m := &b.models[i]
+		before := len(m.Routes)
+		m.Routes = slices.DeleteFunc(m.Routes, func(r stoa.Route) bool { return b.providers[r.Provider].Disabled })
+		if before > 0 && len(m.Routes) == 0 {
+			b.stopped = append(b.stopped, m.ID)
 		}
 	}
 }

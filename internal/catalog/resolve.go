@@ -60,7 +60,7 @@ func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model)
 	}
 	if len(m.Routes) == 0 {
 		return Resolution{}, stoa.Errorf(stoa.CodeModelUnavailable,
-			"The model %s is not available here: no provider of the family %s is configured. Use another model, or \"auto\".", m.ID, m.Family).At("model")
+			"The model %s is not available here: no provider of the family %s is configured and enabled. Use another model, or \"auto\".", m.ID, m.Family).At("model")
 	}
 	res.Models = []stoa.Model{m}
 	return res, nil

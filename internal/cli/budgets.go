@@ -35,7 +35,7 @@ func (e *env) budgets() *cobra.Command {
 			use: "list", short: "List the budgets",
 			long:    "List the budgets of the account, newest first, with the state of their current periods.",
 			example: "  stoa budgets list\n  stoa budgets list --jq '.[] | select(.scope==\"key\")'",
-			op:      "GET /budgets", rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), none: "There are no budgets. Create one with \"stoa budgets set\".",
+			op:      "GET /budgets", fields: []field{searchField("scope, subject or its name, or id")}, rows: viewBudget().only("id", "scope", "subject", "period", "limitMicro", "spentMicro", "resetsAt"), none: "There are no budgets. Create one with \"stoa budgets set\".",
 		},
 		verb{
 			use: "get BUDGET", short: "Show a budget",

@@ -73,7 +73,7 @@ can be used any number of times, on the pages of its --origin.`,
 		verb{
 			use: "list AGENT", short: "List the script tags of an agent",
 			long: "List the script tags of an agent, newest first.", example: "  stoa embeds tags list support",
-			op: "GET /api-agents/{AGENT}/embed-tags", rows: viewTags(), none: "There are no script tags.",
+			op: "GET /api-agents/{AGENT}/embed-tags", rows: viewTags(), fields: []field{searchField("origins, greeting or id")}, none: "There are no script tags.",
 		},
 		verb{
 			use: "get AGENT TAG", short: "Show a script tag",

@@ -69,12 +69,17 @@ page (ems_…). Create one per visitor, on your server. A page without a server 
 	}
 	n := limit(list)
 	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
+	search := list.Flags().String("search", "", searchField("origins, end user or ids").help)
+	sends(list, "search", "q")
 	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		kind := embedURLs
+		kind, query := embedURLs, url.Values{}
 		if *sessions {
 			kind = embedSessions
 		}
-		return o.list(viewEmbeds(), call.All(ctx, path+kind, nil, rowsToFetch(*n)), *n, "There are no embeds.")
+		if *search != "" {
+			query.Set("q", *search)
+		}
+		return o.list(viewEmbeds(), call.All(ctx, path+kind, query, rowsToFetch(*n)), *n, "There are no embeds.")
 	})
 	get := &cobra.Command{
 		Use: "get AGENT EMBED", Short: "Show an embed", Args: takes("AGENT", "EMBED"),

@@ -103,7 +103,7 @@ person who has it: send it to the right one only.`,
 		verb{
 			use: "list", short: "List the open invitations",
 			long: "List the invitations that can still be accepted, newest first. Their links are shown only when they are created.", example: "  stoa members invitations list",
-			op: "GET /invitations", rows: viewInvitations(), none: "There are no open invitations.",
+			op: "GET /invitations", rows: viewInvitations(), fields: []field{searchField("name, role or id")}, none: "There are no open invitations.",
 		},
 		verb{
 			use: "revoke INVITATION...", short: "Revoke invitations", suggest: []string{"delete", "rm", "remove"},

@@ -12,6 +12,7 @@ func viewProviders() view {
 	return view{"Provider", []column{
 		{"Name", "name", plain},
 		{"Format", "wire", plain},
+		{"Disabled", "disabled", plain},
 		{"Running", "inFlight", count},
 		{"Limit", "maxInFlight", count},
 		{"Requests", "requests", count},

@@ -131,7 +131,7 @@ func (e *env) tasks() *cobra.Command {
 		verb{
 			use: "list AGENT", short: "List the tasks of an agent",
 			long: "List the scheduled tasks of an agent, newest first.", example: "  stoa tasks list support",
-			op: "GET /api-agents/{AGENT}/scheduled-tasks", rows: viewTasks(), none: "There are no scheduled tasks.",
+			op: "GET /api-agents/{AGENT}/scheduled-tasks", rows: viewTasks(), fields: []field{searchField("name, message or id")}, none: "There are no scheduled tasks.",
 		},
 		verb{
 			use: "get AGENT TASK", short: "Show a task",

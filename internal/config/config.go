@@ -162,6 +162,8 @@ type Provider struct {
 	// [stoa.Discovery]. Price is their price.
 	Discover bool        `yaml:"discover,omitempty"`
 	Price    *stoa.Price `yaml:"price,omitempty"`
+	// Disabled means that no new call is sent to the provider; its settings stay.
+	Disabled bool `yaml:"disabled,omitempty"`
 
 	// key is the key from one of these three. It is a pointer because fmt does not call the
 	// String method of unexported fields.
@@ -414,7 +416,7 @@ func (c Config) Upstreams() []stoa.Provider {
 		one := stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
 			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Caching: p.Caching, Timeouts: p.Timeouts,
-			Discover: stoa.Discovery{On: p.Discover, Priced: p.Price != nil, Price: or(p.Price)},
+			Discover: stoa.Discovery{On: p.Discover, Priced: p.Price != nil, Price: or(p.Price)}, Disabled: p.Disabled,
 		}
 		for _, k := range p.Keys {
 			one.Key, one.KeyWeight, one.APIKey = k.ID, cmp.Or(k.Weight, 1), cmp.Or(or(k.key), string(k.Secret))

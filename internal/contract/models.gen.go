@@ -1587,7 +1587,7 @@ type DiagnosisCheck struct {
 	// Items The first of them.
 	Items []DiagnosisItem `json:"items"`
 
-	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `models`, `documents`, `mail`, `alerts`. Others may be added.
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `proxies`, `clock`, `disk`, `files`, `providers`, `models`, `documents`, `mail`, `alerts`. Others may be added.
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
@@ -1598,7 +1598,7 @@ type DiagnosisItem struct {
 	AccountID nullable.Nullable[string] `json:"accountId"`
 	Detail    string                    `json:"detail"`
 
-	// ID The id of the connection, the secret, the delivery or the session.
+	// ID The id of the connection, the secret, the delivery or the session, or the name of the provider or the model.
 	ID    nullable.Nullable[string] `json:"id"`
 	Since nullable.Nullable[Time]   `json:"since"`
 }
@@ -3649,6 +3649,9 @@ type PricesPreviewRow struct {
 
 // Provider defines model for Provider.
 type Provider struct {
+	// Disabled No new call is sent to it; its settings stay.
+	Disabled bool `json:"disabled"`
+
 	// Failures Includes timeouts, but not errors of the caller.
 	Failures int64 `json:"failures"`
 
@@ -6337,6 +6340,9 @@ type DuplicateAgentParams struct {
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6361,6 +6367,9 @@ type RefreshEmbedSessionParams struct {
 
 // ListEmbedTagsParams defines parameters for ListEmbedTags.
 type ListEmbedTagsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6391,6 +6400,9 @@ type UpdateEmbedTagParams struct {
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6418,6 +6430,9 @@ type RollbackAgentParams struct {
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6685,6 +6700,9 @@ type ExportAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -6879,6 +6897,9 @@ type ListInputsParams struct {
 type ListInvitationsParams struct {
 	// AccountID For operators, the account to read; by default the key's own.
 	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
 
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
@@ -7267,6 +7288,9 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
+	// Q Only objects with this text in their name, title, description, address or ids, ignoring case. With it, a page scans at most 2,000 objects, so it can be short or empty while `hasMore` is true; continue with `nextCursor`.
+	Q Search `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
 	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 

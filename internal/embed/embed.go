@@ -326,14 +326,14 @@ func (s *Embeds) Get(ctx context.Context, accountID, agentID string, kind stoa.E
 }
 
 // List returns a page of the embeds of one kind, including ended ones.
-func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, p store.Page) (list []Stored, more bool, err error) {
+func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, text string, p store.Page) (list []Stored, next store.Cursor, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		list = nil
 		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
 		var embeds []stoa.Embed
-		if embeds, more, err = tx.Embeds(ctx, accountID, agentID, kind, p); err != nil {
+		if embeds, next, err = tx.Embeds(ctx, accountID, agentID, kind, text, p); err != nil {
 			return err
 		}
 		for _, e := range embeds {
@@ -347,7 +347,7 @@ func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.
 		}
 		return nil
 	})
-	return list, more, err
+	return list, next, err
 }
 
 // Revoke ends an embed and its tokens; [stoa.CodeNotFound] if it does not exist.

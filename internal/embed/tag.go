@@ -128,14 +128,14 @@ func (s *Embeds) Tag(ctx context.Context, accountID, agentID, id string) (out St
 }
 
 // Tags returns a page of the script tags of an agent.
-func (s *Embeds) Tags(ctx context.Context, accountID, agentID string, p store.Page) (list []StoredTag, more bool, err error) {
+func (s *Embeds) Tags(ctx context.Context, accountID, agentID, text string, p store.Page) (list []StoredTag, next store.Cursor, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		list = nil
 		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
 			return err
 		}
 		var tags []stoa.EmbedTag
-		if tags, more, err = tx.EmbedTags(ctx, accountID, agentID, p); err != nil {
+		if tags, next, err = tx.EmbedTags(ctx, accountID, agentID, text, p); err != nil {
 			return err
 		}
 		for _, t := range tags {
@@ -149,7 +149,7 @@ func (s *Embeds) Tags(ctx context.Context, accountID, agentID string, p store.Pa
 		}
 		return nil
 	})
-	return list, more, err
+	return list, next, err
 }
 
 // admits reports whether a page may use a script tag: a listed page, or one of the service's

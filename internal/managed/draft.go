@@ -92,7 +92,8 @@ func (m *Manager) SetDraft(ctx context.Context, author string, settings []byte, 
 }
 
 // sealKeys replaces the keys in a document by the ids of their encrypted forms. before are
-// documents with the keys that a mask stands for.
+// documents with the keys that a mask stands for. The mask of a key that is not stored stands for
+// apiKey of the provider, which is then stored again under the id of that key.
 func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any, parsed config.Managed, before ...string) error {
 	for _, slot := range slots(doc) {
 		provider := parsed.Providers[slot.provider]
@@ -100,8 +101,13 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 		case "":
 			delete(slot.in, slot.member)
 		case config.Masked:
-			id := storedKey(slot, before)
-			s, err := tx.ConfigSecret(ctx, id)
+			s, err := tx.ConfigSecret(ctx, storedKey(slot, before))
+			single := slot
+			single.key = ""
+			moved := stoa.CodeOf(err) == stoa.CodeNotFound && slot.key != ""
+			if moved { // apiKey becomes one of several keys
+				s, err = tx.ConfigSecret(ctx, storedKey(single, before))
+			}
 			if stoa.CodeOf(err) == stoa.CodeNotFound {
 				return stoa.Errorf(stoa.CodeInvalidValue, "There is no stored key of the provider %q here. Send its key instead of the mask.", slot.name).At(slot.path)
 			}
@@ -111,20 +117,33 @@ func (m *Manager) sealKeys(ctx context.Context, tx *store.Tx, doc map[string]any
 			if s.Origin != provider.Origin() {
 				return stoa.Errorf(stoa.CodeInvalidValue, "The stored key of %q may be sent to %s only. Send the key again to use it with %s.", slot.name, s.Origin, cmp.Or(provider.Origin(), "another server")).At(slot.path)
 			}
-			slot.in[slot.member] = id
-		default:
-			s := store.ConfigSecret{ID: stoa.NewID("pky"), Provider: keyRef(slot.name, slot.key), Origin: provider.Origin()}
-			var err error
-			if s.Sealed, err = m.Vault.Seal(ref(s.ID, provider, slot.key), []byte(text)); err != nil {
-				return err
-			}
-			if err := tx.InsertConfigSecret(ctx, s); err != nil {
-				return err
-			}
 			slot.in[slot.member] = s.ID
+			if moved {
+				key, err := m.Vault.Open(ref(s.ID, provider, ""), s.Sealed)
+				if err == nil {
+					err = m.sealKey(ctx, tx, slot, provider, key)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		default:
+			if err := m.sealKey(ctx, tx, slot, provider, []byte(text)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// sealKey stores a key of a provider encrypted and puts its id into the document.
+func (m *Manager) sealKey(ctx context.Context, tx *store.Tx, slot slot, p config.Provider, key []byte) (err error) {
+	s := store.ConfigSecret{ID: stoa.NewID("pky"), Provider: keyRef(slot.name, slot.key), Origin: p.Origin()}
+	if s.Sealed, err = m.Vault.Seal(ref(s.ID, p, slot.key), key); err != nil {
+		return err
+	}
+	slot.in[slot.member] = s.ID
+	return tx.InsertConfigSecret(ctx, s)
 }
 
 // storedKey returns the stored form of the same key in the first document that has it.

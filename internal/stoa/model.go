@@ -161,6 +161,7 @@ type Provider struct {
 	Caching  string
 	Timeouts Timeouts
 	Discover Discovery
+	Disabled bool // no route leads to it
 }
 
 // A ListedModel is a model in the list of a server.

@@ -70,9 +70,15 @@ func (tx *Tx) Budget(ctx context.Context, accountID, id string) (stoa.Budget, er
 
 func noBudget(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no budget %q.", id) }
 
-// Budgets lists the budgets of an account.
-func (tx *Tx) Budgets(ctx context.Context, accountID string, p Page) ([]stoa.Budget, bool, error) {
-	return budgets.page(ctx, tx, p, `account_id = $1`, accountID)
+// Budgets lists the budgets of an account. A text in the scope, the subject, its name or the id narrows it
+// (see [Tx.Agents]).
+func (tx *Tx) Budgets(ctx context.Context, accountID, text string, p Page) ([]stoa.Budget, Cursor, error) {
+	return budgets.search(ctx, tx, p, filtered{from: `FROM budgets WHERE account_id = $1`, args: []any{accountID}, search: textSearch{text, []string{
+		"scope", "subject", "id",
+		"(SELECT name FROM agents o WHERE o.account_id = looked.account_id AND o.id = looked.subject)",
+		"(SELECT name FROM keys o WHERE o.account_id = looked.account_id AND o.id = looked.subject)",
+		"(SELECT COALESCE(NULLIF(p.name, ''), p.email) FROM members o JOIN people p ON p.id = o.person_id WHERE o.account_id = looked.account_id AND o.person_id = looked.subject)",
+	}}})
 }
 
 // EditBudget lets fn change limit, cap and marks of a budget and writes the result. The row is

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
@@ -82,11 +85,45 @@ func (tx *Tx) InsertConfig(ctx context.Context, base int64, v ConfigVersion) (Co
 	if _, err := configVersions.insert(ctx, tx, &v, ""); err != nil {
 		return v, err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM config_versions WHERE n <= $1`, v.N-MaxConfigVersions); err != nil {
-		return v, err
-	}
-	return v, tx.DeleteConfigDraft(ctx)
+	return v, tx.purgeConfig(ctx, v)
 }
+
+// purgeConfig removes the versions that are too old, the draft, and the keys that only they had.
+// v is the newest version.
+func (tx *Tx) purgeConfig(ctx context.Context, v ConfigVersion) error {
+	gone, err := list(ctx, tx, configVersions.scan, `SELECT `+configVersions.columns+` FROM config_versions WHERE n <= $1 ORDER BY n LIMIT 100`, v.N-MaxConfigVersions) // usually one
+	if err != nil {
+		return err
+	}
+	draft, _, err := tx.ConfigDraft(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM config_versions WHERE n <= $1`, v.N-MaxConfigVersions); err != nil {
+		return err
+	}
+	if err := tx.DeleteConfigDraft(ctx); err != nil {
+		return err
+	}
+	text := draft.Body
+	for _, old := range gone {
+		text += old.Body
+	}
+	ids := configSecretID.FindAllString(text, -1)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if strings.Contains(v.Body, id) {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM config_secrets WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM config_versions v WHERE v.body LIKE '%' || config_secrets.id || '%')`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configSecretID matches the id of a key in a document.
+var configSecretID = regexp.MustCompile(`pky_[0-9a-z]+`)
 
 // ConfigDraft returns the draft, and whether there is one.
 func (tx *Tx) ConfigDraft(ctx context.Context) (ConfigDraft, bool, error) {

@@ -78,7 +78,7 @@ func (tx *Tx) FailingWebhooks(ctx context.Context, accountID string, before time
 	if accountID != "" {
 		args, account = append(args, accountID), "account_id = $3 AND "
 	}
-	return list(ctx, tx, scanFinding, `SELECT account_id, id, CASE WHEN disabled = '' THEN 'its deliveries fail' ELSE 'disabled: ' || disabled END, failing_since FROM webhooks
+	return list(ctx, tx, scanFinding, `SELECT account_id, id, CASE WHEN disabled <> '' THEN 'disabled: ' || disabled WHEN last_success_at = 0 THEN 'it never worked' ELSE 'its deliveries fail' END, failing_since FROM webhooks
 		WHERE `+account+`failing_since > 0 AND failing_since <= $1 AND disabled NOT IN ('user', 'key_revoked') ORDER BY account_id, id LIMIT $2`, args...)
 }
 

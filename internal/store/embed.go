@@ -48,9 +48,13 @@ func (tx *Tx) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error
 	return embeds.first(ctx, tx, `id = $1`+tx.ForUpdate(), id)
 }
 
-// Embeds lists the embeds of one kind of an agent, ended ones too.
-func (tx *Tx) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, p Page) ([]stoa.Embed, bool, error) {
-	return embeds.page(ctx, tx, p, `account_id = $1 AND agent_id = $2 AND kind = $3`, accountID, agentID, kind)
+// Embeds lists the embeds of one kind of an agent, ended ones too. A text in the origins, the id of the visitor,
+// of the chat or of the embed narrows it (see [Tx.Agents]).
+func (tx *Tx) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, text string, p Page) ([]stoa.Embed, Cursor, error) {
+	return embeds.search(ctx, tx, p, filtered{
+		from: `FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`, args: []any{accountID, agentID, kind},
+		search: textSearch{text, []string{"origins", "external_user_id", "chat_id", "id"}},
+	})
 }
 
 // TicketOf returns the hash of an embed's ticket.

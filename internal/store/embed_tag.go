@@ -48,9 +48,13 @@ func (tx *Tx) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool,
 	return embedTags.first(ctx, tx, `id = $1`, id)
 }
 
-// EmbedTags lists the script tags of an agent.
-func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID string, p Page) ([]stoa.EmbedTag, bool, error) {
-	return embedTags.page(ctx, tx, p, `account_id = $1 AND agent_id = $2`, accountID, agentID)
+// EmbedTags lists the script tags of an agent. A text in the origins, the greeting or the id narrows it (see
+// [Tx.Agents]).
+func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID, text string, p Page) ([]stoa.EmbedTag, Cursor, error) {
+	return embedTags.search(ctx, tx, p, filtered{
+		from: `FROM embed_tags WHERE account_id = $1 AND agent_id = $2`, args: []any{accountID, agentID},
+		search: textSearch{text, []string{"origins", "greeting", "id"}},
+	})
 }
 
 // EditEmbedTag lets fn change a script tag and writes the result. The row is locked while

@@ -179,9 +179,13 @@ func openInvitation(now string) string {
 	return strings.ReplaceAll(`person_id = '' AND used_at = 0 AND expires_at > now`, "now", now)
 }
 
-// Invitations lists the open invitations to an account.
-func (tx *Tx) Invitations(ctx context.Context, accountID string, p Page) ([]stoa.Invitation, bool, error) {
-	return invitations.page(ctx, tx, p, `account_id = $1 AND `+openInvitation("$2"), accountID, db.Micros(tx.Now))
+// Invitations lists the open invitations to an account. A text in the name, the account that it creates, the
+// roles or the id narrows it (see [Tx.Agents]).
+func (tx *Tx) Invitations(ctx context.Context, accountID, text string, p Page) ([]stoa.Invitation, Cursor, error) {
+	return invitations.search(ctx, tx, p, filtered{
+		from: `FROM invitations WHERE account_id = $1 AND ` + openInvitation("$2"), args: []any{accountID, db.Micros(tx.Now)},
+		search: textSearch{text, []string{"name", "account_name", "role", "operator_role", "id"}},
+	})
 }
 
 // Invitation returns an invitation to an account, or CodeNotFound.

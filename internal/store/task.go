@@ -91,22 +91,19 @@ func (tx *Tx) CountTasks(ctx context.Context, accountID, agentID string) (n int,
 // A TaskFilter narrows a list of tasks. Empty members do not.
 type TaskFilter struct {
 	AgentID, SpaceID string
+	Text             string // a part of the name, the message or the id, ignoring case; see [Tx.Agents]
 }
 
 // Tasks lists an account's scheduled tasks.
-func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page) ([]stoa.ScheduledTask, bool, error) {
+func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page) ([]stoa.ScheduledTask, Cursor, error) {
 	args, cond := narrow([]any{accountID}, "agent_id", f.AgentID)
 	if f.SpaceID != "" {
 		args = append(args, f.SpaceID)
 		cond += ` AND agent_id IN (SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0)`
 	}
-	where, order, more := p.clause(len(args) + 1)
-	dir := ` ORDER BY t.created_at DESC, t.id DESC`
-	if p.Asc {
-		dir = ` ORDER BY t.created_at, t.id`
-	}
-	return listPage(ctx, tx, p, scanTask, `SELECT `+taskColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
-		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
+	q := filtered{from: `FROM tasks WHERE account_id = $1 AND deleted_at = 0` + cond, args: args, search: textSearch{f.Text, []string{"name", "message", "id"}}}
+	return filteredPage(ctx, tx, p, q, scanTask, func(t stoa.ScheduledTask) Cursor { return Cursor{At: t.CreatedAt, ID: t.ID} },
+		`SELECT `+taskColumns+` FROM (`, `) t LEFT JOIN task_runs r ON r.id = t.last_run_id`+p.order("t"))
 }
 
 // DueTasks returns tasks whose next instant is due, the oldest first. On PostgreSQL they

@@ -150,6 +150,13 @@ func (tx *Tx) WebhookFailed(ctx context.Context, accountID, id string, at time.T
 	return w, true, err
 }
 
+// WebhooksFailing lists webhooks that are not disabled and whose attempts have failed since before a time,
+// after an account and an id.
+func (tx *Tx) WebhooksFailing(ctx context.Context, before time.Time, after [2]string, limit int) ([]stoa.Webhook, error) {
+	return list(ctx, tx, webhooks.scan, `SELECT `+webhooks.columns+` FROM webhooks WHERE failing_since > 0 AND failing_since <= $1 AND disabled = ''
+		AND (account_id, id) > ($2, $3) ORDER BY account_id, id LIMIT $4`, db.Micros(before), after[0], after[1], limit)
+}
+
 // DisableWebhook disables a webhook for a reason. It reports whether it was not before.
 func (tx *Tx) DisableWebhook(ctx context.Context, accountID, id, reason string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4 WHERE account_id = $1 AND id = $2 AND disabled = ''`,

@@ -19,6 +19,7 @@ type Stats struct {
 // ProviderStats are the counters of one provider.
 type ProviderStats struct {
 	Name, Wire  string
+	Disabled    bool // no new call is sent to it
 	InFlight    int64
 	MaxInFlight int64
 	Refused     uint64 // attempts rejected because MaxInFlight was reached
@@ -46,7 +47,7 @@ type RouteStats struct {
 func (p *Pool) Stats() Stats {
 	s := Stats{Active: p.active.Load(), Retrying: p.retrying.Load()}
 	for _, pr := range *p.providers.Load() {
-		ps := ProviderStats{Name: pr.Ref(), Wire: pr.Wire, InFlight: pr.inFlight.Load(), MaxInFlight: pr.maxInFlight, Refused: pr.refused.Load()}
+		ps := ProviderStats{Name: pr.Ref(), Wire: pr.Wire, Disabled: pr.Disabled, InFlight: pr.inFlight.Load(), MaxInFlight: pr.maxInFlight, Refused: pr.refused.Load()}
 		pr.mu.RLock()
 		for model, rt := range pr.routes {
 			rs := RouteStats{

@@ -27,6 +27,10 @@ func operatorReplies() map[string]string {
 			`{"kind":"provider","name":"claude","source":"managed","where":null,"shadowed":false,"value":{"name":"claude","wire":"messages","baseURL":"https://api.anthropic.com","apiKey":"********"}}`,
 			`{"kind":"provider","name":"gpu","source":"file","where":"/etc/stoa/stoa.yaml:14:5","shadowed":false,"value":{"name":"gpu","wire":"chat","dialect":"compatible","baseURL":"http://gpu.internal:8000/v1"}}`,
 			`{"kind":"model","name":"alpha-sonnet-5-5","source":"shipped","where":null,"shadowed":false,"value":{"family":"alpha","price":{"input":3000000,"cachedInput":300000,"cacheWrite":3750000,"cacheWriteLong":6000000,"output":15000000}}}`,
+			`{"kind":"family","name":"alpha","source":"managed","where":null,"shadowed":false,"value":{"routes":[{"provider":"claude","weight":1},{"provider":"backup","weight":3}]}}`,
+			`{"kind":"family","name":"local","source":"file","where":"/etc/stoa/stoa.yaml:18:3","shadowed":false,"value":{"routes":[{"provider":"gpu","model":"llama3.2"}]}}`,
+			`{"kind":"auto","name":"auto","source":"managed","where":null,"shadowed":false,"value":{"models":["alpha-sonnet-5-5"]}}`,
+			`{"kind":"alias","name":"gpt-4o*","source":"file","where":"/etc/stoa/stoa.yaml:30:5","shadowed":false,"value":{"match":"gpt-4o*","model":"alpha-sonnet-5-5"}}`,
 			`{"kind":"plan","name":"free","source":"shipped","where":null,"shadowed":false,"value":{"name":"Free","gatedModels":false,"requestsPerMinute":60,"activeSessions":20}}`,
 		}, ",") + `]}`,
 		"GET /config/draft":                       stubDraft,
@@ -68,7 +72,7 @@ func stubSums(more string) string {
 }
 
 // stubDraft is a draft of the managed settings.
-const stubDraft = `{"settings":{"providers":[{"apiKey":"********","maxInFlight":64,"name":"claude","wire":"messages"}],"models":{"alpha-sonnet-5-5":{"price":{"input":4000000,"output":16000000}}}},"exists":true,"baseVersion":7,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","updatedAt":"2026-11-20T11:57:00.000Z"}`
+const stubDraft = `{"settings":{"providers":[{"apiKey":"********","maxInFlight":64,"name":"claude","wire":"messages"}],"families":{"alpha":[{"provider":"claude","weight":1},{"provider":"backup","weight":3}]},"models":{"alpha-sonnet-5-5":{"price":{"input":4000000,"output":16000000}}}},"exists":true,"baseVersion":7,"author":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","updatedAt":"2026-11-20T11:57:00.000Z"}`
 
 // stubVersion is a version of the managed settings.
 func stubVersion(n int, changes string) string {

@@ -22,6 +22,7 @@ const (
 	CreditsExhausted  = "credits.exhausted"
 	KeyExpiring       = "key.expiring"
 	KeyPauseSoon      = "key.pause_soon"
+	WebhookFailing    = "webhook.failing"
 	WebhookDisabled   = "webhook.disabled"
 	CallUnknown       = "tool_call.unknown"
 	ReviewNeeded      = "connection.review_needed"
@@ -45,6 +46,12 @@ func OfService(kind string) bool {
 	return slices.Contains([]string{ProviderDown, ProviderUp, ErrorsHigh, BalanceLow, NodeLost, ConfigRefused}, kind)
 }
 
+// InScope reports whether a webhook can subscribe to a type of event: one of the scope service to
+// alerts, another one to the events of its account, and both to [WebhookFailing] of their own scope.
+func InScope(kind string, service bool) bool {
+	return kind == WebhookFailing || OfService(kind) == service
+}
+
 // An Event is an event of an account.
 type Event struct {
 	AccountID string
@@ -55,6 +62,7 @@ type Event struct {
 
 	to, except string
 	once       bool
+	service    bool // for the webhooks that receive the alerts of the service, whatever the type
 }
 
 // Emit adds a delivery of an event for each webhook subscribed to it, in the transaction of
@@ -69,7 +77,7 @@ func Emit(ctx context.Context, tx *store.Tx, e Event) error {
 func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
 	id = stoa.NewID("evt")
 	return id, tx.InsertEvent(ctx, store.NewEvent{
-		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: OfService(e.Type),
+		ID: id, AccountID: e.AccountID, Type: e.Type, Data: e.Data, SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once, Service: e.service || OfService(e.Type),
 	})
 }
 

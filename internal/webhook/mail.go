@@ -130,6 +130,7 @@ var sentences = map[string]string{
 	CreditsExhausted:  "The credits are used up",
 	KeyExpiring:       "An API key expires soon",
 	KeyPauseSoon:      "An API key pauses soon, because its member has not signed in",
+	WebhookFailing:    "A webhook does not work",
 	WebhookDisabled:   "A webhook was disabled",
 	CallUnknown:       "It is unknown whether a tool call was executed",
 	ReviewNeeded:      "A tool of a connection needs a review",

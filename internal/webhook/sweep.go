@@ -16,6 +16,10 @@ const (
 	// rest.
 	exhaustedBelow = stoa.Credit / 100
 
+	// FailingAfter is the time of failed attempts without a success after which a webhook does not
+	// work.
+	FailingAfter = 5 * time.Minute
+
 	sweepPage   = 200
 	maxExpiring = 50_000 // keys that one sweep examines
 	pendingMost = 100_000
@@ -29,8 +33,8 @@ var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
 // notice returns the name of a notification to a webhook.
 func notice(kind, webhookID string) string { return kind + " " + webhookID }
 
-// Sweep notifies webhooks about low credits, expiring and pausing keys and the anchors of audit logs, and
-// counts the waiting deliveries. It is repeated each minute; a notification is not repeated.
+// Sweep notifies webhooks about low credits, expiring and pausing keys, the anchors of audit logs and other
+// webhooks that do not work, and counts the waiting deliveries. It is repeated each minute; a notification is not repeated.
 func (d *Dispatcher) Sweep(ctx context.Context) error {
 	if err := d.credits(ctx); err != nil {
 		return err
@@ -39,6 +43,9 @@ func (d *Dispatcher) Sweep(ctx context.Context) error {
 		return err
 	}
 	if err := d.anchors(ctx); err != nil {
+		return err
+	}
+	if err := d.failing(ctx); err != nil {
 		return err
 	}
 	if err := d.store.Write(ctx, func(tx *store.Tx) error {
@@ -127,6 +134,62 @@ func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind st
 	})
 }
 
+// failingData is the data of the event webhook.failing. Without LastSuccessAt the webhook never worked.
+type failingData struct {
+	AccountID     string `json:"accountId"`
+	WebhookID     string `json:"webhookId"`
+	FailingSince  string `json:"failingSince"`
+	LastSuccessAt string `json:"lastSuccessAt,omitempty"`
+}
+
+// failing announces webhooks whose attempts have failed for [FailingAfter] to the other webhooks of
+// the account with the same scope, once for each time that they fail without a success in between. So two webhooks that
+// fail announce each other once.
+func (d *Dispatcher) failing(ctx context.Context) error {
+	after := [2]string{}
+	for {
+		var list []stoa.Webhook
+		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.WebhooksFailing(ctx, d.now().Add(-FailingAfter), after, sweepPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, w := range list {
+			after = [2]string{w.AccountID, w.ID}
+			data := failingData{AccountID: w.AccountID, WebhookID: w.ID, FailingSince: store.EventTime(w.FailingSince)}
+			if !w.LastSuccessAt.IsZero() {
+				data.LastSuccessAt = store.EventTime(w.LastSuccessAt)
+			}
+			name := notice(WebhookFailing, w.ID) + " " + strconv.FormatInt(w.FailingSince.UnixMicro(), 10)
+			if err := d.once(ctx, name, Event{AccountID: w.AccountID, Type: WebhookFailing, except: w.ID, service: w.Service, Data: data}); err != nil {
+				return err
+			}
+		}
+		if len(list) < sweepPage {
+			return nil
+		}
+	}
+}
+
+// once emits an event unless the notice of that name was given.
+func (d *Dispatcher) once(ctx context.Context, name string, e Event) error {
+	var told bool
+	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+		told, err = tx.Noticed(ctx, e.AccountID, name)
+		return err
+	}); err != nil || told {
+		return err
+	}
+	return d.store.Write(ctx, func(tx *store.Tx) error {
+		if isNew, err := tx.Notice(ctx, e.AccountID, name); err != nil || !isNew {
+			return err
+		}
+		return Emit(ctx, tx, e)
+	})
+}
+
 // keyData is the data of the events key.expiring and key.pause_soon.
 type keyData struct {
 	AccountID string `json:"accountId"`
@@ -197,19 +260,7 @@ func (d *Dispatcher) announce(ctx context.Context, e ending, now time.Time) erro
 	if name == "" {
 		return nil
 	}
-	var told bool
-	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
-		told, err = tx.Noticed(ctx, e.data.AccountID, name)
-		return err
-	}); err != nil || told {
-		return err
-	}
-	return d.store.Write(ctx, func(tx *store.Tx) error {
-		if isNew, err := tx.Notice(ctx, e.data.AccountID, name); err != nil || !isNew {
-			return err
-		}
-		return Emit(ctx, tx, Event{AccountID: e.data.AccountID, Type: e.kind, Data: e.data})
-	})
+	return d.once(ctx, name, Event{AccountID: e.data.AccountID, Type: e.kind, Data: e.data})
 }
 
 // anchorData is the data of the event audit.anchor. AuditID is the account of the chain, or

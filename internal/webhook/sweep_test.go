@@ -324,3 +324,88 @@ func TestSkippedRunsShareEvents(t *testing.T) {
 		}
 	}
 }
+
+// A webhook that does not work is announced to the others, once until it works again. Two that fail
+// do not announce each other for ever.
+func TestAFailingWebhookIsAnnouncedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hooks := []string{}
+	for _, events := range [][]string{{WebhookFailing}, {SessionCompleted}, {"*"}} {
+		w, _ := b.hook(stoa.Webhook{Events: events})
+		hooks = append(hooks, w.ID)
+	}
+	watch, never, both := hooks[0], hooks[1], hooks[2]
+	attempt := func(id string, ok bool) {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			if ok {
+				return tx.WebhookSucceeded(ctx, b.account.ID, id, b.now())
+			}
+			_, _, err := tx.WebhookFailed(ctx, b.account.ID, id, b.now(), false)
+			return err
+		})
+	}
+	// got returns the webhooks that are announced to another one.
+	got := func(to string) (list []failingData) {
+		for _, d := range b.sweep(to) {
+			var body struct{ Data failingData }
+			if err := json.Unmarshal([]byte(d.Body), &body); err != nil || d.Type != WebhookFailing {
+				t.Errorf("%s %s: %v", d.Type, d.Body, err)
+			}
+			list = append(list, body.Data)
+		}
+		return list
+	}
+	since := b.now()
+	attempt(never, false)
+	b.add(FailingAfter - time.Second)
+	if list := got(watch); len(list) != 0 {
+		t.Errorf("before %v: %+v", FailingAfter, list)
+	}
+	b.add(time.Second)
+	want := failingData{AccountID: b.account.ID, WebhookID: never, FailingSince: store.EventTime(since)}
+	if list := got(watch); len(list) != 1 || list[0] != want {
+		t.Errorf("of one that never worked: %+v", list)
+	}
+	attempt(both, false) // the announcement itself
+	attempt(never, false)
+	b.add(FailingAfter)
+	if list := got(watch); len(list) != 1 || list[0].WebhookID != both {
+		t.Errorf("of another one: %+v", list)
+	}
+	for range 3 {
+		b.add(time.Hour)
+		if list := got(watch); len(list) != 0 {
+			t.Errorf("again: %+v", list)
+		}
+	}
+	if n := len(b.all(b.account.ID, both)); n != 1 {
+		t.Errorf("the other one has %d deliveries", n)
+	}
+	worked := b.now()
+	attempt(never, true)
+	b.add(time.Hour)
+	attempt(never, false)
+	b.add(FailingAfter)
+	if list := got(watch); len(list) != 1 || list[0].LastSuccessAt != store.EventTime(worked) {
+		t.Errorf("when it failed again: %+v", list)
+	}
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.DisableWebhook(ctx, b.account.ID, both, stoa.WebhookDisabledByUser)
+		return err
+	})
+	if n := len(b.all(b.account.ID, watch)); n != 3 {
+		t.Errorf("%d announcements", n)
+	}
+	// A webhook for alerts of the service is announced to the others of its kind only.
+	alerts, _ := b.hook(stoa.Webhook{Events: []string{NodeLost}, Service: true})
+	oncall, _ := b.hook(stoa.Webhook{Events: []string{"*"}, Service: true})
+	attempt(alerts.ID, false)
+	b.add(FailingAfter)
+	if list := got(oncall.ID); len(list) != 1 || list[0].WebhookID != alerts.ID {
+		t.Errorf("to the other one for alerts: %+v", list)
+	}
+	if n := len(b.all(b.account.ID, watch)); n != 3 {
+		t.Errorf("%d announcements with those for alerts", n)
+	}
+}

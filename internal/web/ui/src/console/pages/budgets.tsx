@@ -42,6 +42,8 @@ export function Budgets() {
       path="/budgets"
       limit={50}
       label="Budgets"
+      search={{ name: "q", label: "Name or id of what is limited" }}
+      nothing="No such budgets"
       create={writes && { title: "Create budget", dialog: (ends) => <BudgetForm {...ends} /> }}
       empty={{
         title: "No budgets",

@@ -37,6 +37,8 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
     path,
     limit: 20,
     label: links ? "Links" : "Tokens",
+    search: { name: "q", label: "End user or origin" },
+    nothing: links ? "No such links" : "No such tokens",
     create: {
       title: links ? "Make a link" : "Make a token",
       disabled: !enabled,

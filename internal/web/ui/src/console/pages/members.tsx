@@ -94,6 +94,8 @@ export function Members() {
         limit={50}
         changed={made}
         label="Open invitations"
+        search={{ name: "invitation", label: "Name or role", param: (q) => ({ q }) }}
+        nothing="No such invitations"
         empty={{ title: "No open invitations" }}
         columns={[
           { title: "Name", show: (i) => i.name || <span class="muted">anyone with the link</span> },

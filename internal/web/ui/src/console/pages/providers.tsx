@@ -9,7 +9,8 @@ import { type Column, Table } from "../parts/table";
 import { PolledPage } from "../parts/polledpage";
 import { withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
-import { Tested, Vendors } from "./vendors";
+import { Tested } from "./vendordraft";
+import { Vendors } from "./vendors";
 
 export const ProvidersPage = () => (
   <PolledPage<ProviderList> title="Providers" path="/providers" every={10_000}>
@@ -72,8 +73,8 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         <h2>{p.name}</h2>
         <span class="small muted">{p.wire}</span>
         <span class="push row tight">
-          {p.requests === 0 ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
-          {may("operator") && offers("testProvider") && (
+          {p.disabled ? <Badge>disabled</Badge> : p.requests === 0 && !lately?.day.calls ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+          {may("operator") && offers("testProvider") && !p.disabled && (
             <Button small disabled={action.busy} onClick={run}>
               {action.busy ? "Testing" : "Test now"}
             </Button>
@@ -88,7 +89,7 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
         {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} in progress
         {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
         <br />
-        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : "No model is routed to it."}
+        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : p.disabled ? "It gets no calls. Enable it under Settings." : "No model is routed to it."}
       </p>
       {lately && <Lately of={lately} />}
       {p.routes.length > 0 && (

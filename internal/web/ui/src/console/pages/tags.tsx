@@ -30,6 +30,8 @@ export function useTags(agentId: string, path: string, enabled: boolean) {
     path,
     limit: 20,
     label: "Script tags",
+    search: { name: "q", label: "Origin or greeting" },
+    nothing: "No such tags",
     create: { title: "Make a script tag", disabled: !enabled, dialog: (ends) => <TagForm {...form(ends)} /> },
     empty: { title: "No script tags yet", text: "A script tag is one line for a page that has no server. It shows a button that opens a chat with the agent." },
     columns: (show) => [

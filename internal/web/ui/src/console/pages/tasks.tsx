@@ -32,6 +32,8 @@ export function TasksView({ agentId }: { agentId: string }) {
       path={`/api-agents/${agentId}/scheduled-tasks`}
       limit={20}
       label="Scheduled tasks"
+      search={{ name: "q", label: "Name or message" }}
+      nothing="No such tasks"
       create={may("schedules:write") && { title: "Schedule a task", dialog: ({ onClose }) => <TaskForm agentId={agentId} onClose={onClose} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} /> }}
       empty={{ title: "No scheduled tasks yet", text: "A task starts a session on a schedule: a report each morning, a check each hour." }}
       columns={[

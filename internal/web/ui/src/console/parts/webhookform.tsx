@@ -58,9 +58,10 @@ const alertWords = {
   "account.balance_low": "credits of a customer are low",
   "node.lost": "node was lost",
   "config.refused": "configuration was refused",
+  "webhook.failing": "webhook does not work",
 } as const;
 
-const eventWords: Record<Exclude<EventType, keyof typeof alertWords>, string> = {
+const eventWords: Record<Exclude<EventType, Exclude<keyof typeof alertWords, "webhook.failing">>, string> = {
   "session.completed": "session completed",
   "session.failed": "session failed",
   "session.cancelled": "session cancelled",
@@ -73,6 +74,7 @@ const eventWords: Record<Exclude<EventType, keyof typeof alertWords>, string> = 
   "budget.threshold": "budget reached a mark",
   "key.expiring": "key expires soon",
   "key.pause_soon": "key of an absent member pauses soon",
+  "webhook.failing": "webhook does not work",
   "webhook.disabled": "webhook disabled",
   "connection.review_needed": "approved tool changed",
   "connection.needs_authorization": "server rejects its secret",

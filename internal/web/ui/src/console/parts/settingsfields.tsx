@@ -1,0 +1,140 @@
+// Fields for lists in the managed settings: the keys of a provider, the routes of a family or a model.
+import { Button } from "./basic";
+import { SelectField, TextField } from "./fields";
+import { Menu } from "./menu";
+import { mask, orderOf, type Route, type Value } from "./settings";
+
+// A Key is a row of the keys of a provider.
+export interface Key {
+  id: string;
+  secret: string; // a new key
+  weight: string;
+  stored: boolean; // without a new key the stored one stays
+}
+
+export const keysOf = (v?: Value): Key[] =>
+  Array.isArray(v?.keys) ? (v.keys as Value[]).map((k) => ({ id: String(k.id ?? ""), secret: "", weight: k.weight ? String(k.weight) : "", stored: !!k.secret })) : [];
+
+export const keyValues = (keys: Key[]): Value[] => keys.map((k) => ({ id: k.id.trim(), secret: k.secret || (k.stored ? mask : ""), ...(k.weight && { weight: Math.round(Number(k.weight)) }) }));
+
+// KeysFields edits the keys of a provider; none is ever shown.
+export function KeysFields({ keys, at, onChange }: { keys: Key[]; at: (member: string) => string | undefined; onChange: (keys: Key[]) => void }) {
+  const change = (i: number, part: Partial<Key>) => onChange(keys.with(i, { ...keys[i]!, ...part }));
+  return (
+    <fieldset class="plainset stack">
+      <legend>Keys</legend>
+      <p class="small muted">They share the calls in proportion to their weights. A conversation stays with its key while that answers. Keys are stored encrypted and never shown again.</p>
+      {keys.map((k, i) => (
+        <div class="setting-row" key={i}>
+          <TextField id={`key-${i}-id`} label="Name" code maxLength={64} problem={at(`keys[${i}].id`)} value={k.id} onChange={(id) => change(i, { id })} />
+          <TextField id={`key-${i}-secret`} label="Key" type="password" autoComplete="off" code maxLength={4000} placeholder={k.stored ? "Stored. Type to replace it" : ""} problem={at(`keys[${i}].secret`) ?? at(`keys[${i}]`)} value={k.secret} onChange={(secret) => change(i, { secret })} />
+          <TextField id={`key-${i}-weight`} label="Weight" type="number" min="1" max="1000" step="1" placeholder="1" problem={at(`keys[${i}].weight`)} value={k.weight} onChange={(weight) => change(i, { weight })} />
+          {keys.length > 1 && <Button small kind="quiet" icon="trash" label={`Remove the key ${k.id || i + 1}`} onClick={() => onChange(keys.toSpliced(i, 1))} />}
+        </div>
+      ))}
+      <div>
+        <Button small icon="plus" onClick={() => onChange([...keys, { id: keyName(keys), secret: "", weight: "", stored: false }])}>
+          Add a key
+        </Button>
+      </div>
+    </fieldset>
+  );
+}
+
+// keyName returns the suggested name of the next key.
+export function keyName(keys: Key[]): string {
+  let n = keys.length + 1;
+  while (keys.some((k) => k.id === "key-" + n)) n++;
+  return "key-" + n;
+}
+
+// routeValues returns routes as the draft contains them.
+export const routeValues = (routes: Route[]): Route[] =>
+  routes.map(({ traits, ...r }) => {
+    const efforts = ((traits?.efforts as string[]) ?? []).map((w) => w.trim()).filter(Boolean);
+    return traits ? { ...r, traits: { ...traits, ...(traits.efforts !== undefined && { efforts }) } } : r;
+  });
+
+// RoutesFields edits routes in order. An empty list is possible.
+export function RoutesFields({ id, routes, providers, at, onChange }: { id: string; routes: Route[]; providers: string[]; at: (member: string) => string | undefined; onChange: (routes: Route[]) => void }) {
+  const change = (i: number, part: Partial<Route>) => {
+    const next: Route = { ...routes[i]!, ...part };
+    if (!next.model) delete next.model;
+    if (!next.weight) delete next.weight;
+    if (!next.traits) delete next.traits;
+    onChange(routes.with(i, next));
+  };
+  return (
+    <fieldset class="plainset stack">
+      <legend>Providers, in order</legend>
+      <p class="small muted">A call goes to the first one that can take it. Neighbours with a weight share the calls in proportion, and a conversation stays at one of them.</p>
+      {routes.map((r, i) => (
+        <div class="stack" key={i}>
+          <div class="setting-row">
+            <SelectField id={`${id}-${i}-provider`} label="Provider" options={[...new Set([r.provider, ...providers])].map((p) => [p, p] as const)} problem={at(`[${i}].provider`)} value={r.provider} onChange={(provider) => change(i, { provider })} />
+            <TextField id={`${id}-${i}-model`} label="Model there" placeholder="The usual name" code maxLength={512} problem={at(`[${i}].model`)} value={r.model ?? ""} onChange={(model) => change(i, { model })} />
+            <TextField id={`${id}-${i}-weight`} label="Weight" type="number" min="1" max="1000" step="1" placeholder="none" problem={at(`[${i}].weight`)} value={r.weight ? String(r.weight) : ""} onChange={(weight) => change(i, { weight: Math.round(Number(weight)) })} />
+            <Menu label={`Actions for route ${i + 1}`} items={orderOf(routes, i, onChange)} />
+          </div>
+          <Abilities id={`${id}-${i}`} of={r.traits} at={(member) => at(`[${i}].traits.${member}`)} onChange={(traits) => change(i, { traits })} />
+        </div>
+      ))}
+      {providers.length === 0 && <p class="small muted">Add a provider first.</p>}
+      {providers.length > 0 && (
+        <div>
+          <Button small icon="plus" onClick={() => onChange([...routes, { provider: providers.find((p) => !routes.some((r) => r.provider === p)) ?? providers[0]! }])}>
+            Add a provider
+          </Button>
+        </div>
+      )}
+    </fieldset>
+  );
+}
+
+const flags: [string, string][] = [
+  ["vision", "Images"],
+  ["pdf", "PDF files"],
+  ["strictTools", "Strict tools"],
+  ["verbosity", "Verbosity"],
+];
+
+// Abilities edits the traits of a route: as known, or chosen. Traits without a field stay as they are.
+function Abilities({ id, of, at, onChange }: { id: string; of?: Value; at: (member: string) => string | undefined; onChange: (traits?: Value) => void }) {
+  const set = (part: Value) => onChange({ ...of, ...part });
+  const words = of ? [...(of.noTools ? [] : ["tools"]), ...flags.filter(([f]) => of[f]).map(([, w]) => w.toLowerCase())].join(", ") || "text only" : "as known";
+  return (
+    <details class="small">
+      <summary>What it can do: {words}</summary>
+      <div class="stack">
+        <label class="check">
+          <input type="checkbox" checked={!!of} onChange={(e) => onChange(e.currentTarget.checked ? {} : undefined)} /> Choose, instead of what is known of the model
+        </label>
+        {of && (
+          <>
+            <div class="checks">
+              <label class="check">
+                <input type="checkbox" checked={!of.noTools} onChange={(e) => set({ noTools: !e.currentTarget.checked })} /> Tools
+              </label>
+              {flags.map(([flag, title]) => (
+                <label class="check" key={flag}>
+                  <input type="checkbox" checked={!!of[flag]} onChange={(e) => set({ [flag]: e.currentTarget.checked })} /> {title}
+                </label>
+              ))}
+            </div>
+            <div class="pair">
+              <SelectField
+                id={id + "-schema"}
+                label="Replies as JSON"
+                options={[["", "Usual for the format"], ["native", "With a schema"], ["json", "Without a schema"], ["none", "Not possible"]]}
+                problem={at("schema")}
+                value={String(of.schema ?? "")}
+                onChange={(schema) => set({ schema })}
+              />
+              <TextField id={id + "-efforts"} label="Reasoning efforts" placeholder="low, medium, high" problem={at("efforts")} value={((of.efforts as string[]) ?? []).join(",")} onChange={(text) => set({ efforts: text.split(",") })} />
+            </div>
+          </>
+        )}
+      </div>
+    </details>
+  );
+}
