@@ -36,7 +36,7 @@ export function useLook({ was = {}, name, problem }: { was?: Look; name?: string
       <>
         <TextField id="embed-title" label="Title" placeholder={name ?? "the agent's name"} maxLength={80} problem={about("title")} value={title} onChange={setTitle} />
         <Field id="embed-logo" label="Logo" hint="PNG, JPEG or WebP, up to 256 KB." problem={upload.problem?.message ?? about("logo")}>
-          <div class="row">
+          <div class="row tight">
             <input
               id="embed-logo"
               class="input"
