@@ -97,7 +97,7 @@ export function ToolCalls() {
       <header class="head">
         <h1>Tool calls</h1>
         <div class="push">
-          <Button small icon="again" onClick={reload}>
+          <Button icon="again" onClick={reload}>
             Refresh
           </Button>
         </div>

@@ -163,9 +163,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && ` (${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits)`}. If several limits apply, the lowest wins.
             </p>
             <div class="thirds">
-              <TextField id="max-credits" label="Credits" type="number" min="0.000001" step="any" value={limits.credits} onChange={(text) => setLimits({ ...limits, credits: text })} />
-              <TextField id="max-steps" label="Model calls" type="number" min={1} step={1} value={limits.steps} onChange={(text) => setLimits({ ...limits, steps: text })} />
-              <TextField id="max-seconds" label="Seconds" type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
+              <TextField id="max-credits" label="Credits" placeholder={meta.data?.limits.defaultTurnCreditsMicro ? String(meta.data.limits.defaultTurnCreditsMicro / 1e6) : "unlimited"} type="number" min="0.000001" step="any" value={limits.credits} onChange={(text) => setLimits({ ...limits, credits: text })} />
+              <TextField id="max-steps" label="Model calls" placeholder={meta.data && String(meta.data.limits.maxTurnSteps)} type="number" min={1} step={1} value={limits.steps} onChange={(text) => setLimits({ ...limits, steps: text })} />
+              <TextField id="max-seconds" label="Seconds" placeholder={meta.data && String(meta.data.limits.maxTurnSeconds)} type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
           <TextField
