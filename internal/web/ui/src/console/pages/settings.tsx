@@ -103,15 +103,15 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
     <div class={tries ? "beside" : ""}>
     <section class="panel">
       <form class="body stack narrow" onSubmit={submit}>
-        <fieldset class="plainset stack" disabled={!writes}>
+        <fieldset class="plainset stack form" disabled={!writes}>
           <TextField id="name" label="Name" maxLength={200} value={now.name} onChange={(text) => change({ name: text })} />
           <TextField id="description" label="Description" maxLength={2000} value={now.description} onChange={(text) => change({ description: text })} />
-          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           {meta.data && (
             <Field id="agent-model" label="Model">
               <ModelSelect id="agent-model" meta={meta.data} value={now.model} onChange={(model) => change({ model })} />
             </Field>
           )}
+          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           <label class="check">
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> It may write to its drive
           </label>
