@@ -114,8 +114,13 @@ func TestAnEmbedHasATitleALogoAndStarters(t *testing.T) {
 	}
 	for _, create := range []string{"/embed-tags", "/embed-urls", "/embed-sessions"} {
 		for _, wrong := range []object{
-			{"title": strings.Repeat("x", 81)}, {"title": "  "}, {"logo": foreign.ID}, {"logo": "https://evil.example/logo.png"},
-			{"starters": many}, {"starters": []string{strings.Repeat("x", 201)}}, {"starters": []string{" "}},
+			{"title": strings.Repeat("x", 81)},
+			{"title": "  "},
+			{"logo": foreign.ID},
+			{"logo": "https://evil.example/logo.png"},
+			{"starters": many},
+			{"starters": []string{strings.Repeat("x", 201)}},
+			{"starters": []string{" "}},
 		} {
 			member := ""
 			body := object{"allowedOrigins": []string{site}}

@@ -367,7 +367,7 @@ type PageView struct {
 	Origins       []string // that may frame it
 	Theme, Accent string
 	Logo          string // its id, for package web its address; empty if none
-	OfTag         bool // created by a script tag, so that the service's own preview may frame it too
+	OfTag         bool   // created by a script tag, so that the service's own preview may frame it too
 }
 
 // Page returns the data for the chat page of an embed URL; found is false if it does not

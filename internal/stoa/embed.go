@@ -80,9 +80,9 @@ type EmbedTag struct {
 	Refused     int64               `db:"refused"`              // requests of origins that are not listed
 	Attachments *VisitorAttachments `db:"attachments,optional"` // of its chats; nil means none
 	EmbedLook
-	Revision    int64               `db:"revision"`
-	CreatedAt   time.Time           `db:"created_at"`
-	UpdatedAt   time.Time           `db:"updated_at"`
+	Revision  int64     `db:"revision"`
+	CreatedAt time.Time `db:"created_at"`
+	UpdatedAt time.Time `db:"updated_at"`
 }
 
 // Status returns revoked, pending (before the exchange), active or expired.
