@@ -6,7 +6,7 @@
 //
 // data-language, data-theme and data-position override the tag's settings.
 import type { EmbedLauncher, EmbedTicket } from "../lib/contract";
-import { initial, on } from "./accent";
+import { initial, on } from "../lib/accent";
 import { pick, words } from "./words";
 
 const style = `

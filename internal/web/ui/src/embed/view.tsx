@@ -3,7 +3,7 @@ import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../c
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
-import { Face } from "./face";
+import { Face } from "../console/parts/face";
 import { clock, say } from "./say";
 import { working, type Message, type PendingInput, type ToolConfirmation } from "./types";
 import type { End, State, Visit } from "./visit";

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import type { EmbedLogo, EmbedTag } from "../../lib/contract";
-import { on } from "../../embed/accent";
-import { Face } from "../../embed/face";
+import { on } from "../../lib/accent";
+import { Face } from "./face";
 import { Button, Field } from "./basic";
 import { AreaField, TextField } from "./fields";
 import { useAction } from "./form";

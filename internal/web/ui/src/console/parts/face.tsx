@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { initial } from "./accent";
+import { initial } from "../../lib/accent";
 
 // Face is the logo of a chat, or the first letter of its title.
 export function Face({ title, logo }: { title: string; logo?: string | null }) {
