@@ -189,6 +189,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	tag := do("createEmbedTag", 201, "POST", agent+"/embed-tags", allowed)
 	do("updateEmbedTag", 200, "PATCH", agent+"/embed-tags/"+tag, object{"allowedOrigins": []string{"https://two.example.com"}})
 	do("deleteEmbedTag", 204, "DELETE", agent+"/embed-tags/"+tag, nil)
+	logo := do("createEmbedLogo", 201, "POST", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
+	do("deleteEmbedLogo", 204, "DELETE", "/api/v1/embed-logos/"+logo, nil)
 
 	a := author{c, h, agent}
 	_, path := a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil)

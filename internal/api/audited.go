@@ -92,7 +92,7 @@ func (s *Server) audited() map[string]*rest.Audited {
 
 	creates(nil, "POST /api/v1/keys", "POST /api/v1/budgets", "POST /api/v1/payments", "POST /api/v1/spaces", "POST /api/v1/secrets", "POST /api/v1/connections", "POST /api/v1/webhooks",
 		"POST /api/v1/api-agents", "POST /api/v1/api-agents/{id}/duplicate", "POST /api/v1/api-agents/{id}/scheduled-tasks",
-		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags",
+		"POST /api/v1/api-agents/{id}/embed-urls", "POST /api/v1/api-agents/{id}/embed-sessions", "POST /api/v1/api-agents/{id}/embed-tags", "POST /api/v1/embed-logos",
 		"POST /api/v1/accounts/invitations", "POST /api/v1/members", "POST /api/v1/members/{id}/link")
 	creates(func(*rest.Exchange, string) string { return audit.Service }, "POST /api/v1/config/draft/apply", "POST /api/v1/config/versions/{version}/restore")
 	creates(func(_ *rest.Exchange, id string) string { return id }, "POST /api/v1/accounts")
@@ -165,6 +165,10 @@ func (s *Server) audited() map[string]*rest.Audited {
 		t, err := tx.EmbedTag(ctx, account, agent, id)
 		return s.contractTag(embed.StoredTag{EmbedTag: t}), err
 	}), "PATCH /api/v1/api-agents/{id}/embed-tags/{tagId}", "DELETE /api/v1/api-agents/{id}/embed-tags/{tagId}")
+	changes("id", owned(func(ctx context.Context, tx *store.Tx, account, _, id string) (any, error) {
+		l, err := tx.EmbedLogo(ctx, account, id)
+		return s.contractLogo(l), err
+	}), "DELETE /api/v1/embed-logos/{id}")
 	changes("sessionId", owned(func(ctx context.Context, tx *store.Tx, account, agent, id string) (any, error) {
 		row, err := tx.Session(ctx, account, agent, id)
 		return auditedSession{ID: row.ID, AgentID: row.AgentID, CreatedAt: contract.Time(row.CreatedAt)}, err

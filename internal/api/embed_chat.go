@@ -45,15 +45,15 @@ func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[rest.N
 // getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
 func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Chat(ctx, in.Visitor)
-	return rest.Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
+	return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
 }
 
-func contractChat(c embed.Chat) contract.EmbedChat {
+func (s *Server) contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
 		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
-		Greeting: nullIfZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
+		Greeting: nullIfZero(e.Greeting), Title: nullIfZero(e.Title), LogoURL: nullIfZero(s.logoLink(e.Logo)), Starters: e.Starters, Theme: e.Theme, MaxMessageChars: e.MaxMessageChars, Attachments: contractVisitorAttachments(e.Attachments),
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
 	}
@@ -95,8 +95,8 @@ func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirm
 }
 
 // acceptedChat answers with a chat that has pending work.
-func acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
-	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
+func (s *Server) acceptedChat(c embed.Chat) rest.Reply[contract.EmbedChat] {
+	return rest.Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: s.contractChat(c)}
 }
 
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
@@ -106,26 +106,26 @@ func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorR
 		uploads.IDs = append(uploads.IDs, a.UploadID)
 	}
 	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message, in.Body.Timezone, uploads)
-	return acceptedChat(chat), err
+	return s.acceptedChat(chat), err
 }
 
 // answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
 func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
-	return acceptedChat(chat), err
+	return s.acceptedChat(chat), err
 }
 
 // retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
 func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
-	return acceptedChat(chat), err
+	return s.acceptedChat(chat), err
 }
 
 // cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
 func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, rest.None]) (rest.Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Cancel(ctx, in.Visitor)
 	if chat.Status.Stopped() {
-		return rest.Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
+		return rest.Reply[contract.EmbedChat]{Body: s.contractChat(chat)}, err
 	}
-	return acceptedChat(chat), err
+	return s.acceptedChat(chat), err
 }

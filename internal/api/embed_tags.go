@@ -22,7 +22,7 @@ func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in rest.Reque
 	made, err := s.embeds.CreateTag(ctx, tx, in.Caller, in.Params.ID, enabled, embed.TagRequest{
 		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
 		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
-		Attachments: visitorAttachments(b.Attachments),
+		Attachments: visitorAttachments(b.Attachments), Look: stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters)},
 	})
 	if err == nil {
 		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
@@ -74,6 +74,9 @@ func (s *Server) updateEmbedTag(ctx context.Context, in rest.Request[updateEmbed
 			}
 			patch(&r.Origins, b.AllowedOrigins, same)
 			patch(&r.Greeting, b.Greeting, same)
+			patch(&r.Look.Title, b.Title, same)
+			patch(&r.Look.Logo, b.Logo, same)
+			patch(&r.Look.Starters, b.Starters, same)
 			patch(&r.Theme, b.Theme, same)
 			patch(&r.Accent, b.AccentColor, same)
 			patch(&r.Position, b.Position, same)
@@ -120,6 +123,7 @@ func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
 		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: nullIfZero(t.Disabled),
 		AllowedOrigins: t.Origins, Greeting: nullIfZero(t.Greeting), Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
 		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay, Attachments: contractVisitorAttachments(t.Attachments),
+		Title: nullIfZero(t.Title), Logo: nullIfZero(t.Logo), LogoURL: nullIfZero(s.logoLink(t.Logo)), Starters: t.Starters,
 		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
 		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
 		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),
@@ -165,6 +169,7 @@ func (s *Server) getEmbedLauncher(ctx context.Context, in rest.PublicRequest[byP
 	return rest.Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
 		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
 		Theme: t.Theme, AccentColor: nullIfZero(t.Accent), Position: t.Position, Language: t.Language,
+		Title: nullIfZero(t.Title), LogoURL: nullIfZero(s.logoLink(t.Logo)),
 	}}, err
 }
 

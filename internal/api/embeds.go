@@ -23,6 +23,7 @@ func (s *Server) prepareEmbed(kind stoa.EmbedKind, in rest.Request[byID, contrac
 		Life:        time.Duration(orZero(b.ExpiresInSeconds)) * time.Second,
 		ChatLife:    time.Duration(orZero(b.ChatExpiresInSeconds)) * time.Second,
 		Attachments: visitorAttachments(b.Attachments),
+		Look:        stoa.EmbedLook{Title: orZero(b.Title), Logo: orZero(b.Logo), Starters: orZero(b.Starters)},
 	})
 }
 
@@ -41,6 +42,7 @@ func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in rest.Reque
 		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
 		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
 		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme, Attachments: url.Attachments,
+		Title: url.Title, Logo: url.Logo, Starters: url.Starters,
 		MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
 		MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
 		ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
@@ -152,6 +154,7 @@ func contractEmbedSession(e embed.Stored, now time.Time) contract.EmbedSession {
 	return contract.EmbedSession{
 		ID: e.ID, Object: "embed_session", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
 		AllowedOrigins: e.Origins, ExternalUserID: nullIfZero(e.ExternalUserID), Greeting: nullIfZero(e.Greeting), Theme: e.Theme, Attachments: contractVisitorAttachments(e.Attachments),
+		Title: nullIfZero(e.Title), Logo: nullIfZero(e.Logo), Starters: e.Starters,
 		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: nullIfZero(int64(e.MaxCredits)),
 		MessagesSent: e.Messages, LastMessageAt: nullIfNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
 		ChatExpiresAt: nullIfNever(e.ChatExpiresAt), RevokedAt: nullIfNever(e.RevokedAt), CreatedAt: contract.Time(e.CreatedAt),
@@ -168,5 +171,7 @@ func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWith
 // does not exist.
 func (s *Server) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
 	s.prepare()
-	return s.embeds.Page(r.Context(), id)
+	v, found, err = s.embeds.Page(r.Context(), id)
+	v.Logo = s.logoLink(v.Logo)
+	return v, found, err
 }

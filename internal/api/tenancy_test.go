@@ -102,6 +102,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 			c.Want(202, "POST", a.agent+"/scheduled-tasks/"+task.ID+"/run", nil)
 		}
 		id(201, "embed-urls", a.agent+"/embed-urls", object{"allowedOrigins": []string{origin}})
+		made.ids["logos"] = id(201, "embed-logos", "/api/v1/embed-logos", object{"content": pngOf(8, 8, 0)})
 		made.ids["tags"] = id(201, "embed-tags", a.agent+"/embed-tags", object{"allowedOrigins": []string{origin}})
 		v := newVisit(t, a, object{"allowedOrigins": []string{origin}})
 		made.visitor, made.ids["embed-sessions"], made.ids["chat-sessions"] = v.With("Origin", origin), v.embed.ID, v.embed.ChatSessionID
@@ -210,7 +211,7 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		c := other.client(op)
 		parameters := slices.DeleteFunc(op.PathParameters(), func(p string) bool {
-			return slices.Contains([]string{"versions", "models", "providers", "statements"}, op.Collection(p)) // a number, names and months, which belong to no account
+			return slices.Contains([]string{"versions", "models", "providers", "statements", "logos"}, op.Collection(p)) // a number, names and months, which belong to no account, and public pictures
 		})
 		for subset := 1; subset < 1<<len(parameters); subset++ {
 			with := func(replace func(string) string) apitest.Request {

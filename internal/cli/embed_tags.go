@@ -31,6 +31,9 @@ func viewTag() view {
 		{"Disabled by", "disabledReason", plain},
 		{"Origins", "allowedOrigins", plain},
 		{"Greeting", "greeting", plain},
+		{"Title", "title", plain},
+		{"Logo", "logo", plain},
+		{"Starters", "starters", plain},
 		{"Theme", "theme", plain},
 		{"Accent", "accentColor", plain},
 		{"Position", "position", plain},
@@ -59,7 +62,7 @@ id, or a unique name.`)
 		{"language", "language", asText, "auto, en, de, fr or es"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of a chat, in `credits`"},
 		{"chats-per-day", "chatsPerDay", asNumber, "the maximum number of new chats within 24 hours"},
-	}, attachmentFields()...)
+	}, append(lookFields(), attachmentFields()...)...)
 	own := []adder{credentialFlag("for each of its chats")}
 	c.AddCommand(e.verbs(
 		verb{

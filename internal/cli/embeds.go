@@ -31,6 +31,9 @@ func viewEmbed(schema string) view {
 		{"Maximum messages", "maxMessages", count},
 		{"Messages per minute", "messagesPerMinute", count},
 		{"Maximum credits", "maxCreditsMicro", credits},
+		{"Title", "title", plain},
+		{"Logo", "logo", plain},
+		{"Starters", "starters", plain},
 		{"Attachments", "attachments.types", plain},
 		{"Rejected requests", "refusedRequests", count},
 		{"Credentials", "credentials", plain},
@@ -107,7 +110,7 @@ page (ems_…). Create one per visitor, on your server. A page without a server 
 			op:    "POST /api-agents/{AGENT}/embed-sessions/{EMBED}/refresh",
 			print: func(o *output, raw jsonx.Value) error { return e.embedSecret(o, raw, false) },
 		}),
-		e.embedsRevoke(), e.embedTags(),
+		e.embedsRevoke(), e.embedTags(), e.embedLogos(),
 	)
 	return c
 }
@@ -132,7 +135,7 @@ instead.`,
 		{"chat-expires", "chatExpiresInSeconds", asSeconds, "the maximum duration of the chat, such as 1h"},
 		{"max-credits", "maxCreditsMicro", asCredits, "the maximum cost of the chat, in `credits`"},
 		{"max-messages", "maxMessages", asNumber, "the maximum number of messages of the visitor"},
-	}, attachmentFields()...)...)
+	}, append(lookFields(), attachmentFields()...)...)...)
 	own := credentialFlag("for the chat")(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
@@ -231,6 +234,43 @@ func (e *env) embedsRevoke() *cobra.Command {
 		}
 		return nil
 	}
+	return c
+}
+
+// lookFields are the flags for the look of a chat.
+func lookFields() []field {
+	return []field{
+		{"title", "title", asText, "a `text` above the chat; default: the agent's name"},
+		{"logo", "logo", asText, "`id` of a logo, see \"stoa embeds logos\""},
+		{"starter", "starters", asTexts, "a `question` to offer before the first message; repeatable"},
+	}
+}
+
+func (e *env) embedLogos() *cobra.Command {
+	c := group("logos", "Pictures for embeds", "Pictures for embeds: PNG, JPEG or WebP of at most 256 KiB. They are public, and belong to the account.")
+	logo := view{"EmbedLogo", []column{
+		{"Id", "id", plain},
+		{"Type", "mimeType", plain},
+		{"Size", "size", size},
+		{"Width", "width", count},
+		{"Height", "height", count},
+		{"Address", "url", flexible},
+		{"Made", "createdAt", when},
+	}}
+	c.AddCommand(e.verbs(
+		verb{
+			use: "upload FILE", short: "Upload a logo", long: "Upload a picture. Use its id with --logo of links and script tags.", example: "  stoa embeds logos upload logo.png",
+			op: "POST /embed-logos", fields: []field{{"FILE", "content", asContent, ""}}, show: logo,
+		},
+		verb{
+			use: "list", short: "List the logos", long: "List the logos of the account, newest first.", example: "  stoa embeds logos list",
+			op: "GET /embed-logos", rows: logo, none: "There are no logos.",
+		},
+		verb{
+			use: "delete LOGO...", short: "Delete logos", long: "Delete logos. Chats and script tags that use them show the first letter of their title instead.", example: "  stoa embeds logos delete lgo_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+			op: "DELETE /embed-logos/{LOGO}", ask: asks("Delete %s?", "the logo", "logos"),
+		},
+	)...)
 	return c
 }
 

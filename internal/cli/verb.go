@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -322,6 +323,7 @@ type form int
 const (
 	asText    form = iota // an empty text clears the member
 	asFile                // like asText; after an "@" the content of that file
+	asContent             // the content of that file, in base64
 	asChoice              // like asText, with hyphens for underscores
 	asCredits             // sent as micro-credits; from here on an empty text sets nothing
 	asSeconds             // a duration
@@ -333,6 +335,7 @@ const (
 	asBool
 	asNot   // sent inverted
 	asWords // texts separated by commas, or a repeated flag
+	asTexts // texts that may contain commas, of a repeated flag
 	asPairs // name=value, repeatable; sent as an object
 )
 
@@ -358,7 +361,7 @@ func (e *env) flags(c *cobra.Command, fields ...field) setter {
 			f.IntP(name, short, n, fd.help)
 		case asWords:
 			f.StringSliceP(name, short, nil, fd.help)
-		case asPairs:
+		case asPairs, asTexts:
 			f.StringArrayP(name, short, nil, fd.help)
 		default:
 			f.StringP(name, short, standard, fd.help)
@@ -396,7 +399,7 @@ func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 		return text == "true", nil
 	case asNot:
 		return text != "true", nil
-	case asWords:
+	case asWords, asTexts:
 		return flag.Value.(pflag.SliceValue).GetSlice(), nil
 	case asPairs:
 		return metadata(flag.Value.(pflag.SliceValue).GetSlice())
@@ -409,6 +412,9 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
 		text, err = e.textOf(text)
+	case asContent:
+		text, err = e.fileText(text, text, maxPrompt)
+		text = base64.StdEncoding.EncodeToString([]byte(text))
 	case asChoice:
 		text = strings.ReplaceAll(text, "-", "_")
 	case asCredits:

@@ -1210,6 +1210,11 @@ type CreateEmbed struct {
 	// Greeting Shown before the first message. It is not sent to the agent.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
+	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
+	//
+	// Example: lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
+	Logo nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+
 	// MaxCreditsMicro The maximum cost of the chat under this embed; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
@@ -1222,8 +1227,20 @@ type CreateEmbed struct {
 	// MessagesPerMinute 10 by default.
 	MessagesPerMinute nullable.Nullable[int] `json:"messagesPerMinute,omitempty,omitzero"`
 
+	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
+
 	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+
+	// Title Shown above the chat, as text; the agent's name by default.
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
+}
+
+// CreateEmbedLogo defines model for CreateEmbedLogo.
+type CreateEmbedLogo struct {
+	// Content The file in base64.
+	Content string `json:"content"`
 }
 
 // CreateEmbedTag defines model for CreateEmbedTag.
@@ -1252,14 +1269,25 @@ type CreateEmbedTag struct {
 	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
+	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
+	//
+	// Example: lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
+	Logo nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+
 	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
 	// Position The lower corner of the page; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
+	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
+
 	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+
+	// Title Shown above the chat, as text; the agent's name by default.
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
 // CreateEmbedTicket defines model for CreateEmbedTicket.
@@ -1878,17 +1906,26 @@ type EmbedChat struct {
 	HasEarlierMessages bool                      `json:"hasEarlierMessages"`
 
 	// ID Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID              string                          `json:"id"`
-	LastEventSeq    int64                           `json:"lastEventSeq"`
+	ID           string `json:"id"`
+	LastEventSeq int64  `json:"lastEventSeq"`
+
+	// LogoURL A picture of the service.
+	LogoURL         nullable.Nullable[string]       `json:"logoUrl,omitempty,omitzero"`
 	MaxMessageChars int                             `json:"maxMessageChars"`
 	Messages        []EmbedMessage                  `json:"messages"`
 	Object          string                          `json:"object"`
 	PendingInput    nullable.Nullable[PendingInput] `json:"pendingInput"`
 	Remaining       EmbedRemaining                  `json:"remaining"`
 
+	// Starters Questions to offer before the first message.
+	Starters []string `json:"starters,omitempty,omitzero"`
+
 	// Status Polling ends at one of the last four values.
 	Status SessionStatus `json:"status"`
 	Theme  string        `json:"theme"`
+
+	// Title Replaces the agent's name.
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
 	// WaitingFor `operator`: a person of the agent's owner must decide before it continues; its `status` is `running` meanwhile.
 	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
@@ -1930,9 +1967,50 @@ type EmbedLauncher struct {
 	Agent       EmbedAgent                `json:"agent"`
 	ID          string                    `json:"id"`
 	Language    string                    `json:"language"`
-	Object      string                    `json:"object"`
-	Position    string                    `json:"position"`
-	Theme       string                    `json:"theme"`
+
+	// LogoURL A picture of the service.
+	LogoURL  nullable.Nullable[string] `json:"logoUrl,omitempty,omitzero"`
+	Object   string                    `json:"object"`
+	Position string                    `json:"position"`
+	Theme    string                    `json:"theme"`
+
+	// Title Replaces the agent's name.
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
+}
+
+// EmbedLogo A picture for embeds.
+type EmbedLogo struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// Height In pixels.
+	Height int `json:"height"`
+
+	// ID Public.
+	//
+	// Example: lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID       string `json:"id"`
+	MimeType string `json:"mimeType"`
+	Object   string `json:"object"`
+
+	// Size In bytes.
+	Size int `json:"size"`
+
+	// URL The address of the picture.
+	//
+	// Example: https://stoa.example.com/api/v1/embed/logos/lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
+	URL string `json:"url"`
+
+	// Width In pixels.
+	Width int `json:"width"`
+}
+
+// EmbedLogoList defines model for EmbedLogoList.
+type EmbedLogoList struct {
+	Data    []EmbedLogo `json:"data"`
+	HasMore bool        `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last page.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // EmbedMessage defines model for EmbedMessage.
@@ -1977,12 +2055,13 @@ type EmbedSession struct {
 	Greeting       nullable.Nullable[string]            `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID                string                   `json:"id"`
-	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
-	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
-	MaxMessageChars   int                      `json:"maxMessageChars"`
-	MaxMessages       int                      `json:"maxMessages"`
-	MessagesPerMinute int                      `json:"messagesPerMinute"`
+	ID                string                    `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]   `json:"lastMessageAt"`
+	Logo              nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+	MaxCreditsMicro   nullable.Nullable[int64]  `json:"maxCreditsMicro"`
+	MaxMessageChars   int                       `json:"maxMessageChars"`
+	MaxMessages       int                       `json:"maxMessages"`
+	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
 	// MessagesSent Messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
@@ -1994,10 +2073,12 @@ type EmbedSession struct {
 	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+	Starters        []string                `json:"starters,omitempty,omitzero"`
 
 	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
-	Status string `json:"status"`
-	Theme  string `json:"theme"`
+	Status string                    `json:"status"`
+	Theme  string                    `json:"theme"`
+	Title  nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
 // EmbedSessionList defines model for EmbedSessionList.
@@ -2032,12 +2113,13 @@ type EmbedSessionWithToken struct {
 	Greeting       nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID                string                   `json:"id"`
-	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
-	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
-	MaxMessageChars   int                      `json:"maxMessageChars"`
-	MaxMessages       int                      `json:"maxMessages"`
-	MessagesPerMinute int                      `json:"messagesPerMinute"`
+	ID                string                    `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]   `json:"lastMessageAt"`
+	Logo              nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+	MaxCreditsMicro   nullable.Nullable[int64]  `json:"maxCreditsMicro"`
+	MaxMessageChars   int                       `json:"maxMessageChars"`
+	MaxMessages       int                       `json:"maxMessages"`
+	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
 	// MessagesSent Messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
@@ -2049,10 +2131,12 @@ type EmbedSessionWithToken struct {
 	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+	Starters        []string                `json:"starters,omitempty,omitzero"`
 
 	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
-	Status string `json:"status"`
-	Theme  string `json:"theme"`
+	Status string                    `json:"status"`
+	Theme  string                    `json:"theme"`
+	Title  nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
 	// Token `est_…`
 	//
@@ -2099,10 +2183,14 @@ type EmbedTag struct {
 	ID string `json:"id"`
 
 	// Language `auto` or a language. New ones may be added.
-	Language        string `json:"language"`
-	MaxCreditsMicro int64  `json:"maxCreditsMicro"`
-	Object          string `json:"object"`
-	Position        string `json:"position"`
+	Language string                    `json:"language"`
+	Logo     nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+
+	// LogoURL The address of the logo.
+	LogoURL         nullable.Nullable[string] `json:"logoUrl,omitempty,omitzero"`
+	MaxCreditsMicro int64                     `json:"maxCreditsMicro"`
+	Object          string                    `json:"object"`
+	Position        string                    `json:"position"`
 
 	// PreviewURL A page of the service that shows the launcher. Its chats count like those of other pages.
 	//
@@ -2118,9 +2206,11 @@ type EmbedTag struct {
 	// Snippet The HTML to paste into the page.
 	//
 	// Example: <script src="https://stoa.example.com/embed.js" data-embed="pub_01k9zqd3m8w5x7y2c4b6n8p0ra" async></script>
-	Snippet   string `json:"snippet"`
-	Theme     string `json:"theme"`
-	UpdatedAt Time   `json:"updatedAt"`
+	Snippet   string                    `json:"snippet"`
+	Starters  []string                  `json:"starters,omitempty,omitzero"`
+	Theme     string                    `json:"theme"`
+	Title     nullable.Nullable[string] `json:"title,omitempty,omitzero"`
+	UpdatedAt Time                      `json:"updatedAt"`
 }
 
 // EmbedTagList defines model for EmbedTagList.
@@ -2190,12 +2280,13 @@ type EmbedURL struct {
 	Greeting       nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID                string                   `json:"id"`
-	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
-	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
-	MaxMessageChars   int                      `json:"maxMessageChars"`
-	MaxMessages       int                      `json:"maxMessages"`
-	MessagesPerMinute int                      `json:"messagesPerMinute"`
+	ID                string                    `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]   `json:"lastMessageAt"`
+	Logo              nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+	MaxCreditsMicro   nullable.Nullable[int64]  `json:"maxCreditsMicro"`
+	MaxMessageChars   int                       `json:"maxMessageChars"`
+	MaxMessages       int                       `json:"maxMessages"`
+	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
 	// MessagesSent Messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
@@ -2207,13 +2298,15 @@ type EmbedURL struct {
 	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+	Starters        []string                `json:"starters,omitempty,omitzero"`
 
 	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
 	Status string `json:"status"`
 
 	// TagID Of a link that a script tag made for a visitor.
-	TagID string `json:"tagId,omitempty,omitzero"`
-	Theme string `json:"theme"`
+	TagID string                    `json:"tagId,omitempty,omitzero"`
+	Theme string                    `json:"theme"`
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
 // EmbedURLList defines model for EmbedURLList.
@@ -2249,12 +2342,13 @@ type EmbedURLWithLink struct {
 	Greeting       nullable.Nullable[string] `json:"greeting"`
 
 	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID                string                   `json:"id"`
-	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
-	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
-	MaxMessageChars   int                      `json:"maxMessageChars"`
-	MaxMessages       int                      `json:"maxMessages"`
-	MessagesPerMinute int                      `json:"messagesPerMinute"`
+	ID                string                    `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]   `json:"lastMessageAt"`
+	Logo              nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+	MaxCreditsMicro   nullable.Nullable[int64]  `json:"maxCreditsMicro"`
+	MaxMessageChars   int                       `json:"maxMessageChars"`
+	MaxMessages       int                       `json:"maxMessages"`
+	MessagesPerMinute int                       `json:"messagesPerMinute"`
 
 	// MessagesSent Messages, answers and retries under this embed.
 	MessagesSent int    `json:"messagesSent"`
@@ -2266,10 +2360,12 @@ type EmbedURLWithLink struct {
 	// RefusedRequests Requests from origins that are not allowed; at most 60 a minute are counted.
 	RefusedRequests int64                   `json:"refusedRequests"`
 	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+	Starters        []string                `json:"starters,omitempty,omitzero"`
 
 	// Status `pending`: the ticket can still be exchanged. `active`: the chat is open.
-	Status string `json:"status"`
-	Theme  string `json:"theme"`
+	Status string                    `json:"status"`
+	Theme  string                    `json:"theme"`
+	Title  nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 
 	// URL For the frame. The part behind `#` is the ticket.
 	//
@@ -2724,6 +2820,16 @@ type Limits struct {
 	//
 	// Example: 255
 	MaxDriveSegmentBytes int64 `json:"maxDriveSegmentBytes"`
+
+	// MaxEmbedLogoBytes The maximum size of a logo.
+	//
+	// Example: 262144
+	MaxEmbedLogoBytes int64 `json:"maxEmbedLogoBytes,omitempty,omitzero"`
+
+	// MaxEmbedLogos Logos of an account.
+	//
+	// Example: 100
+	MaxEmbedLogos int64 `json:"maxEmbedLogos,omitempty,omitzero"`
 
 	// MaxEmbedTags Script tags of one agent.
 	//
@@ -5420,14 +5526,25 @@ type UpdateEmbedTag struct {
 	// Language The theme of the launcher and the chat page; `auto` by default, which follows the surrounding page.
 	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
 
+	// Logo The id of a logo of this account, shown next to the title; the first letter of the title by default.
+	//
+	// Example: lgo_01k9zqd3m8w5x7y2c4b6n8p0ra
+	Logo nullable.Nullable[string] `json:"logo,omitempty,omitzero"`
+
 	// MaxCreditsMicro The maximum cost of one visitor's chat; 5000000 (5 credits) by default.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
 	// Position The lower corner of the page; `right` by default.
 	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
 
+	// Starters Questions that are offered before the first message; a click sends one. None by default.
+	Starters nullable.Nullable[[]string] `json:"starters,omitempty,omitzero"`
+
 	// Theme `auto`, which follows the visitor's system, by default.
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+
+	// Title Shown above the chat, as text; the agent's name by default.
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
 }
 
 // UpdateKey defines model for UpdateKey.
@@ -6827,6 +6944,24 @@ type ListLedgerParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListEmbedLogosParams defines parameters for ListEmbedLogos.
+type ListEmbedLogosParams struct {
+	// Limit The maximum number of rows of a page. A page ends early at the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the previous page, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first by default.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateEmbedLogoParams defines parameters for CreateEmbedLogo.
+type CreateEmbedLogoParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is rejected (422); while the first request still runs it is rejected (409, `Retry-After: 1`). Failures without a charge and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // ListEmbedEventsParams defines parameters for ListEmbedEvents.
 type ListEmbedEventsParams struct {
 	// After Only events after this number.
@@ -7543,6 +7678,9 @@ type ReviewConnectionToolsJSONRequestBody = ReviewConnectionTools
 
 // TestConnectionToolJSONRequestBody defines body for TestConnectionTool for application/json ContentType.
 type TestConnectionToolJSONRequestBody = TestConnectionTool
+
+// CreateEmbedLogoJSONRequestBody defines body for CreateEmbedLogo for application/json ContentType.
+type CreateEmbedLogoJSONRequestBody = CreateEmbedLogo
 
 // AnswerEmbedInputJSONRequestBody defines body for AnswerEmbedInput for application/json ContentType.
 type AnswerEmbedInputJSONRequestBody = AnswerInput

@@ -101,7 +101,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if err != nil {
 		return Chat{}, err
 	}
-	e.Greeting, e.Theme, e.Attachments = who.Embed.Greeting, who.Embed.Theme, who.Embed.Attachments // for the chat of a script tag, the tag's
+	e.Greeting, e.Theme, e.Attachments, e.EmbedLook = who.Embed.Greeting, who.Embed.Theme, who.Embed.Attachments, who.Embed.EmbedLook // for the chat of a script tag, the tag's
 	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
 	row, err := begun(ctx, tx, e)
 	if err != nil {

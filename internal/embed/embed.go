@@ -175,6 +175,7 @@ type Request struct {
 	Life              time.Duration            // of the ticket or of each token
 	ChatLife          time.Duration            // from the first token to the end of all tokens
 	Attachments       *stoa.VisitorAttachments // nil means that a visitor may attach nothing
+	Look              stoa.EmbedLook
 }
 
 // Attachments returns the files that visitors may attach; zero values mean the default.
@@ -200,6 +201,9 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife), Attachments: r.Attachments,
 	}
 	var err error
+	if e.EmbedLook, err = tidy(r.Look, e.MaxMessageChars); err != nil {
+		return e, err
+	}
 	if e.Origins, err = ParseOrigins(r.Origins); err != nil {
 		return e, err
 	}
@@ -237,6 +241,9 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket,
 		e.ExpiresAt, e.ChatExpiresAt = time.Time{}, tx.Now.Add(e.ChatLife)
 	}
 	if err := tx.PurgeEmbeds(ctx, tx.Now.Add(-keptFor), purgedAtOne); err != nil {
+		return e, err
+	}
+	if err := checkLogo(ctx, tx, e.AccountID, e.EmbedLook); err != nil {
 		return e, err
 	}
 	if err := joinChat(ctx, tx, &e); err != nil {
@@ -359,7 +366,8 @@ func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind sto
 type PageView struct {
 	Origins       []string // that may frame it
 	Theme, Accent string
-	OfTag         bool // created by a script tag, so that the service's own preview may frame it too
+	Logo          string // its id, for package web its address; empty if none
+	OfTag         bool   // created by a script tag, so that the service's own preview may frame it too
 }
 
 // Page returns the data for the chat page of an embed URL; found is false if it does not
@@ -367,12 +375,12 @@ type PageView struct {
 func (s *Embeds) Page(ctx context.Context, id string) (v PageView, found bool, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		e, there, err := tx.EmbedByID(ctx, id)
-		v, found = PageView{Origins: e.Origins, Theme: e.Theme, OfTag: e.TagID != ""}, there && e.Kind == stoa.EmbedURL
+		v, found = PageView{Origins: e.Origins, Theme: e.Theme, Logo: e.Logo, OfTag: e.TagID != ""}, there && e.Kind == stoa.EmbedURL
 		if err != nil || !v.OfTag {
 			return err
 		}
 		t, there, err := tx.EmbedTagByID(ctx, e.TagID)
-		if v.Origins, v.Theme, v.Accent = t.Origins, t.Theme, t.Accent; !there {
+		if v.Origins, v.Theme, v.Accent, v.Logo = t.Origins, t.Theme, t.Accent, t.Logo; !there {
 			found = false
 		}
 		return err

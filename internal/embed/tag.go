@@ -44,6 +44,7 @@ type TagRequest struct {
 	MaxCredits         stoa.Credits
 	ChatsPerDay        int
 	Attachments        *stoa.VisitorAttachments // nil means that a visitor may attach nothing
+	Look               stoa.EmbedLook
 }
 
 // apply sets the settings of a tag.
@@ -52,6 +53,9 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 	t.Position, t.Language = cmp.Or(r.Position, defaultPosition), cmp.Or(r.Language, defaultLanguage)
 	t.MaxCredits, t.ChatsPerDay = cmp.Or(r.MaxCredits, DefaultMaxCredits), cmp.Or(r.ChatsPerDay, defaultChatsPerDay)
 	t.Attachments = r.Attachments
+	if t.EmbedLook, err = tidy(r.Look, defaultMessageChars); err != nil {
+		return err
+	}
 	t.Origins, err = ParseOrigins(r.Origins)
 	return err
 }
@@ -60,7 +64,7 @@ func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
 func settings(t stoa.EmbedTag) TagRequest {
 	return TagRequest{
 		Origins: t.Origins, Attachments: t.Attachments, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
-		MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay,
+		MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay, Look: t.EmbedLook,
 	}
 }
 
@@ -80,6 +84,9 @@ func (s *Embeds) CreateTag(ctx context.Context, tx *store.Tx, c stoa.Caller, age
 		return out, err
 	}
 	if _, _, err = embeddable(ctx, tx, t.AccountID, agentID); err != nil {
+		return out, err
+	}
+	if err = checkLogo(ctx, tx, t.AccountID, t.EmbedLook); err != nil {
 		return out, err
 	}
 	out.EmbedTag, err = tx.InsertEmbedTag(ctx, t)
@@ -104,7 +111,10 @@ func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 		case !enabled && was:
 			t.Disabled = store.TagDisabledByUser
 		}
-		return r.apply(t)
+		if err := r.apply(t); err != nil {
+			return err
+		}
+		return checkLogo(ctx, tx, t.AccountID, t.EmbedLook)
 	})
 	if err == nil {
 		out.Refused, err = tx.Refusals(ctx, id)

@@ -122,7 +122,7 @@ func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) err
 	case t.Disabled != "":
 		return errTagDisabled()
 	}
-	e.Origins, e.Greeting, e.Theme, e.Attachments = t.Origins, t.Greeting, t.Theme, t.Attachments
+	e.Origins, e.Greeting, e.Theme, e.Attachments, e.EmbedLook = t.Origins, t.Greeting, t.Theme, t.Attachments, t.EmbedLook
 	return nil
 }
 

@@ -41,6 +41,25 @@ type Embed struct {
 	Recent            []time.Time         `db:"recent,times"`         // the times of those in the last minute
 	Refused           int64               `db:"refused"`              // requests of origins that are not listed
 	Attachments       *VisitorAttachments `db:"attachments,optional"` // nil means that a visitor may attach nothing
+	EmbedLook
+}
+
+// An EmbedLook is what a page shows of an embed, besides its greeting and its colours.
+type EmbedLook struct {
+	Title    string   `db:"title"`             // empty means the agent's name
+	Logo     string   `db:"logo"`              // the id of an [EmbedLogo]; empty means none
+	Starters []string `db:"starters,optional"` // questions that are offered before the first message
+}
+
+// An EmbedLogo is a picture for embeds. Its id is public, and its content does not change.
+type EmbedLogo struct {
+	ID        string    `db:"id"`
+	AccountID string    `db:"account_id"`
+	MimeType  string    `db:"mime_type"`
+	Bytes     int64     `db:"bytes"`
+	Width     int64     `db:"width"` // in pixels
+	Height    int64     `db:"height"`
+	CreatedAt time.Time `db:"created_at"`
 }
 
 // An EmbedTag is a launcher for pages that have no server. Its id is public.
@@ -60,9 +79,10 @@ type EmbedTag struct {
 	Disabled    string              `db:"disabled"`             // the reason why it is not shown; empty if it is
 	Refused     int64               `db:"refused"`              // requests of origins that are not listed
 	Attachments *VisitorAttachments `db:"attachments,optional"` // of its chats; nil means none
-	Revision    int64               `db:"revision"`
-	CreatedAt   time.Time           `db:"created_at"`
-	UpdatedAt   time.Time           `db:"updated_at"`
+	EmbedLook
+	Revision  int64     `db:"revision"`
+	CreatedAt time.Time `db:"created_at"`
+	UpdatedAt time.Time `db:"updated_at"`
 }
 
 // Status returns revoked, pending (before the exchange), active or expired.

@@ -91,6 +91,35 @@ func TestACallIsAnsweredInTheConsole(t *testing.T) {
 	p.shot("session")
 }
 
+// More than a page of approvals can be shown, and they stay current with what is being typed.
+func TestTheInboxShowsMore(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.waiting.Store(true)
+	p := signIn(t, browser, srv.URL, goodKey, "tool-calls", looks()[0])
+	p.allow("404") // the stub has no exact arguments
+	const cards = `document.querySelectorAll(".inbox > li").length`
+	p.see(cards + ` === 50`)
+	// The card with the focus and a comment, and the one before it, stay as they are.
+	p.see(`(() => { const e = document.querySelectorAll(".inbox .approval")[48]; window.card = e; e.focus(); return document.activeElement === e; })()`)
+	p.see(`(() => { const e = card.querySelector("input[aria-label=Comment]"); e.value = "Not yet"; e.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+	p.press("Show more")
+	p.see(cards + ` === 100`)
+	p.see(`document.querySelectorAll(".inbox .approval")[48] === card && card.querySelector("input[aria-label=Comment]").value === "Not yet"`)
+	p.press("Show more")
+	p.see(cards + ` === 120 && ![...document.querySelectorAll("[aria-labelledby=approvals] button")].some((b) => b.innerText === "Show more")`)
+	p.fits()
+	p.shot("inbox")
+	// A read of all three pages again, with a row less, keeps them.
+	stub.mu.Lock()
+	stub.urls = nil
+	stub.mu.Unlock()
+	p.press("Refresh")
+	stub.sent("GET /api/v1/inputs")
+	p.see(cards + ` === 120 && document.querySelectorAll(".inbox .approval")[48] === card && card.querySelector("input[aria-label=Comment]").value === "Not yet"`)
+}
+
 // sameJSON reports whether two texts have the same JSON value.
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()

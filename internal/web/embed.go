@@ -16,6 +16,7 @@ type ChatPage struct {
 	Origins []string // allowed to frame it
 	Theme   string   // light, dark or auto
 	Accent  string   // a colour, #rrggbb; empty means ours
+	Logo    string   // the address of the only picture that it shows; empty if none
 	OfTag   bool     // created by a script tag: our preview page may frame it too
 }
 
@@ -24,21 +25,25 @@ type ChatPage struct {
 type Embeds func(r *http.Request, id string) (page ChatPage, found bool, err error)
 
 // embedPolicy is the content policy of the chat page. It differs from [pagePolicy] in
-// the allowed frame ancestors, and it allows no pictures.
-func embedPolicy(origins []string) string {
+// the allowed frame ancestors, and it allows no pictures except the logo.
+func embedPolicy(origins []string, logo string) string {
 	ancestors := "'none'"
 	if len(origins) > 0 {
 		ancestors = strings.Join(origins, " ")
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+	pictures := ""
+	if logo != "" {
+		pictures = "img-src " + logo + "; "
+	}
+	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " + pictures +
 		"base-uri 'none'; form-action 'none'; frame-ancestors " + ancestors + "; " +
 		"require-trusted-types-for 'script'; trusted-types dompurify"
 }
 
 // guardEmbed sets the headers of the chat page. Those of [guard] would forbid
 // every frame.
-func guardEmbed(w http.ResponseWriter, origins []string) {
-	guard(w, embedPolicy(origins))
+func guardEmbed(w http.ResponseWriter, origins []string, logo string) {
+	guard(w, embedPolicy(origins, logo))
 	h := w.Header()
 	h.Del("X-Frame-Options") // it does not support lists; frame-ancestors does
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
@@ -81,7 +86,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, "embed", struct {
 		ChatPage
 		ID, Listed string
-	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers) })
+	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers, page.Logo) })
 }
 
 // write executes a separate template and sends it with the headers that guard sets.
@@ -100,7 +105,7 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with a
 }
 
 // previewPolicy is the content policy of the preview: our launcher and our chat page.
-const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
+const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // preview serves a page that shows the launcher of a script tag, like a page of its

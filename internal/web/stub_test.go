@@ -48,6 +48,7 @@ type stub struct {
 
 	cut       atomic.Bool // connections break
 	lengthens atomic.Bool // names and titles are long
+	waiting   atomic.Bool // many tool calls wait for an approval
 	outlier   atomic.Bool // one day of three cost a hundred times as much as the others
 	refuse    atomic.Bool // no key is good any more
 }
@@ -189,6 +190,16 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op = "POST /keys/{id}/rotate"
 		}
 	}
+	for _, collection := range []string{"/connections/", "/webhooks/"} {
+		if rest, ok := strings.CutPrefix(path, collection); ok && r.Method == "GET" {
+			_, below, _ := strings.Cut(rest, "/")
+			op = strings.TrimSuffix("GET "+collection+"{id}/"+below, "/")
+		}
+	}
+	if path == "/inputs" && s.waiting.Load() && r.URL.Query().Get("kind") == "tool_approval" {
+		s.json(w, 200, stubInputs(r.URL.Query().Get("cursor"), 50))
+		return
+	}
 	status := 200
 	if r.Method == "POST" {
 		status = 201
@@ -200,6 +211,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	reply, ok := stubReplies()[op]
 	if !ok {
 		reply, ok = operatorReplies()[op]
+	}
+	if !ok {
+		reply, ok = connectionReplies()[op]
 	}
 	if !ok {
 		s.fail(w, "not_found", "There is nothing at "+r.URL.Path+".")
@@ -423,6 +437,7 @@ func TestTheStubMatchesTheContract(t *testing.T) {
 	maps.Copy(replies, agentReplies())
 	maps.Copy(replies, laterReplies())
 	maps.Copy(replies, operatorReplies())
+	maps.Copy(replies, connectionReplies())
 	for op, reply := range replies {
 		fields := strings.Fields(op)
 		path, _, _ := strings.Cut(fields[1], "?")

@@ -6,7 +6,7 @@
 //
 // data-language, data-theme and data-position override the tag's settings.
 import type { EmbedLauncher, EmbedTicket } from "../lib/contract";
-import { initial, on } from "./accent";
+import { initial, on } from "../lib/accent";
 import { pick, words } from "./words";
 
 const style = `
@@ -27,6 +27,7 @@ svg { display: block; width: 24px; height: 24px; fill: none; stroke: currentColo
 .left .panel { right: auto; left: 20px; }
 .panel[hidden] { display: none; }
 .face { flex: none; width: 28px; height: 28px; margin: 0 10px 0 16px; border-radius: 50%; display: grid; place-items: center; font-size: 14px; font-weight: 600; background: var(--accent); color: var(--on-accent); }
+.face img { width: 100%; height: 100%; border-radius: 50%; object-fit: cover; }
 .bar { display: flex; align-items: center; justify-content: flex-end; height: 44px; flex: none; border-bottom: 1px solid var(--line); }
 .bar button { width: 44px; height: 44px; display: grid; place-items: center; }
 .bar button:focus-visible { outline-offset: -4px; box-shadow: none; }
@@ -110,7 +111,8 @@ class Launcher {
     this.visitor = storage(() => localStorage, "stoa.embed." + look.id);
     this.wasOpen = storage(() => sessionStorage, "stoa.embed." + look.id + ".open");
     this.say = words(language);
-    const name = this.say("Chat with {name}", { name: look.agent.name });
+    const shown = look.title ?? look.agent.name;
+    const name = this.say("Chat with {name}", { name: shown });
 
     const shadow = this.root.attachShadow({ mode: "open" });
     const sheet = new CSSStyleSheet(); // a policy of the page against inline styles allows it
@@ -132,13 +134,21 @@ class Launcher {
     this.opener.setAttribute("aria-haspopup", "dialog");
     this.closer = button(this.say("Close the chat"), "M6 6l12 12M18 6L6 18", () => this.close());
     const title = document.createElement("p");
-    title.textContent = look.agent.name;
+    title.textContent = shown;
     const bar = document.createElement("div");
     bar.className = "bar";
     const face = document.createElement("span");
     face.className = "face";
     face.ariaHidden = "true";
-    face.textContent = initial(look.agent.name);
+    face.textContent = initial(shown);
+    if (look.logoUrl) {
+      // The letter stays if the picture cannot be shown, such as under a policy of the page.
+      const logo = new Image();
+      logo.alt = "";
+      logo.referrerPolicy = "no-referrer";
+      logo.addEventListener("load", () => face.replaceChildren(logo));
+      logo.src = look.logoUrl;
+    }
     bar.append(face, title, this.closer);
     this.problem.className = "problem";
     this.problem.hidden = true;
@@ -212,7 +222,7 @@ class Launcher {
       url.searchParams.set("lang", this.language);
       this.frameOrigin = url.origin;
       const frame = document.createElement("iframe");
-      frame.title = this.say("Chat with {name}", { name: this.look.agent.name });
+      frame.title = this.say("Chat with {name}", { name: this.look.title ?? this.look.agent.name });
       frame.referrerPolicy = "no-referrer";
       frame.allow = `clipboard-write ${url.origin}`;
       frame.addEventListener("load", () => {

@@ -3,7 +3,7 @@ import { render } from "preact";
 import { Parent } from "./parent";
 import { Visit, type State } from "./visit";
 import { ChatPage } from "./view";
-import { on } from "./accent";
+import { on } from "../lib/accent";
 import { language } from "./say";
 
 const root = document.getElementById("chat")!;

@@ -3,7 +3,7 @@ import { AttachButton, AttachedFiles, ChosenFiles, taking, useFiles } from "../c
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
-import { initial } from "./accent";
+import { Face } from "../console/parts/face";
 import { clock, say } from "./say";
 import { working, type Message, type PendingInput, type ToolConfirmation } from "./types";
 import type { End, State, Visit } from "./visit";
@@ -11,9 +11,10 @@ import type { End, State, Visit } from "./visit";
 // The whole page: the agent's name, the messages, and the one thing to do next.
 export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   const { chat, end } = state;
+  const name = chat?.title ?? chat?.agent.name ?? "";
   useEffect(() => {
-    if (chat) document.title = chat.agent.name;
-  }, [chat?.agent.name]);
+    if (name) document.title = name;
+  }, [name]);
   const slow = useSlow(chat !== null && working(chat.status), chat?.messages.at(-1)?.text.length ?? 0);
   if (!chat) {
     return (
@@ -27,17 +28,15 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   const limited = chat.remaining.limitReached && !busy && chat.pendingInput?.kind !== "tool_confirmation"; // a decision is accepted regardless
   const asks = !end && !limited && idle ? chat.pendingInput : null;
   return (
-    <main class="chat-page" aria-label={say("Chat with {name}", { name: chat.agent.name })}>
+    <main class="chat-page" aria-label={say("Chat with {name}", { name })}>
       <header class="chat-head">
-        <span class="face" aria-hidden="true">
-          {initial(chat.agent.name)}
-        </span>
-        <h1>{chat.agent.name}</h1>
+        <Face title={name} logo={chat.logoUrl} />
+        <h1>{name}</h1>
         <span class="chat-state" role="status">
           {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : chat.waitingFor === "operator" ? "Waiting for the operator" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
         </span>
       </header>
-      <Said state={state} asks={asks} />
+      <Said state={state} asks={asks} name={name} onStart={end || limited || !idle ? undefined : (text) => void visit.send(text)} />
       <div class="chat-foot">
         {end ? (
           <Ended end={end} />
@@ -85,7 +84,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
             ) : asks ? (
               <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} types={chat.attachments?.types} />
             ) : (
-              <Composer visit={visit} state={state} busy={busy} />
+              <Composer visit={visit} state={state} busy={busy} name={name} />
             )}
           </>
         )}
@@ -137,7 +136,7 @@ function Ended({ end, alone }: { end: End; alone?: boolean }) {
 
 // Said shows the conversation and scrolls to its end, unless the reader has scrolled
 // away from it.
-function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
+function Said({ state, asks, name, onStart }: { state: State; asks: PendingInput | null; name: string; onStart?: (text: string) => void }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
@@ -187,9 +186,10 @@ function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
         )}
         {!chat.greeting && chat.messages.length === 0 && (
           <li class="hello">
-            <p class="muted">{say("Ask {name} something.", { name: chat.agent.name })}</p>
+            <p class="muted">{say("Ask {name} something.", { name })}</p>
           </li>
         )}
+        {chat.messages.length === 0 && onStart && <Starters of={chat.starters} onStart={onStart} />}
         {chat.messages.map((m) => m.id !== asked && <Bubble key={m.id} m={m} />)}
         {busy && last?.status !== "in_progress" && (
           <li class="turn assistant">
@@ -199,6 +199,24 @@ function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
       </ol>
       {spoken && !known.current.has(spoken.id) && <Spoken key={spoken.id} text={plain(spoken.text)} done={spoken.status !== "in_progress"} />}
     </div>
+  );
+}
+
+// Starters are questions that the owner of the chat offers: a click sends one.
+function Starters({ of: texts = [], onStart }: { of?: string[]; onStart: (text: string) => void }) {
+  if (texts.length === 0) return null;
+  return (
+    <li>
+      <ul class="starters" aria-label={say("Suggested questions")}>
+        {texts.map((text) => (
+          <li key={text}>
+            <button type="button" class="button" onClick={() => onStart(text)}>
+              {text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </li>
   );
 }
 
@@ -250,7 +268,7 @@ function accepted(kinds: string[]): string {
   return kinds.map((kind) => types[kind] ?? "").join(",");
 }
 
-function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: boolean }) {
+function Composer({ visit, state, busy, name }: { visit: Visit; state: State; busy: boolean; name: string }) {
   const chat = state.chat!;
   const [text, setText] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
@@ -282,7 +300,7 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
       <ChosenFiles files={files} say={say} />
       {accepts && <AttachButton files={files} label={say("Attach files")} accept={accepted(chat.attachments!.types)} disabled={busy} />}
       <label class="unseen" for="message">
-        {say("Message to {name}", { name: chat.agent.name })}
+        {say("Message to {name}", { name })}
       </label>
       <textarea
         id="message"

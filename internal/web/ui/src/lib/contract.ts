@@ -754,11 +754,18 @@ export interface CreateEmbed {
   expiresInSeconds?: number | null;
   externalUserId?: string | null;
   greeting?: string | null;
+  logo?: string | null;
   maxCreditsMicro?: number | null;
   maxMessageChars?: number | null;
   maxMessages?: number | null;
   messagesPerMinute?: number | null;
+  starters?: string[] | null;
   theme?: "auto" | "light" | "dark" | null;
+  title?: string | null;
+}
+
+export interface CreateEmbedLogo {
+  content: string;
 }
 
 export interface CreateEmbedTag {
@@ -770,9 +777,12 @@ export interface CreateEmbedTag {
   enabled?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
+  logo?: string | null;
   maxCreditsMicro?: number | null;
   position?: "right" | "left" | null;
+  starters?: string[] | null;
   theme?: "auto" | "light" | "dark" | null;
+  title?: string | null;
 }
 
 export interface CreateEmbedTicket {
@@ -1179,13 +1189,16 @@ export interface EmbedChat {
   hasEarlierMessages: boolean;
   id: string;
   lastEventSeq: number;
+  logoUrl?: string | null;
   maxMessageChars: number;
   messages: EmbedMessage[];
   object: "embed.chat_session";
   pendingInput: PendingInput | null;
   remaining: EmbedRemaining;
+  starters?: string[];
   status: SessionStatus;
   theme: "auto" | "light" | "dark";
+  title?: string | null;
   waitingFor: "operator" | null;
 }
 
@@ -1216,9 +1229,28 @@ export interface EmbedLauncher {
   agent: EmbedAgent;
   id: string;
   language: string;
+  logoUrl?: string | null;
   object: "embed.launcher";
   position: "right" | "left";
   theme: "auto" | "light" | "dark";
+  title?: string | null;
+}
+
+export interface EmbedLogo {
+  createdAt: string;
+  height: number;
+  id: string;
+  mimeType: "image/png" | "image/jpeg" | "image/webp";
+  object: "embed_logo";
+  size: number;
+  url: string;
+  width: number;
+}
+
+export interface EmbedLogoList {
+  data: EmbedLogo[];
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface EmbedMessage {
@@ -1248,6 +1280,7 @@ export interface EmbedSession {
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
+  logo?: string | null;
   maxCreditsMicro: number | null;
   maxMessageChars: number;
   maxMessages: number;
@@ -1257,8 +1290,10 @@ export interface EmbedSession {
   refusedOrigins: RefusedOrigin[];
   refusedRequests: number;
   revokedAt: string | null;
+  starters?: string[];
   status: "pending" | "active" | "expired" | "revoked";
   theme: "auto" | "light" | "dark";
+  title?: string | null;
 }
 
 export interface EmbedSessionList {
@@ -1279,6 +1314,7 @@ export interface EmbedSessionWithToken {
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
+  logo?: string | null;
   maxCreditsMicro: number | null;
   maxMessageChars: number;
   maxMessages: number;
@@ -1288,8 +1324,10 @@ export interface EmbedSessionWithToken {
   refusedOrigins: RefusedOrigin[];
   refusedRequests: number;
   revokedAt: string | null;
+  starters?: string[];
   status: "pending" | "active" | "expired" | "revoked";
   theme: "auto" | "light" | "dark";
+  title?: string | null;
   token: string;
 }
 
@@ -1315,6 +1353,8 @@ export interface EmbedTag {
   greeting: string | null;
   id: string;
   language: string;
+  logo?: string | null;
+  logoUrl?: string | null;
   maxCreditsMicro: number;
   object: "embed_tag";
   position: "right" | "left";
@@ -1322,7 +1362,9 @@ export interface EmbedTag {
   refusedOrigins: RefusedOrigin[];
   refusedRequests: number;
   snippet: string;
+  starters?: string[];
   theme: "auto" | "light" | "dark";
+  title?: string | null;
   updatedAt: string;
 }
 
@@ -1359,6 +1401,7 @@ export interface EmbedURL {
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
+  logo?: string | null;
   maxCreditsMicro: number | null;
   maxMessageChars: number;
   maxMessages: number;
@@ -1368,9 +1411,11 @@ export interface EmbedURL {
   refusedOrigins: RefusedOrigin[];
   refusedRequests: number;
   revokedAt: string | null;
+  starters?: string[];
   status: "pending" | "active" | "expired" | "revoked";
   tagId?: string;
   theme: "auto" | "light" | "dark";
+  title?: string | null;
 }
 
 export interface EmbedURLList {
@@ -1392,6 +1437,7 @@ export interface EmbedURLWithLink {
   greeting: string | null;
   id: string;
   lastMessageAt: string | null;
+  logo?: string | null;
   maxCreditsMicro: number | null;
   maxMessageChars: number;
   maxMessages: number;
@@ -1401,8 +1447,10 @@ export interface EmbedURLWithLink {
   refusedOrigins: RefusedOrigin[];
   refusedRequests: number;
   revokedAt: string | null;
+  starters?: string[];
   status: "pending" | "active" | "expired" | "revoked";
   theme: "auto" | "light" | "dark";
+  title?: string | null;
   url: string;
 }
 
@@ -1710,6 +1758,8 @@ export interface Limits {
   maxDriveFiles: number;
   maxDrivePathBytes: number;
   maxDriveSegmentBytes: number;
+  maxEmbedLogoBytes?: number;
+  maxEmbedLogos?: number;
   maxEmbedTags: number;
   maxEmbedsPerDay: number;
   maxEndedKeys: number;
@@ -3478,9 +3528,12 @@ export interface UpdateEmbedTag {
   enabled?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
+  logo?: string | null;
   maxCreditsMicro?: number | null;
   position?: "right" | "left" | null;
+  starters?: string[] | null;
   theme?: "auto" | "light" | "dark" | null;
+  title?: string | null;
 }
 
 export interface UpdateKey {

@@ -95,6 +95,44 @@ function Lacking({ scope }: { scope: string }) {
   );
 }
 
+// The settings of a version, in the order in which changes of them are shown. Others follow under
+// their names in the contract.
+const settings: Record<string, string> = {
+  instructions: "Instructions", model: "Model", tools: "Tools", limits: "Limits", driveAccess: "Drive", visitorDrive: "Drive in embeds", timezone: "Time zone", compactAt: "Summarize at",
+};
+const notSettings = ["agentId", "version", "createdAt"];
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : value == null ? "default" : JSON.stringify(value, undefined, 2));
+
+// changesOf returns the settings of a version that differ from an earlier one; without it, all.
+function changesOf(v: AgentVersion, was?: AgentVersion) {
+  const texts = (of?: AgentVersion) => new Map(Object.entries(of ?? {}).map(([name, value]) => [name, textOf(value)]));
+  const before = texts(was);
+  const now = texts(v);
+  return [...new Set([...Object.keys(settings), ...now.keys()])]
+    .filter((name) => !notSettings.includes(name) && now.has(name) && now.get(name) !== before.get(name))
+    .map((name) => ({ title: settings[name] ?? name, was: before.get(name), now: now.get(name)! }));
+}
+
+function Changes({ of: v, was }: { of: AgentVersion; was?: AgentVersion }) {
+  const changes = changesOf(v, was);
+  return (
+    <details class="clip">
+      <summary>{was ? changes.map((c) => c.title).join(", ") || "None" : v.version === 1 ? "First version" : "All settings"}</summary>
+      <dl>
+        {changes.map((c) => (
+          <>
+            <dt>{c.title}</dt>
+            <dd>
+              <Diff was={c.was} now={c.now} />
+            </dd>
+          </>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
 function Versions({ agent, onBack }: { agent: Tagged<Agent>; onBack: (a: Tagged<Agent>) => void }) {
   const { api, may } = useSession();
   const path = "/api-agents/" + agent.data.id;
@@ -122,15 +160,10 @@ function Versions({ agent, onBack }: { agent: Tagged<Agent>; onBack: (a: Tagged<
           { title: "Since", show: (v) => <Time at={v.createdAt} /> },
           { title: "Model", show: (v) => <span class="nowrap">{v.model}</span> },
           {
-            title: "Instructions",
+            title: "Changes",
             grows: true,
             tall: true,
-            show: (v) => (
-              <details class="clip">
-                <summary>{v.instructions.slice(0, 80)}{v.instructions.length > 80 && "…"}</summary>
-                <Diff was={pages.rows.find((x) => x.version === v.version - 1)?.instructions} now={v.instructions} />
-              </details>
-            ),
+            show: (v) => <Changes of={v} was={pages.rows.find((x) => x.version < v.version)} />,
           },
           {
             title: "",

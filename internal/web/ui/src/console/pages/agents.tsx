@@ -2,9 +2,9 @@
 // sessions.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
-import type { List, Meta, UsageReport } from "../../lib/types";
+import type { List, Meta } from "../../lib/types";
 import { templates } from "../../lib/templates";
-import { Amount, Field, Time } from "../parts/basic";
+import { Field, Time } from "../parts/basic";
 import { AreaField, SelectField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { useLoad } from "../parts/load";
@@ -14,6 +14,7 @@ import { orderOf, useResource } from "../parts/resource";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { useManySpaces } from "../parts/space";
+import { useSpent } from "../parts/spark";
 import { AgentPage } from "./agent";
 
 export function Agents({ rest }: { rest: string }) {
@@ -25,7 +26,7 @@ export function Agents({ rest }: { rest: string }) {
 function AllAgents() {
   const { may } = useSession();
   const many = useManySpaces();
-  const spent = useSpent();
+  const spent = useSpent<Agent>("agent");
   const { create, list, dialog } = useResource<Agent>({
     path: "/api-agents",
     limit: 50,
@@ -48,7 +49,7 @@ function AllAgents() {
       },
       { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
       ...(many ? [{ title: "Space", show: (a: Agent) => a.spaceName ?? <span class="mono">{a.spaceId}</span> }] : []),
-      ...(spent ? [{ title: "Credits, 30 days", number: true, keep: 2, show: (a: Agent) => (spent.loading ? "" : <Amount of={spent.of.get(a.id) ?? 0} as="column" />) }] : []),
+      ...spent,
       { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
       { title: "Version", number: true, show: (a) => a.version },
       { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
@@ -64,17 +65,6 @@ function AllAgents() {
       {dialog}
     </>
   );
-}
-
-// useSpent returns the credits that each agent spent in the last 30 days; nothing if the key cannot read them.
-function useSpent(): { of: Map<string, number>; loading: boolean } | undefined {
-  const { api, may } = useSession();
-  const reads = may("usage:read");
-  const usage = useLoad(
-    (signal) => (reads ? api.get<UsageReport>("/usage", { from: new Date(Date.now() - 30 * 86_400_000).toISOString(), groupBy: "agent" }, signal) : Promise.resolve(undefined)),
-    [api],
-  );
-  return reads && !usage.problem ? { of: new Map(usage.data?.data.map((r) => [r.agentId ?? "", r.creditsMicro])), loading: usage.loading } : undefined;
 }
 
 function MakeAgent({ onClose }: { onClose: () => void }) {

@@ -97,7 +97,7 @@ export function ToolCalls() {
       <header class="head">
         <h1>Tool calls</h1>
         <div class="push">
-          <Button small icon="again" onClick={reload}>
+          <Button icon="again" onClick={reload}>
             Refresh
           </Button>
         </div>
@@ -110,20 +110,29 @@ export function ToolCalls() {
           {decides && inbox.calls && <KeysHint />}
         </header>
         <States of={approvals}>
-          {({ data }) =>
+          {({ data, hasMore }) =>
             data.length === 0 ? (
               <Empty title="Nothing to approve">
                 <p>When an agent calls a tool that a person must approve, the call appears here with the agent, the end user and the exact arguments.</p>
               </Empty>
             ) : (
-              <ul class="inbox">
-                {data.map((input) => (
-                  <li key={input.id}>
-                    <Asker of={input} />
-                    <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} />
-                  </li>
-                ))}
-              </ul>
+              <>
+                <ul class="inbox">
+                  {data.map((input) => (
+                    <li key={input.id}>
+                      <Asker of={input} />
+                      <Approvals calls={input.calls} busy={busy} decide={(decisions) => void decide(input, decisions)} />
+                    </li>
+                  ))}
+                </ul>
+                {hasMore && (
+                  <div class="more">
+                    <Button onClick={inbox.more} disabled={approvals.loading}>
+                      Show more
+                    </Button>
+                  </div>
+                )}
+              </>
             )
           }
         </States>

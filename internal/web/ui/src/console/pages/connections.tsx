@@ -7,6 +7,7 @@ import { useAccess } from "../parts/access";
 import { Time } from "../parts/basic";
 import { useConnectionFields } from "../parts/connectionfields";
 import { ConnectionState } from "../parts/connectionstate";
+import { Facts } from "../parts/facts";
 import { SelectField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { useResource } from "../parts/resource";
@@ -84,6 +85,20 @@ function Servers() {
   );
 }
 
+// Preview shows what an agent and the server see of a connection.
+function Preview({ name, url, way }: { name: string; url: string; way: string }) {
+  return (
+    <Facts
+      of={[
+        ["Tools", <code class="breaks">{name || "name"}__…</code>],
+        ["Sent to", <span class="breaks">{originOf(url) || "the server's origin"}</span>],
+        ["With", way === "none" ? "no secret" : way === "oauth" ? "the token of your sign-in" : "the stored secret"],
+        ["Then", "you review each tool before an agent can call it"],
+      ]}
+    />
+  );
+}
+
 // Add creates a connection and refreshes its tools immediately. The result or the error
 // is on the page of the connection.
 function Add({ onClose }: { onClose: () => void }) {
@@ -106,7 +121,7 @@ function Add({ onClose }: { onClose: () => void }) {
   const wrong = action.problem?.param === "name" ? action.problem.message : undefined;
   if (access.storing) return access.storing;
   return (
-    <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && access.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && access.ready && !!name.trim()} action={action} preview={<Preview name={name.trim()} url={place.body.url ?? ""} way={access.auth.type} />} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <SelectField id="connection-kind" label="What it is" options={Object.entries(kindWords) as [Kind, string][]} value={kind} onChange={setKind} />
       {place.fields}
       <TextField id="connection-name" label="Name" hint="A lower-case letter, then up to 23 lower-case letters and digits. It is part of the tools' names and cannot be changed later." problem={wrong} maxLength={24} value={name} onChange={setName} />

@@ -10,6 +10,7 @@ import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/cred
 import { Dialog } from "../parts/dialog";
 import { Facts } from "../parts/facts";
 import { AreaField, TextField } from "../parts/fields";
+import { useLook } from "../parts/embedlook";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { type Resource, useResource } from "../parts/resource";
@@ -142,11 +143,14 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
   const [files, setFiles] = useState("");
   const [cap, setCap] = useState("");
   const action = useAction();
-  const own = useOwnSecrets({ agent: useAgent(agentId).data, users: true, problem: action.problem });
+  const agent = useAgent(agentId).data;
+  const look = useLook({ name: agent?.name, problem: action.problem });
+  const own = useOwnSecrets({ agent, users: true, problem: action.problem });
   const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
   const submit = () =>
     action.run(async (once) => {
       const body: CreateEmbed = { allowedOrigins, ...own.body };
+      for (const [name, value] of Object.entries(look.body)) if (value) Object.assign(body, { [name]: value });
       if (user.trim()) body.externalUserId = user.trim();
       if (greeting.trim()) body.greeting = greeting;
       if (files) body.attachments = settingOf(files) as CreateEmbed["attachments"];
@@ -163,13 +167,15 @@ function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path
       submit={links ? "Make the link" : "Make the token"}
       ready={allowedOrigins.length > 0}
       action={action}
-      shown={!!about("allowedOrigins") || own.shown}
+      preview={links && look.preview({ greeting })}
+      shown={!!about("allowedOrigins") || look.shown || own.shown}
       onSubmit={submit}
       onClose={onClose}
     >
       <AreaField id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
       <TextField id="embed-user" label="Visitor" hint="As you call them." placeholder="nobody in particular" maxLength={128} value={user} onChange={setUser} />
       <TextField id="embed-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
+      {look.fields}
       <TextField id="embed-messages" label="Messages at most" placeholder="50" type="number" min={1} max={1000} step={1} value={messages} onChange={setMessages} />
       <TextField id="embed-cap" label="Credits at most" placeholder="5" type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
       <AttachmentsField id="embed-files" value={files} onChange={setFiles} />

@@ -10,6 +10,7 @@ import { useLoad } from "../parts/load";
 import { type Ends, useResource } from "../parts/resource";
 import { KeySecret } from "../parts/secret";
 import { useSession } from "../parts/session";
+import { useSpent } from "../parts/spark";
 import type { Column } from "../parts/table";
 
 const states: Record<Key["status"], Meaning> = { active: "ok", expired: "warning", revoked: "failed" };
@@ -19,6 +20,7 @@ export function Keys() {
   const [all, setAll] = useState(false);
   const reads = may("usage:read") && offers("getUsage");
   const made = (ends: Ends) => (key: KeyWithSecret) => ends.onNext(({ onClose }) => <KeySecret of={key} onClose={onClose} />);
+  const spent = useSpent<Key>("key");
   const left = (k: Key) => k.status !== "revoked";
   const { pages, create, list, dialog } = useResource<Key>({
     path: "/keys",
@@ -31,6 +33,7 @@ export function Keys() {
     create: { title: "Create key", dialog: (ends) => <MakeKey onClose={ends.onClose} onDone={made(ends)} /> },
     columns: [
       ...keyColumns,
+      ...spent,
       ...(reads
         ? [
             {

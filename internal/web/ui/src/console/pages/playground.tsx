@@ -399,8 +399,8 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
           </Notice>
         )}
         <AreaField id="instructions" label="Instructions" hint="The system prompt of each call." rows={4} value={settings.instructions} onChange={(text) => onChange({ instructions: text })} />
-        <TextField id="tokens" label="Max output tokens" hint="Leave empty for the model's default." type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
-        <TextField id="temperature" label="Temperature" hint="0 to 2. Leave empty for the model's default. Not supported by all models." type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
+        <TextField id="tokens" label="Max output tokens" placeholder="the model's own" type="number" min={1} step={1} value={settings.maxTokens} onChange={(text) => onChange({ maxTokens: text.replace(/\D/g, "") })} />
+        <TextField id="temperature" label="Temperature" hint="0 to 2. Not supported by all models." placeholder="the model's own" type="number" min={0} max={2} step={0.1} value={settings.temperature} onChange={(text) => onChange({ temperature: text })} />
         <Field id="effort" label="Reasoning effort" hint="If the model does not support it, the closest level is used.">
           <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
             <option value="">the model's own</option>

@@ -68,27 +68,27 @@ export function AllSessions({ rest }: { rest: string }) {
       <header class="head">
         <h1>Sessions</h1>
         <div class="push">
-          <Button small icon="again" onClick={pages.first.reload}>
+          <Button icon="again" onClick={pages.first.reload}>
             Refresh
           </Button>
         </div>
       </header>
-      <div class="filters">
-        <Field id="filter-q" label="Search">
-          <input id="filter-q" class="input" type="search" maxLength={128} placeholder="title or id" value={query.get("q") ?? ""} onChange={(e) => set("q", e.currentTarget.value.trim())} />
-        </Field>
-        {may("agents:read") && offers("listAgents") && <PickerField id="filter-agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} value={query.get("agentId") ?? ""} onChange={(id) => set("agentId", id)} />}
-        {select("status", "Status", statusOptions)}
-        {select("trigger", "Started by", [
-          ["api", "api"],
-          ["schedule", "schedule"],
-          ["embed", "embed"],
-        ])}
-        <Field id="filter-user" label="End user">
-          <input id="filter-user" class="input" type="search" maxLength={128} placeholder="exact id" value={query.get("externalUserId") ?? ""} onChange={(e) => set("externalUserId", e.currentTarget.value.trim())} />
-        </Field>
-      </div>
       <section class="panel">
+        <div class="filters">
+          <Field id="filter-q" label="Search">
+            <input id="filter-q" class="input" type="search" maxLength={128} placeholder="title or id" value={query.get("q") ?? ""} onChange={(e) => set("q", e.currentTarget.value.trim())} />
+          </Field>
+          {may("agents:read") && offers("listAgents") && <PickerField id="filter-agentId" label="Agent" source={sources.agents} fixed={[{ id: "", title: "All" }]} value={query.get("agentId") ?? ""} onChange={(id) => set("agentId", id)} />}
+          {select("status", "Status", statusOptions)}
+          {select("trigger", "Started by", [
+            ["api", "api"],
+            ["schedule", "schedule"],
+            ["embed", "embed"],
+          ])}
+          <Field id="filter-user" label="End user">
+            <input id="filter-user" class="input" type="search" maxLength={128} placeholder="exact id" value={query.get("externalUserId") ?? ""} onChange={(e) => set("externalUserId", e.currentTarget.value.trim())} />
+          </Field>
+        </div>
         <Pages
           of={pages}
           label="Sessions"

@@ -103,15 +103,15 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
     <div class={tries ? "beside" : ""}>
     <section class="panel">
       <form class="body stack narrow" onSubmit={submit}>
-        <fieldset class="plainset stack" disabled={!writes}>
+        <fieldset class="plainset stack form" disabled={!writes}>
           <TextField id="name" label="Name" maxLength={200} value={now.name} onChange={(text) => change({ name: text })} />
           <TextField id="description" label="Description" maxLength={2000} value={now.description} onChange={(text) => change({ description: text })} />
-          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           {meta.data && (
             <Field id="agent-model" label="Model">
               <ModelSelect id="agent-model" meta={meta.data} value={now.model} onChange={(model) => change({ model })} />
             </Field>
           )}
+          <AreaField id="instructions" label="Instructions" hint="What it is told before every conversation. A change makes a new version; sessions that have begun keep theirs." rows={10} value={now.instructions} onChange={(text) => change({ instructions: text })} />
           <label class="check">
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> It may write to its drive
           </label>
@@ -163,9 +163,9 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
               {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && ` (${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits)`}. If several limits apply, the lowest wins.
             </p>
             <div class="thirds">
-              <TextField id="max-credits" label="Credits" type="number" min="0.000001" step="any" value={limits.credits} onChange={(text) => setLimits({ ...limits, credits: text })} />
-              <TextField id="max-steps" label="Model calls" type="number" min={1} step={1} value={limits.steps} onChange={(text) => setLimits({ ...limits, steps: text })} />
-              <TextField id="max-seconds" label="Seconds" type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
+              <TextField id="max-credits" label="Credits" placeholder={meta.data?.limits.defaultTurnCreditsMicro ? String(meta.data.limits.defaultTurnCreditsMicro / 1e6) : "unlimited"} type="number" min="0.000001" step="any" value={limits.credits} onChange={(text) => setLimits({ ...limits, credits: text })} />
+              <TextField id="max-steps" label="Model calls" placeholder={meta.data && String(meta.data.limits.maxTurnSteps)} type="number" min={1} step={1} value={limits.steps} onChange={(text) => setLimits({ ...limits, steps: text })} />
+              <TextField id="max-seconds" label="Seconds" placeholder={meta.data && String(meta.data.limits.maxTurnSeconds)} type="number" min={1} step={1} value={limits.seconds} onChange={(text) => setLimits({ ...limits, seconds: text })} />
             </div>
           </fieldset>
           <TextField

@@ -8,6 +8,7 @@ import { Code } from "../parts/code";
 import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
 import { Dialog } from "../parts/dialog";
 import { AreaField, SelectField, TextField } from "../parts/fields";
+import { useLook } from "../parts/embedlook";
 import { ConfirmAction, FormDialog, useAction } from "../parts/form";
 import { States, useLoad } from "../parts/load";
 import type { Ends, Resource } from "../parts/resource";
@@ -103,29 +104,32 @@ function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; pat
   const [files, setFiles] = useState(choiceOf(tag?.attachments));
   const [chats, setChats] = useState(tag ? String(tag.chatsPerDay) : "");
   const action = useAction();
-  const own = useOwnSecrets({ agent: useAgent(agentId).data, was: tag?.credentials, users: false, problem: action.problem });
+  const agent = useAgent(agentId).data;
+  const look = useLook({ was: tag, name: agent?.name, problem: action.problem });
+  const own = useOwnSecrets({ agent, was: tag?.credentials, users: false, problem: action.problem });
   const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
   const submit = () =>
     action.run(async (once) => {
       const body = {
         allowedOrigins, greeting: greeting.trim() || null, theme, accentColor: accent.trim() || null, position, language,
-        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null, ...(files !== choiceOf(tag?.attachments) && { attachments: settingOf(files) }), ...own.body,
+        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null, ...(files !== choiceOf(tag?.attachments) && { attachments: settingOf(files) }), ...look.body, ...own.body,
       } as CreateEmbedTag;
       onDone(tag ? (await api.patch<EmbedTag>(`${path}/${tag.id}`, body)).data : await api.create<EmbedTag>(path, body, once));
     });
   const problem = action.problem;
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
-  const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || own.shown;
+  const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || look.shown || own.shown;
   return (
-    <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Make a script tag"} submit={tag ? "Save" : "Make the script tag"} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Make a script tag"} submit={tag ? "Save" : "Make the script tag"} preview={look.preview({ greeting, accent, theme })} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
       <AreaField id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")} code rows={2} spellcheck={false} value={origins} onChange={setOrigins} autofocus />
-      <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message; may be empty." maxLength={2000} value={greeting} onChange={setGreeting} />
-      <TextField id="tag-accent" label="Colour" hint="Such as #1a7f5a; empty: ours." problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
+      <TextField id="tag-greeting" label="Greeting" hint="Shown before the first message." placeholder="none" maxLength={2000} value={greeting} onChange={setGreeting} />
+      {look.fields}
+      <TextField id="tag-accent" label="Colour" placeholder="#0d6660" problem={about("accentColor")} code maxLength={7} pattern="#[0-9a-fA-F]{6}" value={accent} onChange={setAccent} />
       <SelectField id="tag-theme" label="Light or dark" value={theme} onChange={setTheme} options={[["auto", "As the visitor's system"], ["light", "Light"], ["dark", "Dark"]]} />
       <SelectField id="tag-position" label="Corner" value={position} onChange={setPosition} options={[["right", "Lower right"], ["left", "Lower left"]]} />
       <SelectField id="tag-language" label="Language" value={language} onChange={setLanguage} options={languages} />
-      <TextField id="tag-cap" label="Credits of one chat" hint="Empty: 5." problem={about("maxCreditsMicro")} type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
-      <TextField id="tag-chats" label="Chats a day" hint="Empty: 200." problem={about("chatsPerDay")} type="number" min={1} max={10000} step={1} value={chats} onChange={setChats} />
+      <TextField id="tag-cap" label="Credits of one chat" placeholder="5" problem={about("maxCreditsMicro")} type="number" min="0.000001" step="any" value={cap} onChange={setCap} />
+      <TextField id="tag-chats" label="Chats a day" placeholder="200" problem={about("chatsPerDay")} type="number" min={1} max={10000} step={1} value={chats} onChange={setChats} />
       <AttachmentsField id="tag-files" value={files} onChange={setFiles} />
       {own.fields}
     </FormDialog>

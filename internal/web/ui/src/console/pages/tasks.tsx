@@ -7,7 +7,7 @@ import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { AreaField, SelectField, TextField } from "../parts/fields";
 import { FormDialog, useAction } from "../parts/form";
 import { ResourcePanel } from "../parts/resource";
-import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
+import { draftOf, Runs, ScheduleFields, scheduleOf, When } from "../parts/schedule";
 import { go } from "../parts/router";
 import { useSession } from "../parts/session";
 import { Status } from "../parts/status";
@@ -84,13 +84,14 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
       submit={task ? "Save" : "Schedule the task"}
       ready={!!(now.name.trim() && now.message.trim() && schedule)}
       action={action}
+      preview={<Runs agentId={agentId} schedule={schedule} />}
       shown={own.shown}
       onSubmit={submit}
       onClose={onClose}
     >
       <TextField id="task-name" label="Name" maxLength={200} value={now.name} onChange={(name) => change({ name })} autofocus />
       <AreaField id="task-message" label="Message" hint="The message to the agent at each run." rows={3} value={now.message} onChange={(message) => change({ message })} />
-      <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
+      <ScheduleFields value={draft} onChange={setDraft} />
       {own.fields}
       <details>
         <summary>More choices</summary>

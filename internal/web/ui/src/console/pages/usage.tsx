@@ -10,6 +10,7 @@ import { Button, Notice } from "../parts/basic";
 import { type Bar, Chart } from "../parts/chart";
 import { type Choice, Filters, Pick, spanOf } from "../parts/filter";
 import { Empty, States, useLoad } from "../parts/load";
+import { Spark } from "../parts/spark";
 import { Table } from "../parts/table";
 import { type Filter, go, useFilter, withFilter } from "../parts/router";
 import { useSession } from "../parts/session";
@@ -240,7 +241,7 @@ export function Usage() {
                   rows={rows}
                   columns={[
                     { title: group.title, show: (r) => (r.id === "none" || !member ? <span class={r.id === "none" ? "muted" : "breaks"}>{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
-                    { title: metric.title, number: true, show: (r) => cell(r.value) },
+                    { title: metric.title, number: true, show: (r) => <span class="nowrap">{!timed(metric.id) && <Spark of={a.bars.map((_, i) => a.cells.find((c) => c.bar === i && c.group === r.id)?.value ?? 0)} />} {cell(r.value)}</span> },
                     ...(timed(metric.id) ? [] : [{ title: "Share", number: true, show: (r: { value: number }) => (a.all > 0 ? `${Math.round((100 * r.value) / a.all)} %` : "–") }]),
                     { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : cell(r.before ?? 0)) },
                   ]}

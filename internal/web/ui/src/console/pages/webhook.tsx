@@ -1,7 +1,7 @@
 // One webhook: its settings and its deliveries.
 import { useState } from "preact/hooks";
 import type { Delivery, DeliverySummary, RecoverWebhook, Webhook, WebhookRecovery, WebhookWithSecret } from "../../lib/contract";
-import { credits, duration, inputTime, of } from "../../lib/format";
+import { count, credits, duration, inputTime } from "../../lib/format";
 import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Dialog } from "../parts/dialog";
@@ -137,7 +137,7 @@ function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
             w.spaceIds.length > 0 && ["Spaces", w.spaceIds.map((id, i) => <>{i > 0 && ", "}<PickedName source={sources.spaces} id={id} /></>), "breaks"],
             w.description && ["Description", w.description, "breaks"],
             ["Last success", w.lastSuccessAt ? <Time at={w.lastSuccessAt} /> : "never"],
-            w.failedDeliveries > 0 && ["Failed deliveries", of(w.failedDeliveries, "delivery").replace("deliverys", "deliveries")],
+            w.failedDeliveries > 0 && ["Failed deliveries", count(w.failedDeliveries)],
             ["Id", <Id of={w.id} />],
           ]}
         />

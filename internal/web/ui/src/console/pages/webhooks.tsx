@@ -41,7 +41,12 @@ function All() {
           show: (w) => (
             <>
               <a class="breaks" href={"#/webhooks/" + w.id}>
-                {w.url ?? "none: events are polled"}
+                {w.url?.split(/(?<=[/?&])/).map((part) => (
+                  <>
+                    {part}
+                    <wbr />
+                  </>
+                )) ?? "none: events are polled"}
               </a>
               {w.description && <div class="small muted clamp">{w.description}</div>}
             </>

@@ -5,8 +5,8 @@ import { Button } from "./basic";
 // A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
 // gives the focus back.
 // One that stays is closed by its buttons only. A drawer is at the right edge of the
-// window, for the details of a row. A bare one has no header.
-export function Dialog({ title, wide, form, drawer, bare, stays, onClose, footer, children }: { title: string; wide?: boolean; form?: boolean; drawer?: boolean; bare?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+// window, for the details of a row. A bare one has no header. One that previews has a second column.
+export function Dialog({ title, wide, form, previews, drawer, bare, stays, onClose, footer, children }: { title: string; wide?: boolean; form?: boolean; previews?: boolean; drawer?: boolean; bare?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = at.current!;
@@ -22,7 +22,7 @@ export function Dialog({ title, wide, form, drawer, bare, stays, onClose, footer
   return (
     <dialog
       ref={at}
-      class={"dialog" + (wide ? " wide" : "") + (form ? " of-form" : "") + (drawer ? " drawer" : "") + (bare ? " bare" : "")}
+      class={"dialog" + (wide ? " wide" : "") + (form ? " of-form" : "") + (previews ? " previews" : "") + (drawer ? " drawer" : "") + (bare ? " bare" : "")}
       tabIndex={-1}
       aria-label={title}
       onKeyDown={(event) => {

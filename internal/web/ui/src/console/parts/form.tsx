@@ -40,12 +40,13 @@ export function useAction({ repeats = false } = {}): Action {
 }
 
 // A FormDialog is a dialog with one form, which Enter or its button submits. It
-// shows the problem of the action unless a field does.
-export function FormDialog(props: { id: string; title: string; wide?: boolean; submit: string; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
+// shows the problem of the action unless a field does. A preview is next to the form.
+export function FormDialog(props: { id: string; title: string; wide?: boolean; submit: string; preview?: ComponentChildren; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
   return (
     <Dialog
       title={props.title}
       form={!props.wide}
+      previews={!!props.preview}
       wide={props.wide}
       onClose={props.onClose}
       footer={
@@ -68,6 +69,11 @@ export function FormDialog(props: { id: string; title: string; wide?: boolean; s
         {props.children}
         {props.action.problem && !props.shown && <Failure problem={props.action.problem} />}
       </form>
+      {props.preview && (
+        <aside class="preview" aria-label="Preview">
+          {props.preview}
+        </aside>
+      )}
     </Dialog>
   );
 }

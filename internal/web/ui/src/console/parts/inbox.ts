@@ -1,7 +1,7 @@
 // The tool calls that wait for an approval: one live list for the navigation, the title of the
 // window and the inbox, so that they show the same number.
 import { createContext } from "preact";
-import { useContext, useRef } from "preact/hooks";
+import { useContext, useRef, useState } from "preact/hooks";
 import type { OpenInput, PendingToolCall } from "../../lib/contract";
 import { count } from "../../lib/format";
 import type { List } from "../../lib/types";
@@ -11,9 +11,10 @@ import { useSession } from "./session";
 export interface Inbox {
   inputs: Loaded<List<OpenInput>>;
   calls: string; // the number of calls to decide; empty if there are none
+  more: () => void; // shows another page
 }
 
-const limit = 50; // inputs of the list, the oldest first
+const limit = 50; // inputs of a page, the oldest first
 const every = 5000; // milliseconds between two reads while calls wait, or after a failure
 const waitSeconds = 30; // of a read while none do: requests count against the limit per minute
 
@@ -26,11 +27,23 @@ export function useLiveInbox(): Inbox {
   const { api, may, offers } = useSession();
   const reads = may("sessions:read") && offers("listInputs");
   const waits = useRef(false);
-  const inputs = useLoad<List<OpenInput>>((signal) => (reads ? api.get("/inputs", { kind: "tool_approval", limit, waitSeconds: waits.current ? waitSeconds : undefined }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
+  const [pages, setPages] = useState(1);
+  // Each read gets all pages that are shown, so that they stay current together.
+  const inputs = useLoad<List<OpenInput>>(
+    async (signal) => {
+      let all: List<OpenInput> = { data: [], nextCursor: null, hasMore: reads };
+      for (let page = 0; page < pages && all.hasMore; page++) {
+        const next = await api.get<List<OpenInput>>("/inputs", { kind: "tool_approval", limit, cursor: all.nextCursor ?? undefined, waitSeconds: waits.current ? waitSeconds : undefined }, signal);
+        all = { ...next, data: [...all.data, ...next.data] };
+      }
+      return all;
+    },
+    [api, pages],
+  );
   waits.current = !inputs.problem && inputs.data?.data.length === 0 && document.visibilityState === "visible";
   useLive(inputs, waits.current ? 1000 : every, reads);
   const n = inputs.data?.data.reduce((n, input) => n + input.calls.filter(toDecide).length, 0) ?? 0;
-  return { inputs, calls: n === 0 ? "" : count(n) + (inputs.data!.hasMore ? "+" : "") };
+  return { inputs, more: () => setPages(pages + 1), calls: n === 0 ? "" : count(n) + (inputs.data!.hasMore ? "+" : "") };
 }
 
 export const InboxContext = createContext<Inbox | null>(null);

@@ -134,7 +134,7 @@ const units: [number, string][] = [
   [86400, "days"],
 ];
 
-export function ScheduleFields({ agentId, value, onChange }: { agentId: string; value: Draft; onChange: (d: Draft) => void }) {
+export function ScheduleFields({ value, onChange }: { value: Draft; onChange: (d: Draft) => void }) {
   const zones = useMemo(() => Intl.supportedValuesOf("timeZone"), []);
   const change = (part: Partial<Draft>) => onChange({ ...value, ...part });
   return (
@@ -172,15 +172,14 @@ export function ScheduleFields({ agentId, value, onChange }: { agentId: string; 
       {value.type === "once" && (
         <TextField id="schedule-at" label="At" hint="In the time zone of this device." type="datetime-local" value={value.at} onChange={(text) => change({ at: text })} />
       )}
-      <Runs agentId={agentId} schedule={scheduleOf(value)} />
     </>
   );
 }
 
 const pause = 250; // milliseconds after the last change
 
-// Runs shows the next runs of a schedule, computed by the service.
-function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
+// Runs shows the next five runs of a schedule, computed by the service.
+export function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
   const { api } = useSession();
   const [found, setFound] = useState<{ of: string; preview?: Preview; problem?: Problem }>();
   const asked = JSON.stringify(schedule);
@@ -189,7 +188,7 @@ function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const reply = await api.raw("POST", `/api-agents/${agentId}/scheduled-tasks/preview`, { body: { schedule: JSON.parse(asked) }, signal: stop.signal });
+        const reply = await api.raw("POST", `/api-agents/${agentId}/scheduled-tasks/preview`, { body: { schedule: JSON.parse(asked), count: 5 }, signal: stop.signal });
         setFound({ of: asked, preview: await reply.json() });
       } catch (error) {
         if (!stop.signal.aborted) setFound({ of: asked, problem: asProblem(error) });
