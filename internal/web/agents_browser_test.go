@@ -43,7 +43,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.see(`document.activeElement.id === "drive-search"`)
 			p.do(chromedp.KeyEvent("refunds"))
 			p.says("Money back within 14 days.")
-			p.says("The search took too long and was ended.")
+			p.says("The search was stopped because it took too long.")
 			p.fits()
 			p.shot("search")
 			p.press("readme.md")
@@ -307,7 +307,7 @@ func TestAFolderIsUploaded(t *testing.T) {
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{archive}))
 			uploaded()
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{filepath.Join(folder, "start.md")}))
-			p.says("This is no zip archive")
+			p.says("Not a zip archive")
 			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{damaged}))
 			p.says("The archive is damaged.")
 		})
@@ -474,7 +474,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 				}
 			}
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
-			p.says("Talk with the agent as the settings stand here")
+			p.says("Try the settings as they are here")
 			p.fits()
 			p.shot("before")
 			p.type_("#instructions", " Be kind.")
@@ -490,7 +490,7 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 			p.shot("tried")
 			p.press("abroad")
 			p.type_("#instructions", " Or else.")
-			p.says("the next message begins a new conversation")
+			p.says("the next message starts a new conversation")
 
 			p.press("Add metadata")
 			p.type_("input[aria-label='Name 1']", "team")

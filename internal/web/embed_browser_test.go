@@ -260,7 +260,7 @@ func TestTheEndsOfAChat(t *testing.T) {
 	p.see(`!!(document.querySelector(".turn.assistant")?.innerText.length > 20)`)
 	p.offline(true)
 	st.h.HTTP.CloseClientConnections()
-	p.says("There is no connection")
+	p.says("You are offline")
 	p.fits()
 	p.shot("offline")
 	p.offline(false)
