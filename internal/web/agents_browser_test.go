@@ -28,7 +28,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.type_("#agent-name", "Helper")
 			p.type_("#agent-instructions", "Answer.")
 			p.shot("make an agent")
-			p.says("Sent before every conversation.")
+			p.says("What it is told before every conversation.")
 			p.press("Create the agent")
 			p.see(`location.hash.includes("agt_")`)
 			p.says("waiting for input")
@@ -83,7 +83,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.says("Saved")
 
 			p.press("Versions")
-			p.says("Restore")
+			p.says("Go back to it")
 			p.fits()
 			p.shot("versions")
 		})
@@ -411,7 +411,7 @@ func TestUnsavedSettingsAreGuarded(t *testing.T) {
 			}
 			p.press("Versions")
 			p.see(`location.hash.endsWith("/versions")`)
-			p.says("Restore")
+			p.says("Go back to it")
 			p.click(".clip summary")
 			p.see(`document.querySelector(".diff .new")?.innerText.includes("Say which file you used.")`)
 			p.fits()

@@ -100,7 +100,7 @@ func TestThePlaygroundTakesImages(t *testing.T) {
 				return true;
 			})()`)
 			p.see(`document.querySelector(".composer img")?.alt === "dot.png"`)
-			p.says("note.txt is no PNG")
+			p.says("note.txt is not a PNG")
 			p.fits()
 			p.shot("an image")
 			p.do(chromedp.Focus(chromedp.CSS("#question")))
