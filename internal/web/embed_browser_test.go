@@ -274,7 +274,7 @@ func TestTheEndsOfAChat(t *testing.T) {
 	// What cannot be sent goes back into the field, and is one message later.
 	p.offline(true)
 	p.say("say: once")
-	p.says("was not sent")
+	p.says("Not sent")
 	p.see(`!!(document.querySelector("#message").value === "say: once")`)
 	p.offline(false)
 	p.do(chromedp.Focus(chromedp.CSS("#message")))
